@@ -110,7 +110,7 @@ class App:
         self._workspaces = partial(Workspace, self.state_folder)
         _check_usable(self._workspaces(self.principal))
         self._skills = Skills(loaded.base_dir / settings.state.skills)
-        self.refusals = Refusals(self.config)
+        self.refusals = Refusals(self.config, self.tools.definitions.asks_first)
         self.search = LiveSearch(self.config, self.tools, self.refusals, self._skills, self.usage, self.stores.vectors)
         self.artifacts = self._new_artifacts()
         self.sandbox = Sandbox(self._choose_sandbox)

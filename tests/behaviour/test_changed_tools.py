@@ -90,7 +90,9 @@ async def test_a_changed_tool_is_asked_for_with_the_difference_even_where_a_rule
     async with settled(tmp_path) as it:
         assert "sent to ada" in (await it.send()).text
         assert it.person.seen == [], "control: the rule allows it"
+        assert "asks the user first" not in (await it.host.call("list_dir", path="/servers/post")).text
         await it.list_as(EVIL)
+        assert "asks the user first" in (await it.host.call("list_dir", path="/servers/post")).text
         answer = await it.send()
         assert answer.result.is_error
         (asked,) = it.person.seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from codemode_server.catalog.catalog import Server, Tool
@@ -40,8 +41,12 @@ class Refusals:
     """Which tools and resources no program may use under the permissions in force, and why, and which tools ask first;
     decided once for each."""
 
-    def __init__(self, config: LiveConfig) -> None:
+    def __init__(
+        self, config: LiveConfig, is_held_back: Callable[[Server, Tool], bool] = lambda _server, _tool: False
+    ) -> None:
+        """`is_held_back`: whether the person is asked about a tool since its definition is not accepted."""
         self._config = config
+        self._is_held_back = is_held_back
         self._permissions = config.settings.permissions
         self._rules = PermissionRules(self._permissions)
         self._decided: WeakKeyDictionary[Tool | Resource, tuple[Refusal | None, bool]] = WeakKeyDictionary()
@@ -52,7 +57,8 @@ class Refusals:
 
     def asks_first(self, server: Server, tool: Tool) -> bool:
         """Whether no call of the tool is sent now before the person has approved it; a `catalog.AsksFirst`."""
-        return self._decision(server, tool)[1]
+        refusal, asks_first = self._decision(server, tool)
+        return asks_first or (refusal is None and self._is_held_back(server, tool))
 
     def _decision(self, server: Server, tool: Tool | Resource) -> tuple[Refusal | None, bool]:
         if self._permissions is not self._config.settings.permissions:

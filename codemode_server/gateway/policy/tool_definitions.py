@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.definition_changes import DefinitionChange, change_between
 from codemode_server.domain.definitions import (
@@ -105,6 +106,11 @@ class ToolDefinitions:
         if found is None:  # more definitions than are stored
             return KnownDefinition(server, tool.name, tool.digest, tool.name, self._clock(), None)
         return None if found.is_accepted else found
+
+    def asks_first(self, server: Server, tool: Tool) -> bool:
+        """Whether the person is asked about a tool since its definition is not accepted, as far as is known here."""
+        found, permissions = self.unaccepted(server.raw_name, tool.definition), self._config.settings.permissions
+        return found is not None and (permissions.for_changed_tools if found.former else permissions.new_tools) == "ask"
 
     def unaccepted_now(self, server: str, tool: ToolDefinition) -> Unaccepted | None:
         """The same, with what other processes have accepted meanwhile, and with what differs."""

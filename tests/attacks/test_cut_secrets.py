@@ -105,6 +105,6 @@ async def test_no_part_of_a_secret_is_left_of_what_a_server_says_of_itself(tmp_p
 async def test_no_part_of_a_secret_is_left_of_a_crash_in_a_call(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, {"padded": upstream()})) as host:
         answer = await host.run("from servers.padded import tell\ntell(how='crash', what='pem', after=8_192 - 40)")
-        assert answer.content["calls"][0]["status"] == "unavailable"
+        assert answer.content["calls"][0]["status"] == "unknown"
         texts = [everything(answer), (await host.call("list_dir", path="/servers")).text]
         assert parts_in("".join(texts)) == []

@@ -103,7 +103,9 @@ async def test_a_refused_resource_is_not_read_by_a_link_or_another_template_and_
 ) -> None:
     vault = {"vault": fork_server.upstream(str(VAULT), str(tmp_path / "vault.log"))}
     rules = {"rules": [{answer: "vault/resources/secret"}, {answer: "vault/resources/private"}]}
-    async with in_memory(configuration(tmp_path, vault, permissions=rules)) as host:
+    # A question that nobody answers is refused as well.
+    config = configuration(tmp_path, vault, permissions=rules, approvals={"timeout": 0.1, "browser": "never"})
+    async with in_memory(config) as host:
         assert (await host.run(_readings([*DETOURS, *OTHERS]))).value == [*["refused"] * len(DETOURS), *OTHERS.values()]
     assert (tmp_path / "vault.log").read_text().splitlines() == list(OTHERS.values())
 

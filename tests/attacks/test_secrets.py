@@ -160,7 +160,7 @@ async def test_an_error_that_nobody_catches_is_masked(path: Path) -> None:
 async def test_last_words_of_a_crashed_upstream_are_masked(path: Path) -> None:
     async with in_memory(path) as host:
         answer = await host.run("from servers.teller import tell\ntell(how='crash')")
-        assert answer.content["calls"][0]["status"] == "unavailable"
+        assert answer.content["calls"][0]["status"] == "unknown"
         texts = [everything(answer)]
         for _ in range(20):
             texts.append(everything(await host.call("list_dir", path="/servers")))

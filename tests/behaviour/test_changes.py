@@ -121,7 +121,7 @@ async def test_a_tool_that_an_upstream_adds_is_found_read_and_called(tmp_path: P
 async def test_an_upstream_that_dies_in_a_call_is_back_for_the_next(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, changing(tmp_path))) as host:
         answer = await host.run("from servers.changing import die\ndie()")
-        assert answer.content["calls"][0]["status"] == "unavailable"
+        assert answer.content["calls"][0]["status"] == "unknown"
         assert "paint" in await found(host, "paint a fence"), "its tools stay listed"
 
         async def is_back() -> bool:

@@ -111,7 +111,9 @@ async def test_a_user_who_does_not_want_to_is_asked_once_and_the_program_is_told
         message = (await enter(host, door, times=3)).error["message"]
     assert f"the user was asked to open door.example, {said}" in message
     assert len(visitor.seen) == 1
-    assert told(tmp_path, "enter") == [False] * 3
+    entered = told(tmp_path, "enter")  # the first refusal may end the program before all three are sent
+    assert 1 <= len(entered) <= 3
+    assert not any(entered)
 
 
 @pytest.mark.parametrize("elicitation", ["forward", "decline"])

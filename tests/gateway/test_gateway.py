@@ -19,6 +19,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import (
+    AnswerLost,
     CallError,
     CallRefused,
     CallTimedOut,
@@ -234,6 +235,7 @@ class TestACallThatTheUpstreamFails:
             (ToolFailed("boom"), "failed"),
             (CallTimedOut("no answer"), "timed_out"),
             (UpstreamUnavailable("gone"), "unavailable"),
+            (AnswerLost("gone in the call"), "unknown"),
         ],
     )
     async def test_raises_the_same_error_and_is_settled_as_such(

@@ -25,8 +25,7 @@ _FEW_VALUES = 4
 last."""
 _MAX_DIFFERING = 100
 """Characters of each of those."""
-_NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID})
-"""Not `unavailable`: the connection may have ended while the call was on its way, so that it may have acted."""
+_NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE})
 _ANSWERED_WITH_ERROR = "answered with an error"
 _GIVEN_UP = "cancelled by the program before the answer; the server may still have done it"
 

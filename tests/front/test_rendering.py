@@ -447,10 +447,10 @@ async def test_among_many_calls_of_a_failed_program_those_that_may_write_stand_f
 
 async def test_a_call_whose_server_was_lost_may_have_written_and_stands_among_those() -> None:
     """The connection may have ended while the call was on its way."""
-    lost = replace(written(2), status=CallStatus.UNAVAILABLE, error="the connection ended during the call")
+    lost = replace(written(2), status=CallStatus.UNKNOWN, error="the connection ended during the call")
     told = calls_told([lost, *map(looked, range(3, 20))])
     assert told == [
-        '- github.write_file(path="2.txt", content="x") unavailable: the connection ended during the call',
+        '- github.write_file(path="2.txt", content="x") unknown: the connection ended during the call',
         "- github.list_issues x17 succeeded: each like a text",
     ]
 

@@ -35,7 +35,7 @@ _SENT = (
     CallStatus.FAILED,
     CallStatus.TIMED_OUT,
     CallStatus.CANCELLED,
-    CallStatus.UNAVAILABLE,
+    CallStatus.UNKNOWN,
 )
 
 

@@ -24,6 +24,11 @@ class CallStatus(StrEnum):
     UNKNOWN = "unknown"  # sent, and the connection ended before the answer; the outcome is unknown
     CANCELLED = "cancelled"  # the program ended before the answer; the outcome is unknown
 
+    @property
+    def may_have_been_sent(self) -> bool:
+        """Whether a call that ended so may have reached its upstream."""
+        return self not in (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE)
+
 
 @dataclass(frozen=True, slots=True)
 class CallKey:

@@ -25,7 +25,6 @@ _FEW_VALUES = 4
 last."""
 _MAX_DIFFERING = 100
 """Characters of each of those."""
-_NEVER_SENT = frozenset({CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE})
 _ANSWERED_WITH_ERROR = "answered with an error"
 _GIVEN_UP = "cancelled by the program before the answer; the server may still have done it"
 
@@ -182,7 +181,7 @@ def _call(report: CallReport, message: str) -> dict[str, Any]:
 
 def _may_write(report: CallReport) -> bool:
     """Whether a call that was sent may have changed something, however it ended."""
-    return report.effect is not Effect.READS and report.status not in _NEVER_SENT
+    return report.effect is not Effect.READS and report.status.may_have_been_sent
 
 
 def succeeded_with_effect(report: CallReport) -> bool:

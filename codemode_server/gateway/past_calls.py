@@ -153,5 +153,4 @@ def _named(missing: Sequence[CallRecord]) -> str:
 def _was_sent(record: CallRecord) -> bool:
     if not isinstance(record.decision, Allow):
         return False
-    not_sent = (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE)
-    return record.outcome is None or record.outcome.status not in not_sent
+    return record.outcome is None or record.outcome.status.may_have_been_sent

@@ -10,7 +10,7 @@ from typing import Any
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.approvals import Question
-from codemode_server.domain.calls import Ask, CallStatus, ToolCall
+from codemode_server.domain.calls import Ask, ToolCall
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.always import always_rule
@@ -30,13 +30,6 @@ _MAX_DEPTH = 8
 _MAX_DONE = 10
 _MAX_LINE = 300
 WITHOUT_PROGRAM = "no program: the host calls the tool directly"
-_SENT = (
-    CallStatus.SUCCEEDED,
-    CallStatus.FAILED,
-    CallStatus.TIMED_OUT,
-    CallStatus.CANCELLED,
-    CallStatus.UNKNOWN,
-)
 
 
 def question_of(
@@ -82,7 +75,7 @@ def definition_digest(target: CallTarget) -> str:
 
 def done_so_far(calls: ExecutionCalls) -> tuple[str, ...]:
     """The calls that may have changed something, the newest last."""
-    sent = [it for it in calls.reports if it.effect is not Effect.READS and it.status in _SENT]
+    sent = [it for it in calls.reports if it.effect is not Effect.READS and it.status.may_have_been_sent]
     lines = [_report_line(it) for it in sent[-_MAX_DONE:]]
     under_way = [f"{it.title}(…): under way" for it in calls.in_flight.values() if it.effect is not Effect.READS]
     more = len(sent) - len(lines)

@@ -195,7 +195,7 @@ class App:
 
     def _new_meta_tools(self) -> ConfiguredMetaTools:
         services = Services(
-            wait_for_listing=self.tools.wait_for_first_listing,
+            wait_for_listing=self.tools.up_to_date,
             wait_for_newer_listings=self.tools.wait_newer,
             catalog=self.catalog,
             refusal_of=self.refusals.of,

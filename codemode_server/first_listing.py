@@ -18,6 +18,8 @@ from codemode_server.config.places import default_state_folder, user_file
 from codemode_server.front.listing import listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
+from codemode_server.gateway.policy.readable_listings import ReadableListings
+from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
 from codemode_server.redaction import Redactor
 from codemode_server.search.usage_store import ToolName, Use, lone_tools
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
@@ -25,6 +27,7 @@ from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteObservedTypeStore, SqliteUsageStore
 from codemode_server.upstreams.auth.sign_ins import SignIns
 from codemode_server.upstreams.cache import ListingCache
@@ -43,6 +46,8 @@ class LastRun:
     database: Database
     thread: DatabaseThread
     listings: ListingStore
+    accepted: ToolDefinitions
+    readable: ReadableListings
     catalog: Catalog
     lone_tools: frozenset[ToolName]
     """The tools that `expose: auto` offers to hosts until the product ends."""
@@ -60,8 +65,10 @@ class LastRun:
         listings = ListingStore(database, thread)
         pool = upstream_pool(loaded, listings, config)
         observed = learned_types(config, database, thread).known
-        catalog = Catalog.build(pool.listings(), observed=observed)
-        return cls(database, thread, listings, catalog, _lone_tools(settings, database, thread))
+        accepted = ToolDefinitions(SqliteDefinitions(database, thread), config)
+        readable = ReadableListings(accepted)
+        catalog = Catalog.build(readable.within(pool.listings()), observed=observed)
+        return cls(database, thread, listings, accepted, readable, catalog, _lone_tools(settings, database, thread))
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """What `tools/list` answers before anything is connected. Servers that were never listed are only named."""

@@ -11,11 +11,11 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import prepare
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.tools import UpstreamListing
 from codemode_server.first_listing import LastRun, upstream_pool
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
 from codemode_server.gateway.policy.seen_listings import SeenListings
-from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
 from codemode_server.stores import Stores
 
 _LARGE_LISTING = 1_000
@@ -37,11 +37,10 @@ class UpstreamCatalog:
         learning: Learning,
         connected: anyio.Event,
     ) -> None:
-        """Reads which definitions of tools are accepted; blocks.
-
-        `connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
-        self.definitions = ToolDefinitions(stores.definitions, config, stores.audit)
-        listings = SeenListings(last_run.listings, self.definitions)
+        """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
+        self.definitions = last_run.accepted
+        self._readable = last_run.readable
+        listings = SeenListings(last_run.listings, self.definitions, self._readable, stores.audit)
         self.pool = upstream_pool(loaded, listings, config, self.listings_changed)
         self._learning = learning
         self._prompts = PermittedPrompts(config)
@@ -64,6 +63,13 @@ class UpstreamCatalog:
         if self.pool.is_expecting_tools and self._patience_until > anyio.current_time():
             self._connected.set()
             await self.pool.wait_settled(self._patience_until - anyio.current_time())
+            await self.prepare()
+
+    async def up_to_date(self) -> None:
+        """The same, with what the person has accepted meanwhile."""
+        await self.wait_for_first_listing()
+        if self._readable.notice_acceptances():
+            self.listings_changed()
             await self.prepare()
 
     def current(self) -> Catalog:
@@ -97,8 +103,11 @@ class UpstreamCatalog:
         return self.revision
 
     def _newest(self) -> Catalog:
-        return self._prompts.within(Catalog.build(self.pool.listings(), self._catalog, self._learning.known))
+        return self._prompts.within(Catalog.build(self._listings(), self._catalog, self._learning.known))
+
+    def _listings(self) -> list[UpstreamListing]:
+        return self._readable.within(self.pool.listings())
 
     def _is_large_change(self) -> bool:
         known = {server.raw_name: server.listing for server in self._catalog.servers}
-        return any(len(it.tools) > _LARGE_LISTING and known.get(it.name) is not it for it in self.pool.listings())
+        return any(len(it.tools) > _LARGE_LISTING and known.get(it.name) is not it for it in self._listings())

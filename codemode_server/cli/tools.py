@@ -24,8 +24,8 @@ from codemode_server.domain.definition_changes import DefinitionChange
 from codemode_server.domain.definitions import KnownDefinition, by_tool, waiting
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.first_listing import state_folder
-from codemode_server.gateway.policy.changed_tools import REVIEW, answer_for
-from codemode_server.gateway.policy.tool_definitions import accepted_event, change_of, kind_of
+from codemode_server.gateway.policy.changed_tools import REVIEW
+from codemode_server.gateway.policy.tool_definitions import accepted_event, answer_for, change_of, kind_of
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit

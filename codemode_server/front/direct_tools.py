@@ -62,11 +62,12 @@ class DirectTool:
         """
         said = self.tool.definition
         text = prose(redactor.head(said.description, 4 * _MAX_DESCRIPTION_CHARACTERS), _MAX_DESCRIPTION_CHARACTERS)
+        text = " ".join(filter(None, [text or self.tool.raw_name, said.remark]))
         title = one_line(redactor.head(said.title or "", 400), 80)
         return {
             "name": self.name,
             **({"title": redactor.text(f"{self.server.name}: {title}")} if title else {}),
-            "description": redactor.text(f"[{self.server.name}] {text or self.tool.raw_name}"),
+            "description": redactor.text(f"[{self.server.name}] {text}"),
             "inputSchema": safe_schema(said.input_schema, redactor),
             "annotations": dict(_ANNOTATIONS[self.tool.effect]),
             "_meta": {"anthropic/alwaysLoad": True, TARGET: [self.server.raw_name, self.tool.raw_name]},

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.approvals import Question
 from codemode_server.domain.calls import Ask, ToolCall
+from codemode_server.domain.definitions import canonical_text, digest_of
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.always import always_rule
@@ -67,10 +65,8 @@ def definition_digest(target: CallTarget) -> str:
     resource, is approved one by one."""
     if isinstance(target, ToolTarget):
         it = target.tool.definition
-        described: Any = [it.name, it.title, it.description, it.input_schema, it.output_schema, it.effect]
-    else:
-        described = repr(target.spellings)
-    return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()
+        return it.digest or digest_of(canonical_text(it))
+    return digest_of(repr(target.spellings))
 
 
 def done_so_far(calls: ExecutionCalls) -> tuple[str, ...]:

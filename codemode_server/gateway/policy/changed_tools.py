@@ -9,11 +9,9 @@ from typing import Any
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Ask, Decision, Deny
-from codemode_server.domain.definitions import KnownDefinition
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.tool_definitions import ToolDefinitions, Unaccepted, kind_of
+from codemode_server.gateway.policy.tool_definitions import ToolDefinitions, Unaccepted, answer_for, kind_of
 from codemode_server.gateway.targets import CallTarget, ToolTarget
-from codemode_server.permission_settings import Answer, PermissionSettings
 
 REVIEW = "codemode-server tools review"
 
@@ -29,8 +27,7 @@ class ChangedToolsStep:
         if not isinstance(target, ToolTarget):
             return None
         server, definition = target.server.raw_name, target.tool.definition
-        known = self._definitions.unaccepted(server, definition)
-        if known is None or answer_for(known, self._config.settings.permissions) == "allow":
+        if self._definitions.held_back(server, definition) == "allow":
             return None
         found = self._definitions.unaccepted_now(server, definition)
         if found is None:
@@ -38,11 +35,6 @@ class ChangedToolsStep:
         if answer_for(found.definition, self._config.settings.permissions) == "deny":
             return Deny(_reason(found))
         return Ask(_reason(found), found.change.shortened())
-
-
-def answer_for(it: KnownDefinition, permissions: PermissionSettings) -> Answer:
-    """What the configuration says of calls with a definition that nobody has accepted."""
-    return permissions.for_changed_tools if it.former else permissions.new_tools
 
 
 def _reason(found: Unaccepted) -> str:

@@ -27,18 +27,16 @@ from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.gateway.policy.definition_store import DefinitionStore
 from codemode_server.off_loop import run_sized
+from codemode_server.permission_settings import Answer, PermissionSettings
 from codemode_server.text import one_line
 
 logger = logging.getLogger(__name__)
 
 _MANY_TOOLS = 100
 """More are compared in a thread."""
-_MAX_AUDITED = 200
-"""Changes of one server that are recorded while the product runs; a server that changes without end must not fill the
-audit."""
 _MAX_NAME_CHARACTERS = 1_000
 _MAX_CHANGES = 100
 """Changes that are held in memory with their text."""
@@ -55,41 +53,38 @@ class Unaccepted:
 class ToolDefinitions:
     """The definitions of one product and its principal."""
 
-    def __init__(
-        self, store: DefinitionStore, config: LiveConfig, audit: Audit, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, store: DefinitionStore, config: LiveConfig, clock: Callable[[], float] = time.time) -> None:
         """Reads the store; blocks. Without it, what is listed first in this run is accepted."""
         self._store = store
         self._config = config
-        self._audit = audit
         self._clock = clock
-        self._principal = local_principal(config.settings)
+        self.principal = local_principal(config.settings)
         self._known: dict[str, KnownTools] = {}
-        self._audited: dict[str, int] = {}
         self._changes: dict[str, DefinitionChange] = {}
         """By digest of the definition."""
         try:
-            known = store.known(self._principal)
+            known = store.known(self.principal)
         except JournalUnavailable as error:
             logger.warning("the accepted tools can't be read: %s", error)
             known = []
         for server in {it.server for it in known}:
             self._known[server] = by_tool(it for it in known if it.server == server)
 
-    async def take(self, server: str, tools: Sequence[ToolDefinition]) -> None:
-        """Take a listing of a server, by its raw name, that is about to be published."""
+    async def take(self, server: str, tools: Sequence[ToolDefinition]) -> list[KnownDefinition]:
+        """Take a listing of a server, by its raw name, that is about to be published; returns the definitions that wait
+        for a review since then."""
         known = self._known.get(server, {})
         accept_new = self._config.settings.permissions.new_tools == "allow"
         if all(it.digest in known.get(it.name, {}) for it in tools) and not (accept_new and _has_new(known)):
-            return
+            return []
         listed = await run_sized(len(tools) > _MANY_TOOLS, listed_definitions, tools)
         try:
-            found = await self._store.take(self._principal, server, listed, accept_new=accept_new, at=self._clock())
+            found = await self._store.take(self.principal, server, listed, accept_new=accept_new, at=self._clock())
         except JournalUnavailable as error:
             logger.warning("the tools of %s can't be compared with those of other products: %s", server, error)
             found = self._judged(server, known, listed, accept_new=accept_new)
         self._known[server] = by_tool(found)
-        self._note(server, known, found)
+        return [it for it in found if not it.is_accepted and it.digest not in known.get(it.tool, {})]
 
     def _judged(
         self, server: str, known: KnownTools, listed: Sequence[ListedDefinition], *, accept_new: bool
@@ -107,17 +102,39 @@ class ToolDefinitions:
             return KnownDefinition(server, tool.name, tool.digest, tool.name, self._clock(), None)
         return None if found.is_accepted else found
 
+    def held_back(self, server: str, tool: ToolDefinition) -> Answer:
+        """What happens to calls of a tool since its definition is not accepted, as far as is known here: they are
+        `ask`ed about or `deny`ed; `allow` if it is accepted, or if the configuration holds nothing back."""
+        found = self.unaccepted(server, tool)
+        return "allow" if found is None else answer_for(found, self._config.settings.permissions)
+
     def asks_first(self, server: Server, tool: Tool) -> bool:
         """Whether the person is asked about a tool since its definition is not accepted, as far as is known here."""
-        found, permissions = self.unaccepted(server.raw_name, tool.definition), self._config.settings.permissions
-        return found is not None and (permissions.for_changed_tools if found.former else permissions.new_tools) == "ask"
+        return self.held_back(server.raw_name, tool.definition) == "ask"
+
+    def read_acceptances(self, server: str) -> None:
+        """Take over what other processes have accepted of a server."""
+        try:
+            self._known[server] = {**self._known.get(server, {}), **by_tool(self._store.known(self.principal, server))}
+        except JournalUnavailable as error:
+            logger.warning("the accepted tools of %s can't be read: %s", server, error)
+
+    def accepted_text(self, server: str, tool: ToolDefinition) -> str:
+        """The canonical text of the definition that was accepted before the present one; empty if there is none."""
+        found = self.unaccepted(server, tool)
+        base = None if found is None else _accepted_before(found, self._known.get(server, {}))
+        try:
+            return "" if base is None else self._store.text(self.principal, base.server, base.tool, base.digest)
+        except JournalUnavailable as error:
+            logger.warning("the accepted tools of %s can't be read: %s", server, error)
+            return ""
 
     def unaccepted_now(self, server: str, tool: ToolDefinition) -> Unaccepted | None:
         """The same, with what other processes have accepted meanwhile, and with what differs."""
         if (known := self.unaccepted(server, tool)) is None:
             return None
         try:
-            stored = by_tool(self._store.known(self._principal, server, tool.name))
+            stored = by_tool(self._store.known(self.principal, server, tool.name))
             self._known[server] = {**self._known[server], **stored}
             still = self.unaccepted(server, tool)
             return None if still is None else Unaccepted(still, self._change(still))
@@ -129,22 +146,8 @@ class ToolDefinitions:
         if it.digest not in self._changes:
             while len(self._changes) >= _MAX_CHANGES:
                 del self._changes[next(iter(self._changes))]
-            self._changes[it.digest] = change_of(self._store, it, self._known.get(it.server, {}), self._principal)
+            self._changes[it.digest] = change_of(self._store, it, self._known.get(it.server, {}), self.principal)
         return self._changes[it.digest]
-
-    def _note(self, server: str, before: KnownTools, after: Sequence[KnownDefinition]) -> None:
-        """Record and log the definitions that wait for a review since this listing."""
-        new = [it for it in after if not it.is_accepted and it.digest not in before.get(it.tool, {})]
-        if not new:
-            return
-        logger.warning(
-            "the tools of %s differ from those that were accepted, in %d; `codemode-server tools review` shows them",
-            *(one_line(server, 80), len(new)),
-        )
-        for it in new:
-            self._audited[server] = self._audited.get(server, 0) + 1
-            if self._audited[server] <= _MAX_AUDITED:
-                self._audit.append(_event(AuditEventKind.TOOL_CHANGED, it, self._principal, self._clock(), "waiting"))
 
 
 def change_of(store: DefinitionStore, it: KnownDefinition, known: KnownTools, principal: Principal) -> DefinitionChange:
@@ -153,10 +156,25 @@ def change_of(store: DefinitionStore, it: KnownDefinition, known: KnownTools, pr
     Raises:
         JournalUnavailable: the store can't be read.
     """
-    accepted = [one for one in known.get(it.former, {}).values() if one.is_accepted and one.digest != it.digest]
-    base = max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
+    base = _accepted_before(it, known)
     before = store.text(principal, base.server, base.tool, base.digest) if base is not None else ""
     return change_between(fields_of(before), fields_of(store.text(principal, it.server, it.tool, it.digest)))
+
+
+def _accepted_before(it: KnownDefinition, known: KnownTools) -> KnownDefinition | None:
+    """The definition that was accepted last of the tool that it is a change of."""
+    accepted = [one for one in known.get(it.former, {}).values() if one.is_accepted and one.digest != it.digest]
+    return max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
+
+
+def answer_for(it: KnownDefinition, permissions: PermissionSettings) -> Answer:
+    """What the configuration says of calls with a definition that nobody has accepted."""
+    return permissions.for_changed_tools if it.former else permissions.new_tools
+
+
+def waiting_event(it: KnownDefinition, principal: Principal, at: float) -> AuditEvent:
+    """The audit's row for a definition that waits for the person."""
+    return _event(AuditEventKind.TOOL_CHANGED, it, principal, at, "waiting")
 
 
 def accepted_event(it: KnownDefinition, principal: Principal, at: float) -> AuditEvent:

@@ -160,7 +160,20 @@ class ExecutionCalls:
     def next_key(self, server: str, tool: str, digest: str) -> CallKey:
         """The key of the next call with these raw names and arguments."""
         self.occurrences[server, tool, digest] += 1
-        return CallKey(server, tool, digest, self.occurrences[server, tool, digest])
+        key = CallKey(server, tool, digest, self.occurrences[server, tool, digest])
+        if self.past is not None:
+            self.past.order.note_made(key)
+        return key
+
+    async def wait_for_turn(self, key: CallKey) -> None:
+        """Wait until the program may get the answer to this call, if it runs again."""
+        if self.past is not None:
+            await self.past.order.wait(key)
+
+    def note_answered(self, key: CallKey) -> None:
+        """The program gets the answer to this call now."""
+        if self.past is not None:
+            self.past.order.note_answered(key)
 
     def doubted_keys_of(self, tool: Tool) -> set[str]:
         return {one.key for one in self.doubted_keys if (one.server, one.tool) == (tool.server, tool.name)}

@@ -12,7 +12,9 @@ concurrent calls:
 * A call that is not recorded is new, and is sent. But if it may change something, and the program has not yet made
   again all calls of its earlier run that may have changed something, then it departs from that run: it may be one of
   those with other arguments, which must not be made twice. A person has to approve it. Concurrent calls may come in
-  another order, so this is only said once nothing else of the program has been in flight for `QUIET_SECONDS`.
+  another order, so this is only said once nothing else of the program has been in flight for as long as it may take
+  to make the next recorded call.
+* Answers arrive in the order in which they arrived first (`AnswerOrder`).
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from codemode_server.domain.calls import (
 )
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.tools import Effect
+from codemode_server.gateway.answer_order import AnswerOrder
 
-QUIET_SECONDS = 1.0
 _UNKNOWN = (CallStatus.STARTED, CallStatus.TIMED_OUT, CallStatus.CANCELLED, CallStatus.UNKNOWN)
 _MAX_NAMED = 3
 UnknownPolicy = Literal["ask", "retry", "skip", "fail"]
@@ -58,6 +60,7 @@ class PastCalls:
         self._effect_of = effect_of
         self._unknown = unknown
         self.is_closed = is_closed
+        self.order = AnswerOrder(records)
         self._records: dict[CallKey, CallRecord] = {}
         self.last_seq = max((record.call.seq for record in records), default=0)
         """The highest number of a recorded call."""
@@ -91,7 +94,7 @@ class PastCalls:
         if outcome is None or outcome.status in _UNKNOWN:
             return self._of_unknown(record, effect, decided)
         is_repeatable = effect is Effect.READS and not self.is_closed
-        if is_repeatable and outcome.status is CallStatus.FAILED and not self._went_on_after(record, outcome):
+        if is_repeatable and outcome.status is CallStatus.FAILED and not self._went_on_after(record):
             return decided
         if record.unreadable is not None and outcome.status is CallStatus.SUCCEEDED:
             if is_repeatable:
@@ -113,8 +116,8 @@ class PastCalls:
         asked = f"; {decided.reason}" if isinstance(decided, Ask) else ""
         return Ask(f"{reason}; approve it only if it did not{asked}")
 
-    def _went_on_after(self, record: CallRecord, outcome: CallOutcome) -> bool:
-        return record.started_at + outcome.milliseconds / 1e3 < self._last_start
+    def _went_on_after(self, record: CallRecord) -> bool:
+        return record.ended_at is not None and record.ended_at < self._last_start
 
     @property
     def missing(self) -> list[CallRecord]:
@@ -134,7 +137,7 @@ class PastCalls:
         if effect is Effect.READS or call.seq not in self._new:
             return None
         while self.missing:
-            with anyio.move_on_after(QUIET_SECONDS) as quiet:
+            with anyio.move_on_after(self.order.patience) as quiet:
                 await self._changed.wait()
             if quiet.cancelled_caught and not has_others():
                 break

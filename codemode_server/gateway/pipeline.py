@@ -257,11 +257,9 @@ class CallPipeline:
         return answer
 
     async def _record_begin(self, attempt: CallAttempt) -> None:
-        is_read_only = attempt.target.effect is Effect.READS
+        is_read_only, clock = attempt.target.effect is Effect.READS, attempt.calls.clock
         attempt.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
-        await self._journal.begin_call(
-            attempt.call, attempt.decision, is_read_only=is_read_only, clock=attempt.calls.clock
-        )
+        await self._journal.begin_call(attempt.call, attempt.decision, is_read_only=is_read_only, clock=clock)
 
     async def _send(self, attempt: CallAttempt) -> Reply:
         calls, call = attempt.calls, attempt.call
@@ -298,8 +296,7 @@ class CallPipeline:
 
     def _publish_offer(self, attempt: CallAttempt, outcome: OfferOutcome) -> None:
         if outcome is not OfferOutcome.NONE:
-            event = CallInputRequested(attempt.calls, attempt.call, "sign-in", outcome.value, None)
-            self._events.publish(event)
+            self._events.publish(CallInputRequested(attempt.calls, attempt.call, "sign-in", outcome.value, None))
 
     def _asked(self, attempt: CallAttempt, request: InputRequest, status: str, answer: dict[str, Any] | None) -> None:
         feature = str(request.feature or "unknown")
@@ -348,15 +345,19 @@ class CallPipeline:
         *,
         error: str | None = None,
     ) -> None:
-        """Record the outcome and publish it, also if the program is being cancelled."""
+        """Record the outcome and publish it once it is the answer's turn, also if the program is being cancelled."""
         outcome = CallOutcome(status, attempt.milliseconds, result.bytes, error=error)
         if reply is not None:
             outcome = replace(outcome, result=reply.value, encoding=reply.encoding)
         try:
-            with anyio.CancelScope(shield=True):
-                await self._record_end(attempt, outcome)
+            if status is not CallStatus.CANCELLED:
+                await attempt.calls.wait_for_turn(attempt.call.key)
         finally:
-            self._publish_end(attempt, outcome, reply, result)
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self._record_end(attempt, outcome)
+            finally:
+                self._publish_end(attempt, outcome, reply, result)
 
     async def _record_end(self, attempt: CallAttempt, outcome: CallOutcome) -> None:
         call = attempt.call
@@ -373,6 +374,7 @@ class CallPipeline:
         reply: Reply | None = None,
         result: ResultSummary = NO_RESULT,
     ) -> None:
+        attempt.calls.note_answered(attempt.call.key)
         self._events.publish(
             CallEnded(
                 *(attempt.calls, attempt.call, attempt.target, attempt.decision, outcome),

@@ -33,6 +33,7 @@ from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, ru
 from codemode_server.processes.framing import FramingError
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames, host_frames
+from codemode_server.sandbox.answer_turns import AnswerTurns
 from codemode_server.sandbox.argument_room import ArgumentRoom
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
@@ -80,6 +81,7 @@ class Channel:
         most = max(program.limits.call_bytes, _ROOM_BYTES)
         self._room, self._max_wide_bytes = ArgumentRoom(most), most // 2
         self._sending = anyio.Lock(fast_acquire=True)
+        self._turns = AnswerTurns()
         self._clock = ProgramClock(program.limits.wall_seconds, program.limits.upstream_seconds, anyio.current_time)
         self._timer = anyio.CancelScope()
         self._scope: anyio.CancelScope | None = None
@@ -235,9 +237,11 @@ class Channel:
     async def _answer_of(self, call: frames.Call | frames.Read) -> OutgoingFrame:
         try:
             reply = await self._ask_host(call)
-            return await self._encoded(call.id, reply, f"the result of {call.title}")
+            turn = self._turns.take()
+            return (await self._encoded(call.id, reply, f"the result of {call.title}")).after(turn)
         except CallError as error:
-            return OutgoingFrame(host_frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE]))
+            refusal = host_frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE])
+            return OutgoingFrame(refusal).after(self._turns.take())
         finally:
             self._room.give_back(call)
             self._clock.call_ended()
@@ -330,8 +334,9 @@ class Channel:
 
     async def _send(self, answer: OutgoingFrame) -> None:
         try:
-            if answer.size > _WAITS_ON_DISK and self._sending.locked():
+            if answer.size > _WAITS_ON_DISK and (self._sending.locked() or not answer.turn.is_next):
                 await run_large(answer.put_on_disk)
+            await answer.turn.wait()
             async with self._sending:
                 await answer.send(self._stream)
         finally:

@@ -8,6 +8,8 @@ from typing import IO
 import anyio.to_thread
 from anyio.abc import ByteSendStream
 
+from codemode_server.sandbox.answer_turns import Turn
+
 _PIECE = 256 * 2**10
 """Bytes that are given to the stream at once: it copies what the guest does not read yet."""
 
@@ -19,6 +21,12 @@ class OutgoingFrame:
         self._pieces = pieces
         self._file: IO[bytes] | None = None
         self.size = sum(map(len, pieces))
+        self.turn = Turn()
+
+    def after(self, turn: Turn) -> OutgoingFrame:
+        """The same frame, to be sent when it is its turn."""
+        self.turn = turn
+        return self
 
     def put_on_disk(self) -> None:
         """Hold it in a file without a name rather than in memory, if there is room for that."""
@@ -43,5 +51,7 @@ class OutgoingFrame:
                 await stream.send(whole[start : start + _PIECE])
 
     def close(self) -> None:
+        """It has been sent, or will never be."""
+        self.turn.end()
         if self._file is not None:
             self._file.close()

@@ -204,8 +204,8 @@ class SqliteJournal:
         place = f"{execution_id}/{seq}"
         has_result = outcome.status is CallStatus.SUCCEEDED or outcome.result is not None
         received = [outcome.encoding, outcome.result]
-        ended_at = self._clock()  # before a large result is encrypted, which may take longer than the next call
         result = await self._prepared(execution_id, received, f"{place}/result") if has_result else _nothing
+        ended_at = self._clock()  # the program gets the answer now, not before a large result was encrypted
 
         def update(connection: sqlite3.Connection) -> None:
             connection.execute(

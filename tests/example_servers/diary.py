@@ -4,6 +4,7 @@ call that was made twice."""
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[2]))
@@ -11,6 +12,7 @@ from tests.example_servers.plain import Call, Server, ToolError
 
 server = Server("diary")
 path = Path(sys.argv[1])
+has_grown = threading.Condition()
 
 
 def entries() -> list[str]:
@@ -18,8 +20,9 @@ def entries() -> list[str]:
 
 
 def append(text: str) -> int:
-    with path.open("a") as file:
+    with has_grown, path.open("a") as file:
         file.write(f"{text}\n")
+        has_grown.notify_all()
     return len(entries())
 
 
@@ -34,6 +37,15 @@ def write_and_wait(call: Call, text: str) -> int:
     """Writes an entry, and does not answer."""
     number = append(text)
     call.cancelled.wait()
+    return number
+
+
+@server.tool()
+def write_and_hold(call: Call, text: str, until: str) -> int:
+    """Writes an entry, and answers once there is the entry `until`."""
+    number = append(text)
+    with has_grown:
+        has_grown.wait_for(lambda: until in entries() or call.cancelled.is_set(), timeout=60)
     return number
 
 

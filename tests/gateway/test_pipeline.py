@@ -14,15 +14,17 @@ from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.calls import CallKey, CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
+from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, Decision, ToolCall, arguments_digest
 from codemode_server.domain.errors import CallRefused, InvalidArguments, JournalUnavailable, ToolFailed
+from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.repetition import ClockLog
-from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, CallSent, CallUnresolved, Subscriber
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
+from codemode_server.gateway.past_calls import PastCalls
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
 from codemode_server.testing.memory_journal import MemoryJournal
@@ -152,6 +154,23 @@ class TestTheOrder:
             await gateway(steps, [steps.on_event]).call(calls, "github", "create_issue", {"a": 1})
         await checkpoint()
         assert steps.steps == ["CallBegan", "begin", "end invalid", "CallEnded"]
+
+
+class TestAnAnswerThatWaitsForAnEarlierOne:
+    """In a program that runs again."""
+
+    async def test_is_recorded_if_the_program_ends_meanwhile(self) -> None:
+        calls, steps = execution(), Steps()
+        earlier = ToolCall(calls.execution_id, 1, "github", "list-issues", {}, CallKey("github", "list-issues", "", 1))
+        outcome = CallOutcome(CallStatus.SUCCEEDED, 1.0)
+        past = [CallRecord(earlier, Allow("test"), 1.0, outcome, ended_at=2.0)]
+        calls.past = PastCalls(past, effect_of=lambda _, __: Effect.READS, unknown="fail")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(gateway(steps).call, calls, "github", "create_issue", {"title": "Bug"})
+            await anyio.wait_all_tasks_blocked()
+            assert steps.steps == ["begin", "send"], "control: it waits"
+            tasks.cancel_scope.cancel()
+        assert steps.steps == ["begin", "send", "end succeeded"]
 
 
 class TestARecordThatFails:

@@ -140,16 +140,26 @@ class ExecutionService(OwnsTasks):
         return execution
 
     async def resume(
-        self, execution_id: ExecutionId, context: RequestContext, *, host: HostInput = NO_HOST_INPUT
+        self,
+        execution_id: ExecutionId,
+        context: RequestContext,
+        *,
+        timeout_s: float | None = None,
+        host: HostInput = NO_HOST_INPUT,
     ) -> Execution:
         """Go on with an execution that waits or did not come to its end: the live one, or one whose program runs again
         with the recorded answers to its calls. One that was detached and has ended meanwhile is returned once.
+        `timeout_s`: as for `start`, of a program that runs again.
 
         Raises:
-            MetaToolError: it can't be resumed.
+            MetaToolError: it can't be resumed, or has a time limit already.
         """
         live = self._live.get(execution_id) or self._suspensions.take_ended(execution_id, context.principal)
         if live is not None and live.context.principal == context.principal:
+            if timeout_s is not None and not live.done.is_set():
+                raise MetaToolError(
+                    f"{execution_id} goes on within the time that it began with; resume it without 'timeout'"
+                )
             live.is_detached = False
             live.resumed.set()
             return live
@@ -157,7 +167,7 @@ class ExecutionService(OwnsTasks):
         past = await reopened(self._journal, context.principal, execution_id)
         calls = ExecutionCalls(execution_id, context, host=host)
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=settings.approvals.unknown)
-        limits, results = limits_of(settings.limits, None), CallResults(self._artifacts)
+        limits, results = limits_of(settings.limits, timeout_s), CallResults(self._artifacts)
         execution = Execution(execution_id, past.code, context, limits, calls, results, repeat=past.repeat)
         execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
         return self._started(execution)

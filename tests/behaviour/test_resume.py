@@ -296,6 +296,17 @@ async def test_one_that_could_not_begin_again_can_be_resumed_later(tmp_path: Pat
         assert (await one.resume(name)).value == 2
 
 
+async def test_a_program_that_runs_again_has_the_time_that_the_host_gives_it(shared: Product) -> None:
+    name = await shared.broken(f"write(text='a')\n{ONCE_BROKEN}time.sleep(1.5)\nwrite(text='b')")
+    await shared.host.run(MEND)
+    stopped = await shared.host.call("execute_code", resume=name, timeout=0.5)
+    assert "stopped after 0.5 s (timeout=0.5)" in stopped.text
+    too_long = await shared.host.call("execute_code", resume=name, timeout=1_000_000)
+    assert "limits.wall_seconds" in too_long.text
+    assert shared.diary() == ["a"]
+    assert (await shared.host.call("execute_code", resume=name, timeout=20)).value == 2, "control"
+
+
 async def test_a_replay_is_answered_by_the_journal_alone(shared: Product) -> None:
     name = await shared.broken(f"first = write(text='a')\n{ONCE_BROKEN}[first, write(text='b')]")
     await shared.resume(name)

@@ -75,6 +75,16 @@ class TestAHostWhoseCallTakesLong:
             refused = await host.call("execute_code", resume=name)
             assert "the user refused it" in refused.text
 
+    async def test_can_not_change_the_time_that_the_program_has(self, tmp_path: Path) -> None:
+        async with product(tmp_path, permissions=ASK) as (app, host):
+            name = (await host.run(CODE, timeout=30)).content["execution_id"]
+            refused = await host.call("execute_code", resume=name, timeout=20)
+            assert refused.text.endswith(
+                f"{name} goes on within the time that it began with; resume it without 'timeout'"
+            )
+            await answer(app, host)
+            assert (await host.call("execute_code", resume=name)).value == 1, "control"
+
     async def test_does_not_wait_for_other_programs(self, tmp_path: Path) -> None:
         async with product(tmp_path, permissions=ASK, limits={"programs": 1}) as (_, host):
             await host.run(CODE)

@@ -13,7 +13,7 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
@@ -68,7 +68,9 @@ def serve_product(config: Path, requests: Connection) -> None:
 
 
 @contextmanager
-def running(config: Path, code: str) -> Iterator[BaseProcess]:
+def running(
+    config: Path, code: str, target: Callable[[Path, Connection], None] = serve_product
+) -> Iterator[BaseProcess]:
     """A product that was asked to run a program. It is forked off a process that has its modules, so that 50 of them
     start in reasonable time."""
     client = {"name": "test", "version": "1"}
@@ -79,7 +81,7 @@ def running(config: Path, code: str) -> Iterator[BaseProcess]:
     ]
     reader, writer = PROCESSES.Pipe(duplex=False)
     with reader, writer:
-        process = PROCESSES.Process(target=serve_product, args=(config, reader))
+        process = PROCESSES.Process(target=target, args=(config, reader))
         process.start()
         text = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages)
         os.write(writer.fileno(), text.encode())

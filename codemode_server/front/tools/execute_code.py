@@ -93,7 +93,8 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
     host = host_input(context.host)
     execution = resumed(context)
     if execution is None and arguments.resume is not None:
-        execution = await executions.resume(ExecutionId(arguments.resume), context.request, host=host)
+        name = ExecutionId(arguments.resume)
+        execution = await executions.resume(name, context.request, timeout_s=timeout_s, host=host)
     elif execution is None and arguments.code is not None:
         execution = executions.start(arguments.code, context.request, timeout_s=timeout_s, host=host)
     assert execution is not None  # noqa: S101 - one of both is given

@@ -157,6 +157,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "workspace",
         "executions",
         "permissions",
+        "sources",
         "tools",
         "connect",
         "disconnect",

@@ -42,6 +42,7 @@ _COMMANDS = {
     "tools": "show tools that changed since they were accepted, and accept them",
     "executions": "list programs that ran, show one, or check the audit",
     "permissions": "explain the decision on a call, or test a table of expected decisions",
+    "sources": "show what sessions have read, or forget it",
     "approvals": "show the calls that wait for you, and approve or refuse them",
     "paths": "print every file and folder that is used",
     "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",

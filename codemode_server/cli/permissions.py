@@ -1,13 +1,15 @@
 """The `permissions` command: explains the decision on a call, and tests a table of expected decisions.
 
 No upstream is started: tools are known as of the last run, which says what they are called and what they claim to do.
+`explain` also regards what is stored of changed tools and of what sessions have read; `test` regards the rules alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,17 +22,22 @@ from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.description import masked
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.calls import Decision
 from codemode_server.domain.errors import CodemodeError, UnknownTool
+from codemode_server.domain.flows import WORKSPACE, Holder, Source, SourceSet
+from codemode_server.domain.tools import ToolDefinition
 from codemode_server.first_listing import LastRun, state_folder
+from codemode_server.gateway.policy.changed_tools import ChangedToolsStep
 from codemode_server.gateway.policy.explanation import Explanation, explain
-from codemode_server.gateway.policy.flows import flows_to
+from codemode_server.gateway.policy.flows import FlowRules, flows_to
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
-from codemode_server.gateway.targets import ResourceTarget, prompt_spellings
+from codemode_server.gateway.targets import CallTarget, ResourceTarget, ToolTarget, prompt_spellings
 from codemode_server.setting_types import RuleEffect, Section
 from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.text import one_line
 
 _MAX_CHARACTERS = 200
@@ -54,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(one)
     one.add_argument("call", metavar="SERVER/TOOL")
     one.add_argument("--args", metavar="JSON", help="the arguments; without them, all that may be decided")
+    one.add_argument("--session", metavar="ID", help="after what this session has read; `codemode-server sources`")
     one.add_argument("--effect", choices=["read", "write", "destructive"], help="for a tool that is not known")
     one.add_argument("--json", action="store_true", help="print JSON")
     table = actions.add_parser("test", help="compare the decisions on a table of calls; exit code 1 if one differs")
@@ -62,12 +70,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    known = KnownTools.of(load(config_file(parsed), require_trust=False, resolve=False))
-    if parsed.action == "test":
-        return _test(known, parsed.file)
+    with KnownTools.of(load(config_file(parsed), require_trust=False, resolve=False)) as known:
+        return _test(known, parsed.file) if parsed.action == "test" else _explain(known, parsed)
+
+
+def _explain(known: KnownTools, parsed: argparse.Namespace) -> int:
     subject = known.subject(parsed.call, parsed.effect)
     arguments = None if parsed.args is None else _arguments(parsed.args)
-    found = known.explain(subject, arguments)
+    found = known.explain(subject, arguments, known.other_steps(subject, parsed.session))
     flows = known.flows(subject)
     if parsed.json:
         about = {"call": parsed.call, "is_known": subject.is_known, "as_of": "last run"}
@@ -92,6 +102,8 @@ class _Found:
     is_known: bool = True
     uri: str | None = None
     """Of a resource."""
+    target: CallTarget | None = None
+    """None if the tool is not known, and for prompts."""
     labels: frozenset[str] = frozenset()
 
 
@@ -102,16 +114,27 @@ class KnownTools:
     loaded: LoadedSettings
     catalog: Catalog
     rules: PermissionRules
+    held_back: Callable[[str, ToolDefinition], Decision | None]
+    """The decision on calls of a tool since its definition is not accepted."""
+    read: Mapping[Holder, Sequence[Source]]
+    """What is stored of the sources of sessions."""
 
     @classmethod
-    def of(cls, loaded: LoadedSettings) -> KnownTools:
-        catalog = Catalog.build([])
-        if (state_folder(loaded.settings) / FILE_NAME).exists():
-            last_run = LastRun.read(loaded)
-            catalog = last_run.catalog
+    @contextmanager
+    def of(cls, loaded: LoadedSettings) -> Generator[KnownTools]:
+        """As long as the database is open."""
+        rules, config = PermissionRules(loaded.settings.permissions), LiveConfig(loaded.settings)
+        if not (state_folder(loaded.settings) / FILE_NAME).exists():
+            yield cls(loaded, Catalog.build([]), rules, lambda _server, _tool: None, {})
+            return
+        last_run = LastRun.read(loaded)
+        try:
+            held_back = ChangedToolsStep(last_run.accepted, config).decide_on
+            read, _ = SqliteSources(last_run.database, last_run.thread).load()
+            yield cls(loaded, last_run.catalog, rules, held_back, read)
+        finally:
             last_run.thread.close()
             last_run.database.close()
-        return cls(loaded, catalog, PermissionRules(loaded.settings.permissions))
 
     def subject(self, named: str, effect: RuleEffect | None = None) -> _Found:
         """What `server/tool` means, also if nothing of that name is known.
@@ -143,21 +166,48 @@ class KnownTools:
         subject, permissions = found.subject, self.loaded.settings.permissions
         return list(flows_to(permissions, subject.server, subject.tool, found.labels))
 
-    def explain(self, found: _Found, arguments: Mapping[str, Any] | None) -> Explanation:
-        return explain(self.rules, found.subject, arguments if found.uri is None else {"uri": found.uri})
+    def other_steps(self, found: _Found, session: str | None) -> list[Decision]:
+        """What the other steps of the policy decide now, in a session that has read nothing or in this one."""
+        if found.target is None:
+            return []
+        config = LiveConfig(self.loaded.settings)
+        flows = FlowRules(config, ToolLabels(config)).decide(found.target, lambda: self.sources(session))
+        server, tool = found.target.server.raw_name, found.target
+        held_back = self.held_back(server, tool.tool.definition) if isinstance(tool, ToolTarget) else None
+        return [it for it in (held_back, flows) if it is not None]
+
+    def sources(self, session: str | None) -> SourceSet:
+        """What a session has read, with what is in /workspace.
+
+        Raises:
+            CodemodeError: nothing is stored of this session.
+        """
+        principal = local_principal(self.loaded.settings).principal_id
+        if session is not None and (principal, session) not in self.read:
+            raise CodemodeError(f"nothing is stored of a session {session!r}; `codemode-server sources` lists them")
+        own = () if session is None else self.read[principal, session]
+        return SourceSet([*own, *self.read.get((principal, WORKSPACE), ())])
+
+    def explain(
+        self, found: _Found, arguments: Mapping[str, Any] | None, others: Sequence[Decision] = ()
+    ) -> Explanation:
+        return explain(self.rules, found.subject, arguments if found.uri is None else {"uri": found.uri}, others)
 
 
 def _known(server: Server, name: str, labels: ToolLabels) -> _Found:
     if name.startswith("resources/"):
         found = server.resources.find(name.removeprefix("resources/"), {})
         target = ResourceTarget(server, found, is_linked=False)
-        return _Found(Subject.of_reading(server, target.spellings), uri=found.uri, labels=labels.of(target))
+        return _Found(
+            Subject.of_reading(server, target.spellings), uri=found.uri, target=target, labels=labels.of(target)
+        )
     if name.startswith("prompts/"):
         prompt = name.removeprefix("prompts/")
         is_known = any(it.name == prompt for it in server.listing.prompts)
         return _Found(Subject.of_reading(server, prompt_spellings(prompt)), is_known)
     tool = server.tool(name)
-    return _Found(Subject.of_tool(server, tool), labels=labels.of_tool(server, tool))
+    target_of_tool = ToolTarget(server, tool)
+    return _Found(Subject.of_tool(server, tool), target=target_of_tool, labels=labels.of(target_of_tool))
 
 
 def _test(known: KnownTools, file: Path) -> int:

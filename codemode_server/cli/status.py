@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -55,7 +56,8 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         search = await anyio.to_thread.run_sync(diagnose, loaded.settings.search)
         files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
-        lines = [one_line(mask(line)) for line in (*_changed_tools(app), files, f"search: {search.text}", sandbox)]
+        asked = [*_changed_tools(app), *await _open_questions(app)]
+        lines = [one_line(mask(line)) for line in (*asked, files, f"search: {search.text}", sandbox)]
         page = "\n".join([servers_table(servers, mask), "", *_direct_tools(app), *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))
 
@@ -77,6 +79,16 @@ def _changed_tools(app: App) -> Iterator[str]:
     listed = [(server.raw_name, tool.definition) for server in app.catalog().servers for tool in server.tools]
     if count := sum(app.tools.definitions.unaccepted(*it) is not None for it in listed):
         yield f"changed tools: {count}, not accepted as they are now; `{REVIEW}` shows and accepts them"
+
+
+async def _open_questions(app: App) -> list[str]:
+    """How many calls wait for the person; nothing if none does."""
+    found = [it for it in await app.stores.approvals.unanswered(app.principal) if it.is_open(time.time())]
+    if not found:
+        return []
+    waits = "1 call waits" if len(found) == 1 else f"{len(found)} calls wait"
+    answers = "`codemode-server approvals approve ID` or `deny ID` answers"
+    return [f"approvals: {waits} for you; `codemode-server approvals` shows them, {answers}"]
 
 
 def is_well(server: Server) -> bool:

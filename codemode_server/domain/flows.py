@@ -100,6 +100,9 @@ class SourceStore(Protocol):
 
     def end(self, execution_id: ExecutionId) -> None: ...
 
+    def forgotten(self) -> Sequence[Holder]:
+        """Those whose sources the person has forgotten since this was asked last. Asked at each call."""
+
     async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
         """What may be in /workspace by now, as products on the same store know it.
 

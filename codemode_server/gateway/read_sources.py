@@ -6,6 +6,7 @@
 - A program that changes /workspace passes on all that its session has read to every session of its principal. While it
   runs, the host can't see what it writes, so others at the same time count as readers of it. That ends when
   the product starts and finds nothing in /workspace that is as new as that program.
+- A person may forget them, with `codemode-server sources forget`.
 
 Written before the call is sent, so that a killed product forgets nothing.
 """
@@ -75,6 +76,7 @@ class ReadSources:
 
     def take_event(self, event: CallEvent) -> None:
         """A subscriber of the pipeline, which gets the end of a call before the program gets the answer."""
+        self._forget()
         match event:
             case CallSent(calls, call, target):
                 self._sent.add((calls.execution_id, call.seq))
@@ -89,6 +91,7 @@ class ReadSources:
 
     def of(self, context: RequestContext) -> SourceSet:
         """What the session of a request has read or may have read, its own sources first."""
+        self._forget()
         own, principal = _holder(context), context.principal.principal_id
         found = SourceSet(self._valid(own))
         found.add_all(self._read.get((principal, WORKSPACE), ()))
@@ -110,6 +113,7 @@ class ReadSources:
         Raises:
             JournalUnavailable: the store can't be used.
         """
+        self._forget()
         principal, holder = context.principal.principal_id, _holder(context)
         self._programs[execution_id] = RunningProgram(execution_id, holder, self._clock())
         if self._read.get(holder):
@@ -124,12 +128,20 @@ class ReadSources:
 
     def end(self, execution_id: ExecutionId, newest_change: float) -> None:
         """A program has ended; something in /workspace was last changed at this time."""
+        self._forget()
         program = self._programs.pop(execution_id, None)
         if program is not None and newest_change >= program.began_at - _CLOCK_SECONDS:
             self._pass_on(program)
         if execution_id in self._stored_programs:
             self._stored_programs.discard(execution_id)
             self._store.end(execution_id)
+
+    def _forget(self) -> None:
+        """Forget what the person has forgotten by now."""
+        for holder in self._store.forgotten():
+            stored = self._stored.pop(holder, SourceSet())
+            self._read.pop(holder, None)
+            self._store.remove(holder, [*stored])
 
     def _pass_on(self, program: RunningProgram) -> None:
         passed = [replace(it, at=program.began_at, is_in_workspace=True) for it in self._valid(program.holder)]

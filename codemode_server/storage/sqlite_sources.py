@@ -12,6 +12,7 @@ from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Sour
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.forgotten_sources import ForgottenSources
 
 _SESSION_DAYS = 30.0
 """What a session has read is held this long, for executions that are resumed."""
@@ -28,6 +29,7 @@ class SqliteSources:
         self._database = database
         self._thread = thread
         self._run = secrets.token_hex(8)
+        self._forgotten = ForgottenSources(database.path.parent)
 
     def load(self) -> tuple[dict[Holder, list[Source]], list[RunningProgram]]:
         with self._database.use() as connection:
@@ -63,6 +65,24 @@ class SqliteSources:
 
     def end(self, execution_id: ExecutionId) -> None:
         self._post("DELETE FROM flow_programs WHERE execution_id = ?", [(execution_id,)])
+
+    def forgotten(self) -> list[Holder]:
+        return self._forgotten.take()
+
+    async def forget(self, holders: Sequence[Holder]) -> None:
+        """Forget what these have read, here and in every running product.
+
+        Raises:
+            JournalUnavailable: it can't be deleted.
+            OSError: running products can't be notified.
+        """
+
+        def delete(connection: sqlite3.Connection) -> None:
+            connection.executemany("DELETE FROM flow_sources WHERE (principal, holder) = (?, ?)", holders)
+
+        await self._thread.run(delete, is_durable=True)
+        # Last: what a product reads after it has noticed must not be deleted.
+        self._forgotten.note(holders)
 
     async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
         def select(connection: sqlite3.Connection) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Ask, Decision, Deny
+from codemode_server.domain.tools import ToolDefinition
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions, Unaccepted, answer_for, kind_of
 from codemode_server.gateway.targets import CallTarget, ToolTarget
@@ -26,7 +27,10 @@ class ChangedToolsStep:
     def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Decision | None:
         if not isinstance(target, ToolTarget):
             return None
-        server, definition = target.server.raw_name, target.tool.definition
+        return self.decide_on(target.server.raw_name, target.tool.definition)
+
+    def decide_on(self, server: str, definition: ToolDefinition) -> Deny | Ask | None:
+        """The decision on every call of a tool, by the raw name of its server."""
         if self._definitions.held_back(server, definition) == "allow":
             return None
         found = self._definitions.unaccepted_now(server, definition)

@@ -1,12 +1,14 @@
-"""Explains which rule of the permissions decides on a call, and why those before it do not. Pure."""
+"""Explains what decides on a call: which rule, why those before it do not, and the other steps of the policy. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.conditions import Arguments
+from codemode_server.domain.calls import Decision
+from codemode_server.gateway.policy.policy import most_restrictive
 from codemode_server.gateway.policy.rules import PermissionRules, Rule, RuleDecision, Subject
 
 _DEPENDS = "depends on the arguments"
@@ -44,11 +46,20 @@ class Explanation:
     effect: str
     considered: tuple[ConsideredRule, ...]
     decisions: tuple[RuleDecision, ...]
-    """One; or, if it depends on the arguments, those that are possible."""
+    """Of the rules: one; or, if it depends on the arguments, those that are possible."""
+    others: tuple[Decision, ...] = ()
+    """Of the other steps, which hold whatever the arguments are."""
 
     @property
     def decision(self) -> RuleDecision | None:
+        """Of the rules alone."""
         return self.decisions[0] if len(self.decisions) == 1 else None
+
+    @property
+    def possible(self) -> tuple[Decision, ...]:
+        """Of all steps together: one; or, if it depends on the arguments, those that are possible."""
+        found = {(it.kind, it.reason): it for it in (most_restrictive([one, *self.others]) for one in self.decisions)}
+        return tuple(found.values())
 
     @property
     def limit(self) -> str | None:
@@ -59,13 +70,12 @@ class Explanation:
 
     @property
     def text(self) -> str:
-        if self.decision is not None:
-            lines = [f"{self.decision.kind}: {self.decision.reason}"]
-        else:
-            lines = [
-                f"{_DEPENDS}; give them with --args. One of:",
-                *(f"  {it.kind}: {it.reason}" for it in self.decisions),
-            ]
+        found = [f"{it.kind}: {it.reason}" for it in self.possible]
+        if len(found) > 1:
+            found = [f"{_DEPENDS}; give them with --args. One of:", *(f"  {it}" for it in found)]
+        lines = found
+        if self.others and self.decision is not None:
+            lines.append(f"by the rules alone: {self.decision.kind}: {self.decision.reason}")
         if self.limit is not None:
             lines.append(f"at most {self.limit}; further calls are denied")
         lines.append(f"effect: {self.effect}")
@@ -74,18 +84,29 @@ class Explanation:
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
+        one = self.possible[0] if len(self.possible) == 1 else None
         return {
-            "decision": self.decision.kind if self.decision else None,
-            "reason": self.decision.reason if self.decision else None,
-            "possible": [{"decision": it.kind, "reason": it.reason} for it in self.decisions],
+            "decision": one.kind if one else None,
+            "reason": one.reason if one else None,
+            "possible": _as_json(self.possible),
+            "by_the_rules": _as_json(self.decisions),
+            "beside_the_rules": _as_json(self.others),
             "limit": self.limit,
             "effect": self.effect,
             "rules": [it.as_json() for it in self.considered],
         }
 
 
-def explain(rules: PermissionRules, subject: Subject, arguments: Mapping[str, Any] | None) -> Explanation:
-    """Explain the decision on a call; without `arguments`, all that it may be. Limits count as not reached."""
+def _as_json(decisions: Iterable[Decision]) -> list[dict[str, str]]:
+    return [{"decision": it.kind, "reason": it.reason} for it in decisions]
+
+
+def explain(
+    rules: PermissionRules, subject: Subject, arguments: Mapping[str, Any] | None, others: Sequence[Decision] = ()
+) -> Explanation:
+    """Explain the decision on a call; without `arguments`, all that it may be. Limits count as not reached.
+
+    `others` are the decisions of the other steps of the policy."""
     considered: list[ConsideredRule] = []
     decisions: list[RuleDecision] = []
     known = None if arguments is None else Arguments(arguments)
@@ -101,4 +122,4 @@ def explain(rules: PermissionRules, subject: Subject, arguments: Mapping[str, An
                 break
     else:
         decisions.append(rules.otherwise(subject.effect))
-    return Explanation(subject.effect, tuple(considered), tuple(decisions))
+    return Explanation(subject.effect, tuple(considered), tuple(decisions), tuple(others))

@@ -5,7 +5,7 @@ It only restricts: a call that a rule of `permissions.rules` allows may still be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from codemode_server.catalog.labels import PRIVATE, PUBLIC_SINK, UNTRUSTED
@@ -13,6 +13,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.flows import ANY_TOOL, Source, SourceSet
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, fits
 from codemode_server.gateway.read_sources import ReadSources, described
 from codemode_server.gateway.targets import CallTarget
@@ -22,23 +23,34 @@ _MAX_KNOWN = 20_000
 
 
 class FlowStep:
-    """Applies `permissions.flows`."""
+    """Applies `permissions.flows` to what the session of a call has read."""
 
     def __init__(self, config: LiveConfig, sources: ReadSources) -> None:
-        self._config = config
         self._sources = sources
-        self._labels = sources.labels
+        self._rules = FlowRules(config, sources.labels)
+
+    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Deny | Ask | None:
+        return self._rules.decide(target, lambda: self._sources.of(calls.context))
+
+
+class FlowRules:
+    """Decides on calls by what was read before them."""
+
+    def __init__(self, config: LiveConfig, labels: ToolLabels) -> None:
+        self._config = config
+        self._labels = labels
         self._settings = config.settings
         self._known: dict[tuple[str, ...], bool] = {}
         """Pattern, source and server of the target → whether the rule means that flow, under these settings."""
 
-    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Deny | Ask | None:
+    def decide(self, target: CallTarget, sources: Callable[[], SourceSet]) -> Deny | Ask | None:
+        """The decision on a call; `sources` are looked at only if something could restrict it."""
         permissions, labels = self._config.settings.permissions, self._labels.of(target)
         rules = _rules_to(permissions, Spellings.of_server(target.server), target.spellings, labels)
         is_sink = PUBLIC_SINK in labels and permissions.public_sinks != "allow"
         if not rules and not is_sink:
             return None
-        read = self._sources.of(calls.context)
+        read = sources()
         found = list(self._by_rules(rules, read, target))
         if is_sink and (reason := self._leak(read)):
             found.append((Deny if permissions.public_sinks == "deny" else Ask)(reason))

@@ -45,21 +45,24 @@ class Policy:
         is_counted: bool = False,
         is_made: bool = False,
     ) -> Decision:
-        """The most restrictive decision of all steps; of equally restrictive ones the first. If several steps ask, the
-        reason has those of all: a person has to know everything that is approved.
+        """The most restrictive decision of all steps.
 
         A call that is let through counts for the limits of rules, unless `is_counted`: it was decided before. One that
         an earlier run made (`is_made`) exceeds none, and counts for those of the execution alone.
         """
         ruling = self._permissions.rule_on(calls, target, arguments, is_counted=is_counted, is_made=is_made)
         decisions = (ruling.decision, *(step.decide(calls, target, arguments) for step in self._steps))
-        found = [one for one in decisions if one is not None]
-        decision = max(found, key=lambda one: _STRICTNESS[type(one)])
-        if isinstance(decision, Ask):
-            decision = _joined([one for one in found if isinstance(one, Ask)])
+        decision = most_restrictive([one for one in decisions if one is not None])
         if isinstance(decision, Allow | Ask):
             self._permissions.count(calls, ruling)
         return decision
+
+
+def most_restrictive(decisions: Sequence[Decision]) -> Decision:
+    """Of equally restrictive ones the first. If several ask, the reason has those of all: a person has to know
+    everything that is approved."""
+    decision = max(decisions, key=lambda one: _STRICTNESS[type(one)])
+    return _joined([one for one in decisions if isinstance(one, Ask)]) if isinstance(decision, Ask) else decision
 
 
 def _joined(questions: Sequence[Ask]) -> Ask:

@@ -1,0 +1,157 @@
+"""The `sources` command: shows what sessions have read, by which `permissions.flows` decides, and forgets it.
+
+Forgetting insists on a person at a terminal: a session that has read nothing may send data anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import anyio
+
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.person_at_terminal import person_confirms
+from codemode_server.cli.terminal import show
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import local_principal
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.flows import WORKSPACE, Source
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.first_listing import state_folder
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.gateway.read_sources import EPHEMERAL
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_sources import SqliteSources
+from codemode_server.text import one_line
+
+_MEANING = {
+    WORKSPACE: "by way of /workspace, for every session",
+    EPHEMERAL: "all sessions over HTTP that end with their request",
+}
+_MAX_LISTED = 50
+_MAX_TITLE_CHARACTERS = 120
+_MAX_AUDITED_CHARACTERS = 2_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    listing = actions.add_parser("list", help="print what each session has read; the default")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    forgetting = actions.add_parser("forget", help="forget it, so that it restricts no call any more; asks you")
+    forgetting.add_argument(
+        "session", nargs="?", metavar="SESSION", help=f"as `list` prints it, or `{WORKSPACE}`; without it, everything"
+    )
+    for action in (listing, forgetting):
+        add_config(action)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded = load(config_file(parsed), require_trust=False, resolve=False)
+    found = anyio.run(_stored, loaded)
+    if parsed.action != "forget":
+        show(json.dumps([it.as_json() for it in found], indent=2) if getattr(parsed, "json", False) else _page(found))
+        return 0
+    chosen = [it for it in found if parsed.session in (None, it.session)]
+    if not chosen:
+        which = "" if parsed.session is None else f" of a session {one_line(parsed.session, 200)!r}"
+        raise CodemodeError(f"nothing is stored{which}; `codemode-server sources` lists what sessions have read")
+    question = "Forget this? What programs, conversations and files still hold of it may then be sent anywhere."
+    if not person_confirms(_page(chosen), question):
+        show("nothing was forgotten")
+        return 1
+    anyio.run(partial(_forget, loaded, chosen))
+    show(f"forgotten: {', '.join(it.session for it in chosen)}")
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSources:
+    """What one session has read, or what is in /workspace."""
+
+    session: str
+    sources: Sequence[Source]
+
+    @property
+    def text(self) -> str:
+        newest = max(it.at for it in self.sources)
+        about = _MEANING.get(self.session, f"last new source {_time(newest)}")
+        lines = [f"{one_line(self.session, 200)} ({about})", *(_line(it) for it in self.sources[:_MAX_LISTED])]
+        if (more := len(self.sources) - _MAX_LISTED) > 0:
+            lines.append(f"… and {more} more")
+        return "\n  ".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "session": self.session,
+            "sources": [
+                {"server": it.server, "tool": it.tool, "labels": sorted(it.labels), "at": _time(it.at)}
+                for it in self.sources
+            ],
+        }
+
+
+async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
+    """What is stored of the configuration's principal, the newest session last."""
+    async with _opened(loaded) as opened:
+        if opened is None:
+            return []
+        read, _ = opened[0].load()
+    principal = local_principal(loaded.settings).principal_id
+    found = [SessionSources(holder, its) for (owner, holder), its in read.items() if owner == principal]
+    return sorted(found, key=lambda it: (it.session not in _MEANING, max(one.at for one in it.sources)))
+
+
+async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> None:
+    principal, now = local_principal(loaded.settings), time.time()
+    async with _opened(loaded) as opened:
+        if opened is None:
+            return
+        store, audit = opened
+        await store.forget([(principal.principal_id, it.session) for it in chosen])
+        for it in chosen:
+            audit.append(
+                AuditEvent(
+                    *(AuditEventKind.SOURCES_FORGOTTEN, principal, it.session, ExecutionId(""), now),
+                    reason=", ".join(_line(one) for one in it.sources)[:_MAX_AUDITED_CHARACTERS],
+                    status="forgotten",
+                )
+            )
+
+
+@asynccontextmanager
+async def _opened(loaded: LoadedSettings) -> AsyncGenerator[tuple[SqliteSources, SqliteAudit] | None]:
+    """What is in the configuration's state folder; None if there is nothing yet."""
+    folder = state_folder(loaded.settings)
+    if not (folder / FILE_NAME).exists():
+        yield None
+        return
+    database, thread = Database(folder), DatabaseThread(folder)
+    try:
+        yield SqliteSources(database, thread), SqliteAudit(thread)
+    finally:
+        thread.close()
+        database.close()
+
+
+def _page(found: Sequence[SessionSources]) -> str:
+    return "\n\n".join(it.text for it in found) or "no session has read anything"
+
+
+def _line(it: Source) -> str:
+    labels = f": {', '.join(sorted(it.labels))}" if it.labels else ""
+    return one_line(f"{it.title}{labels}", _MAX_TITLE_CHARACTERS)
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")

@@ -41,6 +41,8 @@ class Repeat:
     clock: ClockRecord | None = field(default=None, repr=False)
     """None for the first run: the program sees the real clock. Otherwise it gets these readings, and the real clock
     once they are used up."""
+    build: str = ""
+    """Of the sandbox of the first run (`SandboxBackend.build`); empty if that is not known."""
 
     @classmethod
     def new(cls) -> Repeat:

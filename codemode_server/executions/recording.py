@@ -48,10 +48,10 @@ class ExecutionRecorder:
         self._append(kind, execution, payload=code, level=level)
         if execution.is_rerun:  # the journal has it
             return
-        # Without its seed a replay can't be resumed: then it would send what it has not sent.
+        # Without what repeats it, a replay can't be resumed: then it would send what it has not sent.
         is_replay = execution.calls.past is not None and execution.calls.past.is_closed
-        seed = None if execution.direct_call or is_replay else execution.repeat.seed
-        await self._journal.begin_execution(execution.record(), seed=seed)
+        repeat = None if execution.direct_call or is_replay else execution.repeat
+        await self._journal.begin_execution(execution.record(), repeat=repeat)
 
     def checked(self, checked: Checked, span: Span) -> None:
         spans.describe(

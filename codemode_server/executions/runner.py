@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -43,6 +44,10 @@ _STORE_SECONDS = 5.0
 """How long the results of a cancelled program may take to be stored."""
 _SHORT_RESULT_TOKENS = 1_000
 """A call with a longer result is better made by a program, which picks what it needs."""
+_OTHER_BUILD = (
+    "this is another sandbox than that of the earlier run (codemode-server was updated or moved), so sets have another "
+    "order; what the program did in the order of a set may have come in another one"
+)
 _STATUS = {
     Ending.RETURNED: ExecutionStatus.SUCCEEDED,
     Ending.RAISED: ExecutionStatus.FAILED,
@@ -158,6 +163,9 @@ class ExecutionRunner:
         execution.phase = Phase.PREPARING
         backend = await self._sandbox.ready()
         execution.level = backend.level
+        if execution.repeat.build not in ("", backend.build):
+            execution.calls.messages.append(_OTHER_BUILD)
+        execution.repeat = replace(execution.repeat, build=backend.build)
         await self._recorder.begin(execution, span, self._sandbox.shortfall)
         execution.phase = Phase.CHECKING
         last_value = self._artifacts.last_value(execution.owner)

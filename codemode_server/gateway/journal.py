@@ -25,8 +25,9 @@ class Journal(Protocol):
     Every method raises `JournalUnavailable` if the store can't be used, with a message that says what to do.
     """
 
-    async def begin_execution(self, record: ExecutionRecord, *, seed: bytes | None = None) -> None:
-        """Returns once the record survives the death of the process. `seed`: of the program's randomness."""
+    async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
+        """Returns once the record survives the death of the process. `repeat`: of a program that can run again; its
+        clock readings come with the calls."""
 
     async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
         """Take an execution of this principal that has ended and did not succeed, to run it again; its status is
@@ -70,5 +71,5 @@ class Journal(Protocol):
         """All calls of an execution of this principal in the order of their numbers."""
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
-        """What a program of this principal has to be given to run as it did: its seed, and all readings that were
-        recorded. None if there is no such execution (any more), if it had no seed, or if the seed can't be read."""
+        """What a program of this principal has to be given to run as it did: as it began, with all readings that were
+        recorded. None if there is no such execution (any more), if it can't run again, or if that can't be read."""

@@ -234,6 +234,10 @@ class SandboxBackend(Protocol):
     importable: frozenset[str] | None
     """The top-level modules that programs can import; None if that is not known."""
 
+    @property
+    def build(self) -> str:
+        """Names what the hashes of texts depend on: sets have the same order in sandboxes of the same build."""
+
     async def start(self) -> None:
         """Prepare what is needed, and start `sandbox.warm` sandboxes. Called once, in the background.
 

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.repetition import ClockPiece, deltas, from_deltas
+from codemode_server.domain.repetition import ClockPiece, Repeat, deltas, from_deltas
 
 READ_SEED = "SELECT seed, clock FROM journal_executions WHERE principal = :principal AND execution_id = :execution_id"
 READ_CLOCK = (
     "SELECT seq, clock FROM journal_calls WHERE execution_id = :execution_id AND clock IS NOT NULL ORDER BY seq"
 )
+
+
+def from_repeat(repeat: Repeat) -> JsonValue:
+    """Seed and build as they are stored; the readings are stored in pieces."""
+    return [repeat.seed.hex(), repeat.build]
+
+
+def to_repeat(value: JsonValue) -> Repeat:
+    """What a stored value says; a database of before the builds were stored has the seed alone."""
+    seed, build = (value, "") if isinstance(value, str) else value
+    return Repeat(bytes.fromhex(seed), build=build)
 
 
 def from_piece(piece: ClockPiece) -> JsonValue:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 import anyio
@@ -26,11 +27,11 @@ from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, join
 from codemode_server.json_bytes import json_bytes
 from codemode_server.off_loop import is_large, run_large
 from codemode_server.private_cipher import ValueUnreadable
+from codemode_server.storage import journal_repetition
 from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.journal_decisions import detail_of, to_decision
-from codemode_server.storage.journal_repetition import READ_CLOCK, READ_SEED, from_piece, to_piece
 from codemode_server.storage.ownership import Ownership
 
 _MAX_NAME_CHARACTERS = 1_000
@@ -78,7 +79,7 @@ class SqliteJournal:
         self._unwritten: dict[ExecutionId, Exception] = {}
         """Why an outcome of a running execution could not be written."""
 
-    async def begin_execution(self, record: ExecutionRecord, *, seed: bytes | None = None) -> None:
+    async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
         owner = self._ownership.name() if self._ownership else None
         self._bytes[record.execution_id] = _ROW_BYTES + len(record.code or "")
 
@@ -100,7 +101,7 @@ class SqliteJournal:
                     record.calls,
                     record.milliseconds,
                     owner,
-                    self._encrypted(seed.hex(), f"{record.execution_id}/seed") if seed is not None else None,
+                    self._encrypted(repeat and journal_repetition.from_repeat(repeat), f"{record.execution_id}/seed"),
                 ),
             )
 
@@ -261,28 +262,30 @@ class SqliteJournal:
         return await run_large(self._call_records, execution_id, rows)
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
-        rows = await self._select(READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id})
+        rows = await self._select(
+            journal_repetition.READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id}
+        )
         if not rows or rows[0][0] is None:
             return None
         ((seed, last),) = rows
         sealed = {
             f"{execution_id}/{seq}/clock": data
-            for seq, data in await self._select(READ_CLOCK, {"execution_id": execution_id})
+            for seq, data in await self._select(journal_repetition.READ_CLOCK, {"execution_id": execution_id})
         }
         if last is not None:
             sealed[f"{execution_id}/clock"] = last
         try:
-            known = bytes.fromhex(self._decrypted(seed, f"{execution_id}/seed"))
+            began = journal_repetition.to_repeat(self._decrypted(seed, f"{execution_id}/seed"))
         except ValueUnreadable:
             return None
-        return Repeat(known, joined(await run_large(self._pieces, sealed)))
+        return replace(began, clock=joined(await run_large(self._pieces, sealed)))
 
     def _pieces(self, sealed: dict[str, bytes]) -> list[ClockPiece | None]:
         return [self._piece(data, place) for place, data in sealed.items()]
 
     def _piece(self, data: bytes, place: str) -> ClockPiece | None:
         try:
-            return to_piece(self._decrypted(data, place))
+            return journal_repetition.to_piece(self._decrypted(data, place))
         except ValueUnreadable:
             return None
 
@@ -311,7 +314,9 @@ class SqliteJournal:
         return self._cipher.encrypt(data, place) if data else _OMITTED
 
     def _encrypted_piece(self, execution_id: ExecutionId, piece: ClockPiece | None, place: str) -> bytes | None:
-        return None if piece is None else self._bounded(execution_id, _json(from_piece(piece)), place)
+        return (
+            None if piece is None else self._bounded(execution_id, _json(journal_repetition.from_piece(piece)), place)
+        )
 
     def _encrypted(self, value: JsonValue, place: str) -> bytes | None:
         return None if value is None else self._cipher.encrypt(_json(value), place)

@@ -15,7 +15,7 @@ from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, join
 
 @dataclass(slots=True)
 class _Repetition:
-    seed: bytes
+    repeat: Repeat
     pieces: list[ClockPiece] = field(default_factory=list)
 
 
@@ -29,10 +29,10 @@ class MemoryJournal:
         self._calls: dict[tuple[ExecutionId, int], CallRecord] = {}
         self._repetitions: dict[ExecutionId, _Repetition] = {}
 
-    async def begin_execution(self, record: ExecutionRecord, *, seed: bytes | None = None) -> None:
+    async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
         self._check()
-        if seed is not None:
-            self._repetitions[record.execution_id] = _Repetition(seed)
+        if repeat is not None:
+            self._repetitions[record.execution_id] = _Repetition(repeat)
         self._executions[record.execution_id] = record
 
     async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
@@ -98,7 +98,7 @@ class MemoryJournal:
         if await self.execution(principal, execution_id) is None:
             return None
         found = self._repetitions.get(execution_id)
-        return Repeat(found.seed, joined(found.pieces)) if found is not None else None
+        return replace(found.repeat, clock=joined(found.pieces)) if found is not None else None
 
     def _take(self, execution_id: ExecutionId, clock: ClockLog | None) -> None:
         piece, found = clock.take() if clock else None, self._repetitions.get(execution_id)

@@ -24,6 +24,8 @@ from codemode_server.domain.approvals import Approval, ApprovalAnswer
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.repetition import Repeat
+from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 
 from .product import UPSTREAMS, Answer, Host, configuration, for_all
 
@@ -268,7 +270,7 @@ async def test_another_principals_execution_is_not_there(shared: Product) -> Non
     record = ExecutionRecord(
         name, other, Session("s"), IsolationLevel.WASM, ExecutionStatus.RUNNING, 1.0, code="print('secret')"
     )
-    await journal.begin_execution(record, seed=bytes(32))
+    await journal.begin_execution(record, repeat=Repeat(bytes(32)))
     await journal.end_execution(name, ExecutionStatus.FAILED, error=None, calls=0, milliseconds=1.0)
     answer = await shared.host.call("execute_code", resume=name)
     nothing = await shared.host.call("execute_code", resume="xnothing")
@@ -340,6 +342,21 @@ async def test_a_program_can_not_write_twice_by_chance_or_time(shared: Product, 
     """The seed and the readings of the clock are those of the first run."""
     await shared.again(f"write(text=str({choice}))\n{ONCE_BROKEN}")
     assert len(shared.diary()) == 1
+
+
+@pytest.mark.parametrize("is_updated", [True, False])
+async def test_a_program_in_another_build_of_the_sandbox_is_told_that_sets_have_another_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_updated: bool
+) -> None:
+    """Once in each resumed run: the journal has the build of the first one."""
+    async with product(tmp_path) as one:
+        name = await one.broken(f"write(text='a')\n{ONCE_BROKEN}1 / 0")
+    if is_updated:
+        monkeypatch.setattr(WasmBackend, "build", "wasm of next year")
+    async with product(tmp_path) as one:
+        for _ in range(2):
+            answer = await one.resume(name)
+            assert answer.text.count("sets have another order") == is_updated
 
 
 @pytest.mark.parametrize("limit", ["3/hour", "3/execution"])

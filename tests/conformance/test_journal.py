@@ -219,7 +219,7 @@ async def test_what_a_cancelled_caller_recorded_is_there_once(journal: Journal, 
 async def test_a_program_is_repeated_with_its_seed_and_all_readings_that_came_before_its_calls_and_its_end(
     journal: Journal,
 ) -> None:
-    await journal.begin_execution(execution(), seed=SEED)
+    await journal.begin_execution(execution(), repeat=Repeat(SEED))
     clock = ClockLog()
     clock.add([NOW_NS, NOW_NS - 5], [7])
     await journal.begin_call(call(1), ALLOW, is_read_only=False, clock=clock)
@@ -232,10 +232,15 @@ async def test_a_program_is_repeated_with_its_seed_and_all_readings_that_came_be
     assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((NOW_NS, NOW_NS - 5, NOW_NS + 1), (7, 9)))
 
 
+async def test_the_build_of_the_sandbox_is_that_of_the_first_run(journal: Journal) -> None:
+    await journal.begin_execution(execution(), repeat=Repeat(SEED, build="wasm 1"))
+    assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord(), "wasm 1")
+
+
 async def test_readings_are_in_the_order_in_which_they_were_made_whichever_call_is_recorded_first(
     journal: Journal,
 ) -> None:
-    await journal.begin_execution(execution(), seed=SEED)
+    await journal.begin_execution(execution(), repeat=Repeat(SEED))
     clock = ClockLog()
     for seq in (2, 1):
         clock.add([NOW_NS + 2 - seq], [])
@@ -244,7 +249,7 @@ async def test_readings_are_in_the_order_in_which_they_were_made_whichever_call_
 
 
 async def test_an_execution_that_was_resumed_twice_has_the_readings_of_all_runs(journal: Journal) -> None:
-    await journal.begin_execution(execution(), seed=SEED)
+    await journal.begin_execution(execution(), repeat=Repeat(SEED))
     for seq in (1, 2, 3):
         clock = ClockLog()
         clock.add([NOW_NS + number for number in range(seq)], [])
@@ -253,7 +258,7 @@ async def test_an_execution_that_was_resumed_twice_has_the_readings_of_all_runs(
 
 
 async def test_a_record_that_is_full_says_that_it_is_incomplete(journal: Journal) -> None:
-    await journal.begin_execution(execution(), seed=SEED)
+    await journal.begin_execution(execution(), repeat=Repeat(SEED))
     clock = ClockLog()
     clock.add([NOW_NS], [], is_complete=False)
     await journal.begin_call(call(), ALLOW, is_read_only=True, clock=clock)
@@ -262,7 +267,7 @@ async def test_a_record_that_is_full_says_that_it_is_incomplete(journal: Journal
 
 async def test_what_had_no_seed_and_what_belongs_to_another_principal_is_not_repeated(journal: Journal) -> None:
     await journal.begin_execution(execution("x1"))
-    await journal.begin_execution(execution("x2", SOMEBODY), seed=SEED)
+    await journal.begin_execution(execution("x2", SOMEBODY), repeat=Repeat(SEED))
     assert await journal.repeat(LOCAL, X1) is None
     assert await journal.repeat(LOCAL, ExecutionId("x2")) is None
     assert await journal.repeat(LOCAL, ExecutionId("x3")) is None

@@ -300,7 +300,7 @@ class TestTheRecord:
         _threads.append(thread)
         other, context, x1 = SqliteJournal(thread, JournalCipher(tmp_path)), it.calls.context, ExecutionId("x1")
         record = ExecutionRecord(x1, context.principal, context.session, None, ExecutionStatus.RUNNING, 0.0)
-        await other.begin_execution(record, seed=b"seed")
+        await other.begin_execution(record, repeat=Repeat(b"seed"))
         it.calls.clock.add([10, 11], [12])
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(it.call, "create_issue", {"title": "Bug"})

@@ -33,7 +33,7 @@ class ToySettings(SandboxSettings):
 
 
 class Toy:
-    name, level, importable = "toy", IsolationLevel.WASM, None
+    name, level, importable, build = "toy", IsolationLevel.WASM, None, "toy 1"
 
     def __init__(self, greeting):
         self.greeting = greeting

@@ -78,7 +78,7 @@ async def begin_repeatable(journal: SqliteJournal, name: str = X1) -> ClockLog:
     """An execution with a seed, and a call after one clock reading."""
     clock = ClockLog()
     clock.add([1234567890123], [])
-    await journal.begin_execution(execution(name), seed=SEED)
+    await journal.begin_execution(execution(name), repeat=Repeat(SEED))
     await journal.begin_call(call(name=name), Allow("default"), is_read_only=True, clock=clock)
     return clock
 
@@ -116,6 +116,16 @@ class TestAtRest:
         held = b"".join((tmp_path / (FILE_NAME + suffix)).read_bytes() for suffix in FILE_SUFFIXES)
         assert b"github" in held, "the control"
         assert not [text for text in (SEED, SEED.hex().encode(), b"1234567890123") if text in held]
+
+    async def test_a_seed_of_before_the_builds_were_stored_is_still_one(
+        self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
+    ) -> None:
+        await begin_repeatable(journal)
+        sealed = JournalCipher(tmp_path).encrypt(json.dumps(SEED.hex()).encode(), f"{X1}/seed")
+        await thread.run(lambda it: it.execute("UPDATE journal_executions SET seed = ?", (sealed,)))
+        found = await journal.repeat(LOCAL, ExecutionId(X1))
+        assert found is not None
+        assert (found.seed, found.build) == (SEED, "")
 
     async def test_without_the_key_of_its_seed_a_program_is_not_repeatable(
         self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal

@@ -112,6 +112,10 @@ class MicrovmBackend:
         """How long the first microVM took."""
         self.pool = Pool(self._boot, workspace, settings.warm, settings.idle_seconds, settings.age_seconds)
 
+    @property
+    def build(self) -> str:
+        return f"{self.name} {self._build.image}"
+
     async def start(self) -> None:
         """Cleans up after earlier runs, fetches the image and boots one microVM to prove that it works."""
         await anyio.to_thread.run_sync(_load_runtime)

@@ -70,6 +70,10 @@ class WasmBackend:
         self._demand = Demand()
         self._removing = anyio.Lock()
 
+    @property
+    def build(self) -> str:
+        return f"{self.name} {build.read_stamp(self._guest).get('component', '')}"
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self

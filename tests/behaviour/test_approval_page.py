@@ -82,7 +82,8 @@ class TestAHostThatCanAskNothing:
 
 @dataclass
 class UrlHost:
-    """In the place of a host that shows addresses and no forms: mcp's client declares both."""
+    """In the place of a host that shows addresses and no forms. `tests/hosts/test_approvals_over_http.py` has a real client whose
+    declaration is changed on the wire; this one can also decline and cancel."""
 
     action: str = "accept"
     form: str = "answer=allow&scope=call"

@@ -109,6 +109,7 @@ EVASIONS = {
 }
 
 
+@pytest.mark.evasion
 @pytest.mark.parametrize("program", EVASIONS.values(), ids=EVASIONS.keys())
 async def test_no_program_approves_its_own_call(app: App, folder: Path, program: str) -> None:
     person = Person([NO, ONCE])
@@ -131,6 +132,7 @@ FORGED = {
 }
 
 
+@pytest.mark.evasion
 @pytest.mark.parametrize("frames", FORGED.values(), ids=FORGED.keys())
 async def test_no_frame_approves_a_call(app: App, folder: Path, frames: str) -> None:
     arguments = "ARGUMENTS = {'owner': 'ada', 'repo': 'web', 'title': 'x'}\n"
@@ -143,6 +145,7 @@ async def test_no_frame_approves_a_call(app: App, folder: Path, frames: str) -> 
         assert control.value["number"] == 1
 
 
+@pytest.mark.evasion
 @pytest.mark.parametrize("op", ["answer", "approve", "approval", "elicitation/create"])
 async def test_a_frame_that_answers_ends_the_program(app: App, folder: Path, op: str) -> None:
     """There is no such frame."""
@@ -156,6 +159,7 @@ async def test_a_frame_that_answers_ends_the_program(app: App, folder: Path, op:
         assert titles(it.host) == ["x"], "the control"
 
 
+@pytest.mark.evasion
 @pytest.mark.parametrize("name", ["approve", "approval", "answer", "approved", "elicitation"])
 async def test_the_model_has_no_argument_that_approves(app: App, folder: Path, name: str) -> None:
     """And no tool."""
@@ -167,6 +171,7 @@ async def test_the_model_has_no_argument_that_approves(app: App, folder: Path, n
         assert titles(it.host) == []
 
 
+@pytest.mark.evasion
 async def test_of_a_thousand_questions_a_few_are_open_at_once_and_the_person_ends_it_by_refusing(
     app: App, folder: Path
 ) -> None:
@@ -193,6 +198,7 @@ async def test_of_a_thousand_questions_a_few_are_open_at_once_and_the_person_end
         assert titles(it.host) == []
 
 
+@pytest.mark.evasion
 async def test_a_call_that_was_approved_once_is_asked_again(app: App, folder: Path) -> None:
     person = Person([ONCE, NO])
     async with connected(app, folder, person, "legacy") as it:

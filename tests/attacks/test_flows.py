@@ -227,6 +227,7 @@ async def moved(app: App, steps: list[str], *, is_tainted: bool, sessions: list[
     return person.posted(), "" if error is None else error.message
 
 
+@pytest.mark.evasion
 @pytest.mark.parametrize("way", PROGRAMS)
 async def test_a_program_that_moves_data_is_refused_and_the_same_call_without_it_is_sent(app: App, way: str) -> None:
     assert await moved(app, PROGRAMS[way], is_tainted=False) in [(1, ""), (3, ""), (5, "")], "control"
@@ -235,6 +236,7 @@ async def test_a_program_that_moves_data_is_refused_and_the_same_call_without_it
     assert "again" in way or ("bank." in error and "web." in error and "permissions.flows.public_sinks" in error)
 
 
+@pytest.mark.evasion
 @pytest.mark.parametrize("way", BETWEEN_SESSIONS)
 async def test_what_a_session_has_read_goes_with_what_it_writes_to_the_workspace(app: App, way: str) -> None:
     steps = BETWEEN_SESSIONS[way]
@@ -252,6 +254,7 @@ async def test_another_session_is_free_as_long_as_nothing_is_written(app: App) -
     assert await moved(app, steps, is_tainted=True, sessions=["one", "two"]) == (1, "")
 
 
+@pytest.mark.evasion
 async def test_a_file_counts_while_the_program_that_wrote_it_still_runs(app: App, tmp_path: Path) -> None:
     """The host can't see what a running program has written."""
     for is_tainted in (False, True):

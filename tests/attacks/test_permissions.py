@@ -53,6 +53,7 @@ async def test_without_rules_each_tool_is_reached_by_its_names(tmp_path: Path) -
         assert await reached(tmp_path, host, RAW_NAMES) == sorted(RAW_NAMES)
 
 
+@pytest.mark.evasion
 @pytest.mark.parametrize(
     ("rule", "kept_out", "spellings"),
     [
@@ -93,6 +94,7 @@ async def test_an_excluded_name_like_a_glob_is_excluded(tmp_path: Path) -> None:
         assert await reached(tmp_path, host, RAW_NAMES) == sorted(set(RAW_NAMES) - {"get[1]", "get1"})
 
 
+@pytest.mark.evasion
 async def test_servers_whose_names_collide_are_told_apart(tmp_path: Path) -> None:
     """`a.b`, `a-b` and `A_B` are all `a_b` to Python; a rule for one is no rule for another, nor a hole."""
     servers: dict[str, Any] = {}
@@ -115,6 +117,7 @@ def test_a_rule_that_could_be_misread_is_refused_at_the_start(tmp_path: Path, pa
     load(configuration(tmp_path, hostile(tmp_path, "plain"), permissions={"rules": [{"deny": "plain/act"}]}))
 
 
+@pytest.mark.evasion
 async def test_a_tool_list_that_changes_between_look_and_call_changes_what_is_called_not_who_may(
     tmp_path: Path,
 ) -> None:

@@ -98,6 +98,7 @@ for number, arguments in enumerate({frames!r}, start=1):
     return arrived(host.folder, tool)[before:]
 
 
+@pytest.mark.evasion
 async def test_an_owner_that_only_looks_like_the_allowed_one_does_not_pass(bank: Host) -> None:
     others = [
         *(
@@ -116,6 +117,7 @@ async def test_an_owner_that_only_looks_like_the_allowed_one_does_not_pass(bank:
     assert await sent(bank, "pay", right) == [{"owner": "acme"}] * 3, "control"
 
 
+@pytest.mark.evasion
 async def test_a_number_that_is_none_or_too_large_does_not_pass(bank: Host) -> None:
     numbers = ['"50"', "100", "1e2", "-1", "-0.001", "true", "null", "[50]", "9" * 30, "-" + "9" * 30]
     assert await sent(bank, "transfer", [f'{{"amount": {it}}}' for it in numbers]) == []
@@ -123,6 +125,7 @@ async def test_a_number_that_is_none_or_too_large_does_not_pass(bank: Host) -> N
     assert len(await sent(bank, "transfer", right)) == len(right), "control"
 
 
+@pytest.mark.evasion
 async def test_what_a_condition_cannot_judge_is_denied_by_a_rule_that_denies(bank: Host) -> None:
     many, deep = json.dumps([0] * 60_000), "[" * 100 + "]" * 100
     texts = [
@@ -139,6 +142,7 @@ async def test_what_a_condition_cannot_judge_is_denied_by_a_rule_that_denies(ban
     assert len(await sent(bank, "wipe", right)) == 2, "control"
 
 
+@pytest.mark.evasion
 async def test_calls_at_the_same_time_cannot_exceed_a_limit(bank: Host) -> None:
     code = (
         RAW
@@ -156,6 +160,7 @@ replies = [receive() for _ in range(60)]
     assert (await bank.run(code)).value[0] == 5, "control: the next program has a limit of its own"
 
 
+@pytest.mark.evasion
 async def test_further_programs_cannot_exceed_a_limit_of_time(bank: Host) -> None:
     code = """
 import asyncio

@@ -82,8 +82,8 @@ class TestAHostThatCanAskNothing:
 
 @dataclass
 class UrlHost:
-    """In the place of a host that shows addresses and no forms. `tests/hosts/test_approvals_over_http.py` has a real client whose
-    declaration is changed on the wire; this one can also decline and cancel."""
+    """In the place of a host that shows addresses and no forms, which can also decline and cancel.
+    `tests/hosts/test_approvals_over_http.py` has a real client whose declaration is changed on the wire."""
 
     action: str = "accept"
     form: str = "answer=allow&scope=call"

@@ -1,0 +1,173 @@
+"""Threat: programs make more calls than a limit lets through, by calling at once, in other sessions or in other ways.
+
+Rule: a limit of time holds for the principal, however the calls are made; one of the execution for all its calls. The
+proof is the log of the upstream, and the control of each is that exactly as many calls arrive as the limit says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import pytest_asyncio
+
+from codemode_server.app import App
+from codemode_server.config import load
+from tests.attacks.kit import RAW
+from tests.behaviour.product import PLAIN, Host, configuration, for_all, started
+from tests.behaviour.test_approvals import ONCE, SESSION, Person, connected
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WAYS = ("calls", "fails", "mapped", "framed", "mixed", "cancelled", "threads", "direct", "sessions", "asked", "each")
+LIMIT = 5
+UPSTREAM = (
+    PLAIN
+    + f"""
+import json
+server, log = Server("shop"), sys.argv[1]
+
+def note(tool, text):
+    with open(log, "a") as file:
+        file.write(json.dumps(tool) + "\\n")
+    if text == "fail":
+        raise ToolError("sold out")
+    return "done"
+
+def offer(name):
+    def buy(text: str = "") -> str:
+        return note(name, text)
+    buy.__name__ = name
+    server.tool("Buy something.")(buy)
+
+for name in {WAYS!r}:
+    offer(name)
+
+server.run()
+"""
+)
+RULES: list[dict[str, Any]] = [
+    {"ask": "shop/asked", "limit": f"{LIMIT}/hour"},
+    {"allow": "shop/each", "limit": f"{LIMIT}/execution"},
+    *({"allow": f"shop/{name}", "limit": f"{LIMIT}/hour"} for name in WAYS if name not in ("asked", "each")),
+]
+
+
+def shop(folder: Path) -> Path:
+    script = folder / "shop.py"
+    script.write_text(UPSTREAM)
+    server = started(script, str(folder / "shop.log")) | {"expose": "direct"}
+    permissions = {"default": "deny", "rules": RULES}
+    return configuration(folder, {"shop": server}, permissions=permissions, limits={"calls_in_flight": 32})
+
+
+def arrived(folder: Path) -> Counter[str]:
+    """How many calls of each tool reached the upstream."""
+    log = folder / "shop.log"
+    return Counter(json.loads(line) for line in log.read_text().splitlines()) if log.exists() else Counter()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shop")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def app(folder: Path) -> AsyncIterator[App]:
+    async with for_all(App.open(load(shop(folder)))) as opened:
+        async with connected(opened, folder) as it:
+            await it.host.settled()
+        yield opened
+
+
+TRY = "try:\n        {}\n    except ToolError as error:\n        print(error)\n"
+EACH_TIME = "from codemode import ToolError\nfor n in range(12):\n    " + TRY
+EVASIONS = {
+    "calls": "from servers.shop import calls\n" + EACH_TIME.format("calls(text=str(n))"),
+    "fails": "from servers.shop import fails\n" + EACH_TIME.format("fails(text='fail')"),
+    "mapped": "from servers.shop import mapped\nmapped.map([{'text': str(n)} for n in range(12)])",
+    "framed": RAW
+    + "for n in range(1, 13): send(op='call', id=n, server='shop', tool='framed', arguments={})\n"
+    + "for n in range(12): receive()",
+    "mixed": "import codemode\nfrom client import call_mcp_tool\nfrom servers import shop\n"
+    "ToolError = codemode.ToolError\n"
+    "ways = [lambda: shop.mixed(), lambda: shop.mixed.raw(), lambda: codemode.call('shop', 'mixed'),\n"
+    "        lambda: call_mcp_tool('mcp__shop__mixed'), lambda: getattr(shop, 'mix' + 'ed')(text='x')]\n"
+    "for way in ways * 3:\n    " + TRY.format("way()"),
+    "cancelled": "import asyncio\nfrom servers.shop import cancelled\n"
+    "for n in range(12):\n    try:\n        await asyncio.wait_for(cancelled(text=str(n)), 0.0001)\n"
+    "    except Exception as error:\n        print(error)\nawait asyncio.sleep(0.2)",
+    "threads": "from concurrent.futures import ThreadPoolExecutor\nfrom servers.shop import threads\n"
+    "with ThreadPoolExecutor(12) as pool:\n    for n in range(12): pool.submit(lambda: threads(text='x'))",
+    "each": "import asyncio\nfrom servers.shop import each\n"
+    "await asyncio.gather(*(each(text=str(n)) for n in range(12)), return_exceptions=True)",
+}
+
+
+@pytest.mark.evasion
+@pytest.mark.parametrize("way", EVASIONS)
+async def test_a_program_makes_no_more_calls_than_its_limit(app: App, folder: Path, way: str) -> None:
+    async with connected(app, folder) as it:
+        await it.host.run(EVASIONS[way])
+        first = arrived(folder)[way]
+        await it.host.run(EVASIONS[way])
+        last = await it.host.run(f"from servers.shop import {way}\n{way}()")
+    if way == "each":
+        assert (first, arrived(folder)[way]) == (LIMIT, 2 * LIMIT + 1), "each program has its own limit"
+    else:  # what was cancelled before it was sent did not arrive, and counts all the same
+        assert first == LIMIT or way == "cancelled"
+        assert arrived(folder)[way] == first <= LIMIT
+        assert f"its limit of {LIMIT}/hour is reached" in last.text
+
+
+@pytest.mark.evasion
+async def test_sessions_at_the_same_time_share_a_limit(app: App, folder: Path) -> None:
+    code = (
+        "import asyncio\nfrom servers.shop import sessions\n"
+        "await asyncio.gather(*(sessions(text=str(n)) for n in range(6)), return_exceptions=True)"
+    )
+    async with AsyncExitStack() as stack:
+        hosts = [(await stack.enter_async_context(connected(app, folder))).host for _ in range(4)]
+        async with anyio.create_task_group() as tasks:
+            for host in hosts:
+                tasks.start_soon(host.run, code)
+    assert arrived(folder)["sessions"] == LIMIT
+
+
+@pytest.mark.evasion
+async def test_direct_calls_and_programs_share_a_limit(app: App, folder: Path) -> None:
+    async with connected(app, folder) as it:
+        for _ in range(3):
+            await it.host.call("shop__direct")
+        await it.host.run("from servers.shop import direct\n" + EACH_TIME.format("direct(text=str(n))"))
+        refused = await it.host.call("shop__direct")
+    assert arrived(folder)["direct"] == LIMIT
+    assert f"its limit of {LIMIT}/hour is reached" in refused.text
+
+
+@pytest.mark.evasion
+async def test_an_answer_for_the_session_does_not_lift_a_limit(app: App, folder: Path) -> None:
+    """And a call that the person was asked about counts, so that no questions can be had beyond the limit."""
+    person = Person([SESSION, ONCE])
+    async with connected(app, folder, person, "legacy") as it:
+        await it.host.run("from servers.shop import asked\n" + EACH_TIME.format("asked(text='x y')"))
+    assert len(person.seen) == 1
+    assert arrived(folder)["asked"] == LIMIT
+
+
+async def test_a_second_product_on_the_same_database_counts_for_itself(tmp_path: Path) -> None:
+    """What the guide says of limits: no program can start one, but a second host of the user does."""
+    path = shop(tmp_path)
+    code = "from servers.shop import calls\n" + EACH_TIME.format("calls(text=str(n))")
+    async with App.open(load(path)) as one, App.open(load(path)) as other:
+        for number, app in enumerate((one, other), start=1):
+            async with connected(app, tmp_path) as it:
+                await Host(it.host.client, tmp_path).settled()
+                await it.host.run(code)
+            assert arrived(tmp_path)["calls"] == number * LIMIT

@@ -28,6 +28,7 @@ from codemode_server.executions.approvals.elicitation import ElicitationChannel
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
+from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.executions.recording import ExecutionRecorder
@@ -50,6 +51,8 @@ from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import SignInOffers
+from codemode_server.guardrails.chain import GuardrailChain
+from codemode_server.guardrails.loading import load_guardrails
 from codemode_server.live_search import LiveSearch
 from codemode_server.off_loop import switch_threads_often
 from codemode_server.redaction import Redactor
@@ -81,6 +84,7 @@ class App:
 
         Raises:
             JournalUnavailable: the database can't be used.
+            SettingsError: a guardrail can't be loaded.
             NotPrivate: another user could have made a folder of the state.
         """
         last_run = last_run or LastRun.read(loaded)
@@ -120,6 +124,9 @@ class App:
         self.sources.load(lambda principal: self._workspaces(principal).newest_change())
         self._page_channel = PageChannel(self.config)
         self.approver = self._new_approver()
+        self._guardrails = GuardrailChain(
+            load_guardrails(settings.guardrails), lambda text: self.config.redactor.text(text)
+        )
         self.gateway = self._new_gateway()
         self._preflight = self._new_preflight()
         self.executions = self._new_executions()
@@ -158,6 +165,7 @@ class App:
             approver=self.approver,
             sign_in_offers=SignInOffers(self.pool, self.config),
             addresses=RequiredAddresses(self.pool, self.config),
+            guardrails=self._guardrails,
             prepare=self.tools.prepare,
         )
 
@@ -177,6 +185,7 @@ class App:
             sandbox=self.sandbox,
             host_api=self._host_api,
             gateway=self.gateway,
+            guard=ProgramGuard(self._guardrails),
             artifacts=self.artifacts,
             usage=self.usage,
             lone_usage=self.lone_usage,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
+from codemode_server.guardrail_settings import GuardrailSettings as GuardrailSettings
 from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.sandbox import registry as sandboxes
@@ -246,6 +247,8 @@ class Settings(Section):
     sandbox: SandboxSettings = SandboxSettings()
     permissions: PermissionSettings = PermissionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    guardrails: tuple[GuardrailSettings, ...] = ()
+    """Validators that programs, calls and results pass, in this order. Read at the start."""
     limits: LimitSettings = LimitSettings()
     tracing: TracingSettings = TracingSettings()
     search: SearchSettings = SearchSettings()

@@ -22,7 +22,18 @@ REGISTRIES = (
     "codemode_server.front.tools.registry.",
 )
 """They describe implementations before anything of those is imported; the settings are made of what they list."""
-STAGES = ("front", "web", "executions", "gateway", "upstreams", "sandbox", "search", "catalog", "telemetry")
+STAGES = (
+    "front",
+    "web",
+    "executions",
+    "gateway",
+    "guardrails",
+    "upstreams",
+    "sandbox",
+    "search",
+    "catalog",
+    "telemetry",
+)
 """In the order in which data flows down; an import points further down the list."""
 NEUTRAL = {
     "domain",
@@ -37,7 +48,15 @@ NEUTRAL = {
     "text",
     "tokens",
 }
-NEUTRAL |= {"conditions", "permission_settings", "processes", "temporary", "untrusted_files"}
+NEUTRAL |= {
+    "conditions",
+    "guardrail_settings",
+    "known_tokens",
+    "permission_settings",
+    "processes",
+    "temporary",
+    "untrusted_files",
+}
 NEUTRAL |= {"field_names", "secret_spellings", "private_files", "private_cipher", "background_tasks"}
 USE_SECRETS = {"config", "upstreams"}
 """The configuration refers to secrets, and connections store the tokens of a sign-in; nobody else reads one."""
@@ -99,7 +118,7 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
         assert {module for module in modules if not module.startswith(beneath)} <= allowed
         return
     elif own == "testing":  # implements contracts too, in memory
-        allowed = {"gateway"}
+        allowed = {"gateway", "guardrails"}
     else:  # neutral modules, and the configuration, which only knows the settings
         allowed = {"secrets"} if own in USE_SECRETS else set()
         if own == "settings":

@@ -342,7 +342,7 @@ def test_the_kinds_of_errors_that_programs_can_catch_are_those_of_the_code() -> 
 def test_the_types_of_errors_that_end_a_program_are_those_of_the_code() -> None:
     kinds = below(errors.ExecutionError) | below(errors.JournalUnavailable) | below(errors.SandboxUnavailable)
     named = {it.__name__ for it in kinds - {errors.ExecutionError} if it.__module__ == errors.__name__}
-    assert rows_of_errors("type") == named | {"CheckFailed", "Cancelled"}
+    assert rows_of_errors("type") == named | {"CheckFailed", "Cancelled", "GuardrailBlocked", "ResultWithheld"}
     assert rows_of_errors("setting") == set(rendering._REMEDIES) | {"limits.programs"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,8 @@ import anyio.to_thread
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
+from codemode_server.domain.errors import SettingsError
+from codemode_server.guardrails.loading import installed, load_guardrails
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import (
     BackendSpec,
@@ -24,7 +26,7 @@ from codemode_server.sandbox.registry import (
     demand,
 )
 from codemode_server.search.encoding import diagnostics
-from codemode_server.settings import SearchSettings
+from codemode_server.settings import GuardrailSettings, SearchSettings
 from codemode_server.text import escaped
 
 
@@ -35,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     loaded = load_with_warnings(config_file(parsed))
-    sandbox, search = loaded.settings.sandbox, loaded.settings.search
-    report = anyio.run(partial(examine, sandbox, search, boot=parsed.boot, announce=announce))
+    sandbox, search, guardrails = loaded.settings.sandbox, loaded.settings.search, loaded.settings.guardrails
+    report = anyio.run(partial(examine, sandbox, search, guardrails, boot=parsed.boot, announce=announce))
     show(Redactor(loaded.secrets).text(report.text))
     return 0 if report.is_met else 1
 
@@ -63,7 +65,12 @@ class Report:
 
 
 async def examine(
-    settings: SandboxSettings, search: SearchSettings, *, boot: bool, announce: Callable[[str], None]
+    settings: SandboxSettings,
+    search: SearchSettings,
+    guardrails: Sequence[GuardrailSettings] = (),
+    *,
+    boot: bool,
+    announce: Callable[[str], None],
 ) -> Report:
     """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
     allowed = candidates(settings)
@@ -78,7 +85,21 @@ async def examine(
             checks += (replace(check, remedy="") for check in diagnosis.checks)
     destination, is_met = _destination(settings, found)
     ranking = await anyio.to_thread.run_sync(diagnostics.diagnose, search)
-    return Report((*checks, _search(ranking)), destination, is_met and ranking.is_met)
+    guarding = await anyio.to_thread.run_sync(_guardrails, guardrails)
+    is_met = is_met and ranking.is_met and not guarding.remedy
+    return Report((*checks, _search(ranking), guarding), destination, is_met)
+
+
+def _guardrails(configured: Sequence[GuardrailSettings]) -> Check:
+    """Which there are and which are used; those that are used are loaded, as at the start of the product."""
+    there = ", ".join(f"{it.name} ({it.origin})" for it in installed())
+    try:
+        used = ", ".join(it.name for it in load_guardrails(configured)) or "none"
+    except SettingsError as error:
+        return Check(
+            "guardrails", "missing", f"{'; '.join(str(error).splitlines())}", "edit upstream.yaml, or install it"
+        )
+    return Check("guardrails", "ok", f"used, in this order: {used}; installed: {there}")
 
 
 def _search(found: diagnostics.SearchDiagnosis) -> Check:

@@ -15,7 +15,19 @@ from codemode_server.settings import Settings
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 _NOTHING_IS_EMPTY = frozenset(
-    {*Settings.model_fields, "langfuse", "tools", "rules", "args", "env", "headers", "include", "exclude", "effects"}
+    {
+        *Settings.model_fields,
+        "langfuse",
+        "settings",
+        "tools",
+        "rules",
+        "args",
+        "env",
+        "headers",
+        "include",
+        "exclude",
+        "effects",
+    }
 )
 """Keys that may be empty, for instance because all their lines are commented out."""
 _AS_WRITTEN = frozenset({"args", "env", "headers"})

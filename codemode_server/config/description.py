@@ -143,6 +143,8 @@ def _without_short(text: str, loaded: LoadedSettings) -> str:
 def _section(name: str, loaded: LoadedSettings) -> str:
     if name == "tracing":
         return f"tracing: {_tracing(loaded)}"
+    if name == "guardrails":
+        return f"guardrails: {', '.join(it.use for it in loaded.settings.guardrails) or 'none'}"
     section: BaseModel = getattr(loaded.settings, name)
     defaults = type(section)()
     shown = {

@@ -11,17 +11,11 @@ from typing import Any
 from codemode_server.config.secrecy import Secrets, looks_secret, named_arguments
 from codemode_server.config.yaml_writing import Plain
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.known_tokens import KNOWN_TOKEN
 from codemode_server.settings import ServerSettings
 
 _SCHEME = re.compile(r"((?:bearer|basic|token|apikey|digest|negotiate)\s+)(\S.*)", re.IGNORECASE | re.DOTALL)
 _PASSWORD = re.compile(r"(?<=://)([^:/@?#\s]*):([^@/?#\s]+)@")
-_KNOWN_TOKEN = re.compile(
-    r"(?<![\w-])(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}"
-    r"|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|lin_api_\w{20,}|ntn_\w{20,}|secret_\w{20,}|hf_\w{20,}|npm_\w{20,}|figd_[\w-]{20,}"
-    r"|pat[A-Za-z0-9]{14}\.\w{20,}|shpat_\w{20,}|[rs]k_(?:live|test)_\w{16,}|SG\.[\w-]{16,}\.[\w-]{16,}"
-    r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)(?![\w-])"
-)
-"""Tokens of widely used services, which are secrets under any name."""
 _NO_SECRETS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 _IS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
@@ -70,11 +64,6 @@ def without_literal_secrets(
         CodemodeError: it has too many.
     """
     return _Extraction(server, entry, storage, from_env_file).run()
-
-
-def has_known_token(text: str) -> bool:
-    """Whether there is a token of a widely used service in the text."""
-    return _KNOWN_TOKEN.search(text) is not None
 
 
 class _Extraction:
@@ -146,7 +135,7 @@ class _Extraction:
         for secret in self._within:
             if secret in _VARIABLE.sub("", text):
                 text = text.replace(secret, self._reference(secret, name))
-        return _KNOWN_TOKEN.sub(lambda found: self._reference(found[0], name), text)
+        return KNOWN_TOKEN.sub(lambda found: self._reference(found[0], name), text)
 
     def _password(self, found: re.Match[str]) -> str:
         if _REFERENCE.search(found[2]):

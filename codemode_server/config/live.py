@@ -76,7 +76,9 @@ def in_force(old: Settings, new: Settings) -> tuple[Settings, tuple[str, ...]]:
         stay = {field: getattr(before, field) for field in changed if fields is None or field in fields}
         sections[name] = after.model_copy(update=stay)
         kept += [f"{name}.{field}" for field in stay]
-    return new.model_copy(update=sections), tuple(kept)
+    if old.guardrails != new.guardrails:  # they are code that is loaded
+        kept.append("guardrails")
+    return new.model_copy(update={**sections, "guardrails": old.guardrails}), tuple(kept)
 
 
 def beyond_running_machines(old: LimitSettings, new: LimitSettings) -> tuple[str, ...]:

@@ -26,7 +26,8 @@
         │   └── SignInRequired   nothing was sent: the person has to sign in first
         ├── CallTimedOut       sent, and not answered in time
         ├── ToolFailed         answered by the upstream with an error
-        │   └── AddressRequired  the person has to open an address first
+        │   ├── AddressRequired  the person has to open an address first
+        │   └── ResultWithheld   answered, and a guardrail withholds the answer
         ├── ResultTooLarge     the answer exceeds the size limit
         └── ResultTooDeep      the answer exceeds the nesting limit
 
@@ -229,6 +230,12 @@ class AddressRequired(ToolFailed):
     def __init__(self, message: str, requests: tuple[Mapping[str, Any], ...] = ()) -> None:
         super().__init__(message)
         self.requests = requests
+
+
+class ResultWithheld(ToolFailed):
+    """Raised when a guardrail withholds the answer of an upstream; the tool has acted."""
+
+    code = "result_withheld"
 
 
 class ResultTooLarge(CallError):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import anyio
 
 from codemode_server.domain.errors import CallError, LimitExceeded, ToolFailed
 from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.execution import DirectCall, Execution
+from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Redactor
@@ -18,7 +20,7 @@ from codemode_server.sandbox.contract import Ending, Outcome, ProgramError, Repl
 from codemode_server.upstreams.results import to_reply
 
 
-async def run_direct_call(execution: Execution, gateway: Gateway, redactor: Redactor) -> Outcome:
+async def run_direct_call(execution: Execution, gateway: Gateway, guard: ProgramGuard, redactor: Redactor) -> Outcome:
     """Call the tool; the result as the upstream sent it is in `execution.direct_call`, and its value, as a program
     would get it, in the outcome.
 
@@ -35,6 +37,7 @@ async def run_direct_call(execution: Execution, gateway: Gateway, redactor: Reda
             _pause_for_host(execution, timer)
             ask = gateway.get_prompt if call.is_prompt else gateway.call_direct
             reply = await ask(execution.calls, call.server, call.tool, call.arguments)
+            reply = replace(reply, value=await guard.direct_result(execution, reply.value))
     except TimeoutError:
         raise LimitExceeded(
             f"the call took more than {limits.upstream_seconds:g} s (the user can raise limits.upstream_seconds)",

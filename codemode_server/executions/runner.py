@@ -23,6 +23,7 @@ from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.direct_calls import run_direct_call
 from codemode_server.executions.events import ExecutionQueued, ExecutionStarted, Subscriptions
 from codemode_server.executions.execution import Execution, Phase
+from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.outcome_artifacts import store_outcome
 from codemode_server.executions.preflight.preflight import Checked
@@ -67,6 +68,7 @@ class ExecutionRunner:
         sandbox: Sandbox,
         host_api: Callable[[Execution], ProgramHostApi],
         gateway: Gateway,
+        guard: ProgramGuard,
         artifacts: ArtifactStore,
         usage: UsageStats,
         lone_usage: UsageStats,
@@ -80,6 +82,7 @@ class ExecutionRunner:
         self._sandbox = sandbox
         self._host_api = host_api
         self._gateway = gateway
+        self._guard = guard
         self._artifacts = artifacts
         self._usage = usage
         self._lone_usage = lone_usage
@@ -155,7 +158,7 @@ class ExecutionRunner:
         await self._recorder.begin(execution, span, "")
         execution.phase = Phase.RUNNING
         execution.begun.set()
-        execution.outcome = await run_direct_call(execution, self._gateway, self._config.redactor)
+        execution.outcome = await run_direct_call(execution, self._gateway, self._guard, self._config.redactor)
         execution.status = _STATUS[execution.outcome.ending]
         await store_outcome(execution, self._artifacts, self._config.redactor)
 
@@ -166,7 +169,11 @@ class ExecutionRunner:
         if execution.repeat.build not in ("", backend.build):
             execution.calls.messages.append(_OTHER_BUILD)
         execution.repeat = replace(execution.repeat, build=backend.build)
+        blocked = await self._guard.before(execution)
         await self._recorder.begin(execution, span, self._sandbox.shortfall)
+        if blocked is not None:
+            execution.status, execution.outcome = ExecutionStatus.FAILED, blocked
+            return
         execution.phase = Phase.CHECKING
         last_value = self._artifacts.last_value(execution.owner)
         checked = await self._check(execution.code, backend.importable, last_value)
@@ -184,7 +191,8 @@ class ExecutionRunner:
         host_api = self._host_api(execution)
         program = self._program(execution, host_api.modules(checked.imports))
         async with followed(self._sources, execution, self._workspaces(execution.context.principal)):
-            execution.outcome = await backend.run(program, host_api)
+            outcome = await backend.run(program, host_api)
+        execution.outcome = await self._guard.after(execution, outcome)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
         execution.calls.messages += execution.calls.past.remarks() if execution.calls.past else []

@@ -11,7 +11,7 @@ import anyio
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import RequestContext
-from codemode_server.domain.calls import CallKey, CallStatus
+from codemode_server.domain.calls import Ask, CallKey, CallStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.repetition import ClockLog
 from codemode_server.domain.tools import Effect
@@ -117,6 +117,8 @@ class ExecutionCalls:
     addresses: defaultdict[str, OpenedAddresses] = field(default_factory=lambda: defaultdict(OpenedAddresses))
     """By the raw name of the server."""
     approvals: AskedApprovals = field(default_factory=AskedApprovals)
+    question: Ask | None = None
+    """What guardrails ask the person about each of its calls, since the program is as it is."""
     guesses: set[str] = field(default_factory=set)
     """Digests of arguments that contain a secret of the configuration, which programs can only guess."""
 

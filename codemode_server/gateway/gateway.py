@@ -22,6 +22,7 @@ from codemode_server.gateway.call_reports import CallReports
 from codemode_server.gateway.call_tracing import CallTracing
 from codemode_server.gateway.events import CallEvents, CallUnresolved, Subscriber
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.guarded_calls import CallGuard
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.pipeline import CallPipeline
@@ -30,6 +31,7 @@ from codemode_server.gateway.policy.policy import Policy, PolicyStep
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import READING, CallTarget, PromptTarget, ResourceTarget, ToolTarget, Upstreams
+from codemode_server.guardrails.chain import NO_GUARDRAILS, GuardrailChain
 from codemode_server.sandbox.contract import Reply
 
 
@@ -50,6 +52,7 @@ class Gateway:
         sign_in_offers: SignInOffers | None = None,
         policy_steps: Sequence[PolicyStep] = (),
         addresses: RequiredAddresses | None = None,
+        guardrails: GuardrailChain = NO_GUARDRAILS,
         prepare: Callable[[], Awaitable[None]] = checkpoint,
     ) -> None:
         """`prepare` lets `catalog` have all changes of listings so far.
@@ -73,7 +76,7 @@ class Gateway:
             journal=journal,
             events=self._events,
             config=config,
-            policy=Policy(config, policy_steps),
+            guard=CallGuard(guardrails, Policy(config, policy_steps)),
             newest=self._newest,
             approver=approver,
             sign_in_offers=sign_in_offers,

@@ -1,5 +1,6 @@
 """The path of every call, from its decision to its outcome; `CallPipeline.run` lists the steps in order.
 
+Guardrails see a call before it gets its key, and may change its arguments: all that follows is about what is sent.
 The permissions decide before the arguments are checked, so the schema of a refused tool is never explained. A person
 is asked after that, so that nobody approves a call that can't be sent. Once the person has answered, and if the
 configuration is edited while a call waits for its server, the permissions decide again before the call is sent. A call
@@ -60,12 +61,12 @@ from codemode_server.gateway.events import (
     CallSent,
 )
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.guarded_calls import CallGuard, GuardedArguments
 from codemode_server.gateway.host_log import CallLog
 from codemode_server.gateway.journal import Journal
-from codemode_server.gateway.policy.policy import Policy
 from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.required_addresses import RequiredAddresses
-from codemode_server.gateway.results import NO_RESULT, ResultSummary, linked_uris, summarise
+from codemode_server.gateway.results import NO_RESULT, ResultSummary, summarise, without_secrets
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, Upstreams, title_of
 from codemode_server.off_loop import is_large, run_sized
@@ -77,8 +78,6 @@ logger = logging.getLogger(__name__)
 
 MAX_GUESSES = 20
 """Different arguments with a secret of the configuration in them; a program with more of them is ended."""
-_MAX_LINKS = 10_000
-"""Links that an execution may read."""
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
     (CallRefused, CallStatus.REFUSED),
     (InvalidArguments, CallStatus.INVALID),
@@ -102,6 +101,8 @@ class CallAttempt:
     """Value of `time.perf_counter`."""
     is_large: bool
     """Whether work on the arguments is done in a thread."""
+    guarded: GuardedArguments
+    """What the guardrails found."""
     approved: Ask | None = None
     """What a person has approved, if anything."""
     approval: Decision | None = None
@@ -125,7 +126,7 @@ class CallPipeline:
         journal: Journal,
         events: CallEvents,
         config: LiveConfig,
-        policy: Policy,
+        guard: CallGuard,
         newest: Callable[[CallTarget], Awaitable[CallTarget]],
         approver: Approver = NOBODY_TO_ASK,
         sign_in_offers: SignInOffers | None = None,
@@ -137,7 +138,7 @@ class CallPipeline:
         self._journal = journal
         self._events = events
         self._config = config
-        self._policy = policy
+        self._guard = guard
         self._newest = newest
         self._approver = approver
         self._sign_in_offers = sign_in_offers
@@ -156,7 +157,7 @@ class CallPipeline:
             await self._stop_guessing(attempt)
             require_not_denied(title_of(target), attempt.decision)
             reply = await self._result(attempt)
-            reply, result = await self._redact(attempt, reply)
+            reply, result = await self._received(attempt, reply)
         except CallError as error:
             message = self._config.redactor.text(str(error))
             status = next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)
@@ -177,18 +178,19 @@ class CallPipeline:
 
     async def _begin(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> CallAttempt:
         """Give the call its number, its key and its decision."""
-        began_at, has_many = time.perf_counter(), is_large(arguments)
-        seq, server, tool = calls.next_seq(), target.server.raw_name, target.raw_name
+        began_at, seq, server, tool = time.perf_counter(), calls.next_seq(), target.server.raw_name, target.raw_name
+        guarded = await self._guard.before(calls, target, arguments)
+        arguments, has_many = guarded.arguments, is_large(guarded.arguments)
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
         is_made = calls.past is not None and calls.past.has_answer(call)
-        decision = self._policy.decide(calls, target, arguments, is_made=is_made)
+        decision = self._guard.decide(calls, target, guarded, is_made=is_made)
         revision = self._config.revision
         if calls.past is not None:
             decision = calls.past.decision(call, target.effect, decision)
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
-        return CallAttempt(calls, call, target, decision, revision, began_at, has_many)
+        return CallAttempt(calls, call, target, decision, revision, began_at, has_many, guarded)
 
     async def _stop_guessing(self, attempt: CallAttempt) -> None:
         """End a program that goes on sending secrets that it can only have guessed, and warn the person."""
@@ -318,23 +320,19 @@ class CallPipeline:
         server, target = self._config.settings.servers.get(attempt.call.server), attempt.target
         is_offered = server is not None and server.enabled and target.is_selected(server)
         if is_offered or attempt.revision == self._config.revision:
-            attempt.decision = self._policy.decide(attempt.calls, target, attempt.call.arguments, is_counted=True)
+            attempt.decision = self._guard.decide(attempt.calls, target, attempt.guarded, is_counted=True)
         else:
             attempt.decision = Deny("the edited upstream.yaml does not offer it")
         attempt.revision = self._config.revision
 
-    async def _redact(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
-        """The reply without secrets, and its summary; its links may be read from now on."""
-        given_uris, redactor = linked_uris(reply), self._config.redactor
-        box = [reply.value]
-        reply = replace(reply, value=None)
-        reply = replace(reply, value=await run_sized(is_large(box), redactor.take_value, box))
-        links, server = attempt.calls.links, attempt.target.server.raw_name
-        for given, known in zip(given_uris, linked_uris(reply), strict=False):
-            if len(links) < _MAX_LINKS:
-                links[server, known] = given
-        is_long = is_large(reply.value)
-        return reply, await run_sized(is_long, summarise, attempt.target, reply, self._config.payloads, redactor)
+    async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
+        """What the program gets, and its summary: without secrets, and as the guardrails leave it."""
+        calls, target, redactor = attempt.calls, attempt.target, self._config.redactor
+        reply = await without_secrets(reply, calls, target.server.raw_name, redactor)
+        reply, changes = await self._guard.after(calls, target, attempt.call.arguments, reply)
+        if changes:
+            attempt.decision = replace(attempt.decision, reason="; ".join((attempt.decision.reason, *changes)))
+        return reply, await run_sized(is_large(reply.value), summarise, target, reply, self._config.payloads, redactor)
 
     async def _end(
         self,

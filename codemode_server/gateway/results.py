@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
+from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.json_bytes import json_pieces
+from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.contract import Reply
 from codemode_server.tokens import estimate_tokens
@@ -33,6 +35,8 @@ class ResultSummary:
 
 
 NO_RESULT = ResultSummary()
+_MAX_LINKS = 10_000
+"""Links that an execution may read."""
 _VALUE_BYTES = 64
 """Memory of a small value or key as a Python object, with its place in a dict or list."""
 
@@ -46,6 +50,17 @@ def summarise(target: CallTarget, reply: Reply, payloads: Payloads, redactor: Re
         target.marked_error(reply.value),
         target.unmarked_error(reply, redactor),
     )
+
+
+async def without_secrets(reply: Reply, calls: ExecutionCalls, server: str, redactor: Redactor) -> Reply:
+    """The reply with its secrets masked; its links may be read from now on."""
+    given_uris, box = linked_uris(reply), [reply.value]
+    reply = replace(reply, value=None)
+    reply = replace(reply, value=await run_sized(is_large(box), redactor.take_value, box))
+    for given, known in zip(given_uris, linked_uris(reply), strict=False):
+        if len(calls.links) < _MAX_LINKS:
+            calls.links[server, known] = given
+    return reply
 
 
 def linked_uris(reply: Reply) -> list[str]:

@@ -26,7 +26,18 @@ from codemode_server.settings import SearchSettings
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image
 
-CHECKS = ["platform", "microsandbox", "virtualization", "access", "MSB_HOME", "image", "boot", "wasm", "search"]
+CHECKS = [
+    "platform",
+    "microsandbox",
+    "virtualization",
+    "access",
+    "MSB_HOME",
+    "image",
+    "boot",
+    "wasm",
+    "search",
+    "guardrails",
+]
 
 
 def run(folder: Path, msb_home: Path, sandbox: str, line: str = "doctor") -> Run:
@@ -221,7 +232,15 @@ async def test_who_may_not_open_the_device_has_virtualization_all_the_same(monke
 async def test_without_the_package_only_wasm_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "version", lambda: None)
     report, _ = await examine(MicrovmSettings())
-    assert [check.name for check in report.checks] == ["platform", "microsandbox", "image", "boot", "wasm", "search"]
+    assert [check.name for check in report.checks] == [
+        "platform",
+        "microsandbox",
+        "image",
+        "boot",
+        "wasm",
+        "search",
+        "guardrails",
+    ]
     assert [check.state for check in report.checks[1:4]] == ["missing", "skipped", "skipped"]
     assert report.is_met
     report, _ = await examine(MicrovmSettings(backend="microsandbox"))

@@ -80,6 +80,7 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             f"sandbox: backend auto, require any, warm 0, image {DEFAULT_IMAGE}, memory_mb 512, cpus 1, disk_mb 256, "
             "idle_seconds 900, age_seconds 7200",
             "approvals: defaults",
+            "guardrails: none",
             "limits: wall_seconds 1.5, calls 5",
             "tracing: exported by OTLP to http://127.0.0.1:4318/v1/traces and to Langfuse, as service codemode-server",
             "search: defaults",

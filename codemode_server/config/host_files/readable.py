@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from codemode_server.config.literal_secrets import has_known_token
 from codemode_server.config.secrecy import Secrets
+from codemode_server.known_tokens import has_known_token
 
 _MAX_CHARACTERS = 2**20
 _MAX_SECRETS = 200

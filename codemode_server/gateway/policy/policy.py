@@ -44,15 +44,17 @@ class Policy:
         *,
         is_counted: bool = False,
         is_made: bool = False,
+        also: Decision | None = None,
     ) -> Decision:
         """The most restrictive decision of all steps.
 
         A call that is let through counts for the limits of rules, unless `is_counted`: it was decided before. One that
-        an earlier run made (`is_made`) exceeds none, and counts for those of the execution alone.
+        an earlier run made (`is_made`) exceeds none, and counts for those of the execution alone. `also` is what the
+        guardrails found; it restricts as a step does.
         """
         ruling = self._permissions.rule_on(calls, target, arguments, is_counted=is_counted, is_made=is_made)
-        decisions = (ruling.decision, *(step.decide(calls, target, arguments) for step in self._steps))
-        decision = most_restrictive([one for one in decisions if one is not None])
+        steps = (step.decide(calls, target, arguments) for step in self._steps)
+        decision = most_restrictive([one for one in (ruling.decision, *steps, also) if one is not None])
         if isinstance(decision, Allow | Ask):
             self._permissions.count(calls, ruling)
         return decision

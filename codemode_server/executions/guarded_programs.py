@@ -1,0 +1,85 @@
+"""Passes programs and their results through the guardrails, for the runner.
+
+A result is withheld before anything of it is stored, so that no later program can read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from codemode_server.domain.calls import Deny
+from codemode_server.domain.errors import ResultWithheld
+from codemode_server.domain.ids import JsonValue
+from codemode_server.executions.execution import Execution
+from codemode_server.guardrails.chain import GuardrailChain
+from codemode_server.guardrails.guardrail import GuardedProgram, ProgramResult
+from codemode_server.sandbox.contract import Ending, Outcome, ProgramError
+
+_ADVICE = ". Do not try again; tell the user."
+
+
+class ProgramGuard:
+    """Asks the guardrails about programs and results."""
+
+    def __init__(self, chain: GuardrailChain) -> None:
+        self._chain = chain
+
+    async def before(self, execution: Execution) -> Outcome | None:
+        """Give the execution the code that the guardrails leave; the outcome if they block it."""
+        if not self._chain.looks_at("before_program"):
+            return None
+        found = await self._chain.before_program(_program(execution))
+        if isinstance(found.decision, Deny):
+            return _blocked(
+                "GuardrailBlocked", f"the program was not run: {found.decision.reason.rstrip('.')}{_ADVICE}"
+            )
+        execution.code, execution.calls.question = found.value, found.decision
+        execution.warnings += [f"the program was {change}" for change in found.changes]
+        return None
+
+    async def after(self, execution: Execution, outcome: Outcome) -> Outcome:
+        """The outcome that the model and the stores get."""
+        if not self._chain.looks_at("on_result"):
+            return outcome
+        error = outcome.error
+        texts = (error.message, error.traceback, error.hint) if error is not None else ()
+        before = ProgramResult(outcome.value, outcome.stdout, outcome.stderr, "\n".join(filter(None, texts)))
+        found = await self._chain.on_result(_program(execution), before)
+        if isinstance(found.decision, Deny):
+            execution.shown.clear()
+            withheld = f"the program has run, and its result is withheld: {found.decision.reason.rstrip('.')}{_ADVICE}"
+            blocked = _blocked("ResultWithheld", withheld)
+            return replace(blocked, program_ms=outcome.program_ms, upstream_ms=outcome.upstream_ms)
+        if not found.changes:
+            return outcome
+        execution.warnings += [f"the result was {change}" for change in found.changes]
+        after = found.value
+        if error is not None and after.error != before.error:
+            error = replace(error, message=after.error, traceback="", hint="")
+        form = "json" if after.value is not None and outcome.value_form == "none" else outcome.value_form
+        return replace(
+            outcome, value=after.value, value_form=form, stdout=after.stdout, stderr=after.stderr, error=error
+        )
+
+    async def direct_result(self, execution: Execution, result: JsonValue) -> JsonValue:
+        """The result of a direct call that the host gets.
+
+        Raises:
+            ResultWithheld: a guardrail blocks it.
+        """
+        if not self._chain.looks_at("on_result"):
+            return result
+        found = await self._chain.on_result(_program(execution), ProgramResult(result))
+        if isinstance(found.decision, Deny):
+            raise ResultWithheld(f"the tool was called, and its result is withheld: {found.decision.reason}")
+        if not isinstance(found.value.value, dict):
+            raise ResultWithheld("the tool was called, and its result is withheld: a guardrail made it unreadable")
+        return found.value.value
+
+
+def _program(execution: Execution) -> GuardedProgram:
+    return GuardedProgram(execution.code, execution.context.principal.principal_id, execution.execution_id)
+
+
+def _blocked(kind: str, message: str) -> Outcome:
+    return Outcome(Ending.RAISED, error=ProgramError(kind, message))

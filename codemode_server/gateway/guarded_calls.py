@@ -1,0 +1,130 @@
+"""Passes calls and their answers through the guardrails, for the pipeline and the policy.
+
+The policy decides twice on a call that guardrails look at: before them, so that they see no call that is denied
+anyway, and on the arguments that they leave, which are those that are sent. What the first decision or a guardrail says
+restricts the second one, so nothing that a guardrail does can loosen a rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from codemode_server.domain.calls import Ask, Decision, Deny
+from codemode_server.domain.errors import ResultWithheld
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.policy.names import Spellings, fits
+from codemode_server.gateway.policy.policy import Policy, most_restrictive
+from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
+from codemode_server.guardrails.chain import GuardrailChain
+from codemode_server.guardrails.guardrail import GuardedCall, GuardedResult
+from codemode_server.sandbox.contract import Reply
+
+_MAX_MESSAGES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedArguments:
+    """What the guardrails leave of a call's arguments."""
+
+    arguments: dict[str, Any]
+    restriction: Deny | Ask | None = None
+    """What holds whatever the policy decides on these arguments."""
+    changes: tuple[str, ...] = ()
+    """Who changed them and why; part of the reason of each decision."""
+
+
+class CallGuard:
+    """Asks the guardrails and the policy about calls."""
+
+    def __init__(self, chain: GuardrailChain, policy: Policy) -> None:
+        self._chain = chain
+        self._policy = policy
+
+    async def before(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> GuardedArguments:
+        """The arguments to decide on and send."""
+        asked = calls.question
+        if not self._chain.looks_at("before_call"):
+            return GuardedArguments(arguments, asked)
+        first = self._policy.decide(calls, target, arguments, is_counted=True)
+        if isinstance(first, Deny):
+            return GuardedArguments(arguments, first)
+        found = await self._chain.before_call(_guarded_call(calls, target, arguments))
+        if isinstance(found.decision, Deny):
+            return GuardedArguments(arguments, found.decision, found.changes)
+        if not found.changes:
+            return GuardedArguments(arguments, _all_of(asked, found.decision))
+        if isinstance(target, ResourceTarget):
+            return GuardedArguments(arguments, Deny(f"the reading of a resource can't be {found.changes[0]}"))
+        _note(calls, f"{title_of(target)}: the arguments were {'; '.join(found.changes)}")
+        questions = _all_of(asked, first if isinstance(first, Ask) else None, found.decision)
+        return GuardedArguments(found.value, questions, found.changes)
+
+    def decide(
+        self,
+        calls: ExecutionCalls,
+        target: CallTarget,
+        guarded: GuardedArguments,
+        *,
+        is_counted: bool = False,
+        is_made: bool = False,
+    ) -> Decision:
+        """The decision of the policy on what would be sent, under what the guardrails found; see `Policy.decide`."""
+        decision = self._policy.decide(
+            calls, target, guarded.arguments, is_counted=is_counted, is_made=is_made, also=guarded.restriction
+        )
+        if guarded.changes:  # the person and the records are to see them
+            return replace(decision, reason="; ".join((decision.reason, *guarded.changes)))
+        return decision
+
+    async def after(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], reply: Reply
+    ) -> tuple[Reply, tuple[str, ...]]:
+        """What the program gets of an answer, and who changed it.
+
+        Raises:
+            ResultWithheld: a guardrail blocks it.
+        """
+        if not self._chain.looks_at("after_call"):
+            return reply, ()
+        is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
+        result = GuardedResult(reply.value, "mcp" if is_raw else "blocks" if reply.encoding == "blocks" else "value")
+        found = await self._chain.after_call(_guarded_call(calls, target, arguments), result)
+        title = title_of(target)
+        if isinstance(found.decision, Deny):
+            raise ResultWithheld(f"{title} was called, and its result is withheld: {found.decision.reason}")
+        if not found.changes:
+            return reply, ()
+        if is_raw and not isinstance(found.value, dict):
+            raise ResultWithheld(f"{title} was called, and its result is withheld: a guardrail made it unreadable")
+        _note(calls, f"{title}: the result was {'; '.join(found.changes)}")
+        return replace(reply, value=found.value), tuple(f"its result was {it}" for it in found.changes)
+
+
+def _all_of(*questions: Ask | None) -> Ask | None:
+    asked = [it for it in questions if it is not None]
+    found = most_restrictive(asked) if asked else None
+    return found if isinstance(found, Ask) else None
+
+
+def _note(calls: ExecutionCalls, line: str) -> None:
+    if len(calls.messages) < _MAX_MESSAGES and line not in calls.messages:
+        calls.messages.append(line)
+
+
+def _guarded_call(calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> GuardedCall:
+    server = Spellings.of_server(target.server)
+
+    def is_meant(glob: str) -> bool:
+        server_glob, _, tool_glob = glob.partition("/")
+        return fits(server, server_glob, is_wide=True) and fits(target.spellings, tool_glob or "*", is_wide=True)
+
+    return GuardedCall(
+        target.server.raw_name,
+        target.raw_name,
+        target.sent(arguments),
+        target.effect,
+        calls.context.principal.principal_id,
+        calls.execution_id,
+        is_meant,
+    )

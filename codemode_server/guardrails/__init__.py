@@ -1,0 +1,32 @@
+"""Guardrails: validators that the person installs. They pass, change, ask about or block programs, calls and results.
+
+This is the public interface for authors. A guardrail is a class derived from `Guardrail`; it is named in
+`guardrails:` of `upstream.yaml`. `codemode_server.testing.guardrails` has what a test of one needs.
+"""
+
+from codemode_server.guardrails.guardrail import (
+    CallVerdict,
+    GuardedCall,
+    GuardedProgram,
+    GuardedResult,
+    Guardrail,
+    NoSettings,
+    ProgramResult,
+    ResultVerdict,
+)
+from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
+
+__all__ = [
+    "Ask",
+    "Block",
+    "CallVerdict",
+    "Change",
+    "GuardedCall",
+    "GuardedProgram",
+    "GuardedResult",
+    "Guardrail",
+    "NoSettings",
+    "Pass",
+    "ProgramResult",
+    "ResultVerdict",
+]

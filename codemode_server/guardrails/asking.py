@@ -1,0 +1,97 @@
+"""Asks one guardrail one question, within its time; whatever goes wrong is a `Block`.
+
+A guardrail runs in this process. What may block runs in a thread of its own, which nothing can end: if its time is up,
+the thread is left behind, and it takes one of the guardrail's places until it ends. So a guardrail that hangs blocks
+everything that it looks at, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from asyncio import AbstractEventLoop, get_running_loop
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+from codemode_server.guardrails.guardrail import Guardrail
+from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
+from codemode_server.off_loop import is_large, run_sized
+
+logger = logging.getLogger(__name__)
+
+MAX_AT_ONCE = 16
+"""Threads of one guardrail; more questions wait, within their time."""
+Verdict = Pass | Change | Ask | Block
+
+
+class AskedGuardrail:
+    """One guardrail of the configuration."""
+
+    def __init__(self, name: str, guardrail: Guardrail, timeout_s: float, globs: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.guardrail = guardrail
+        self.timeout_s = timeout_s
+        self.globs = globs
+        self._places = anyio.Semaphore(MAX_AT_ONCE)
+
+    def looks_at(self, method: str) -> bool:
+        """Whether it overrides a method of `Guardrail`."""
+        return getattr(type(self.guardrail), method) is not getattr(Guardrail, method)
+
+    async def verdict(self, method: str, value: Any, *args: Any) -> Verdict:
+        """Its answer; `value` is what `args` are mainly about, and decides whether a thread is used."""
+        function = getattr(self.guardrail, method)
+        try:
+            if not self.guardrail.may_block:
+                found = await run_sized(is_large(value), function, *args)
+            else:
+                with anyio.fail_after(self.timeout_s):
+                    found = await self._in_thread(function, *args)
+        except TimeoutError:
+            logger.exception("guardrail %r gave no answer within %g s, so it blocks", self.name, self.timeout_s)
+            return Block(f"it gave no answer within {self.timeout_s:g} s; the user can look at what it does")
+        except Exception:
+            logger.exception("guardrail %r failed, so it blocks", self.name)
+            return Block("it failed; the log of codemode-server has the details")
+        if isinstance(found, Pass | Change | Ask | Block):
+            return found
+        logger.error("guardrail %r returned %s, which is no verdict, so it blocks", self.name, type(found).__name__)
+        return Block(f"it returned {type(found).__name__}, which is no verdict")
+
+    async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        await self._places.acquire()
+        answer = _Answer(get_running_loop(), self._places.release)
+        threading.Thread(target=answer.find, args=(function, *args), name=self.name, daemon=True).start()
+        await answer.is_there.wait()
+        if answer.error is not None:
+            raise answer.error
+        return answer.value
+
+
+class _Answer:
+    """What a function returns or raises in a thread that does not keep the process alive."""
+
+    def __init__(self, loop: AbstractEventLoop, on_end: Callable[[], None]) -> None:
+        self._loop = loop
+        self._on_end = on_end
+        self.is_there = anyio.Event()
+        self.value: Any = None
+        self.error: Exception | None = None
+
+    def find(self, function: Callable[..., Any], *args: Any) -> None:
+        try:
+            self.value = function(*args)
+        except Exception as error:  # noqa: BLE001 - raised where it is awaited
+            self.error = error
+        except BaseException as error:  # noqa: BLE001 - `SystemExit` would leave the caller waiting
+            self.error = RuntimeError(f"{type(error).__name__} was raised")
+        finally:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        self._on_end()
+        self.is_there.set()

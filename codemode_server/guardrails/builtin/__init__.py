@@ -1,0 +1,1 @@
+"""The guardrails that come with the product."""

@@ -1,0 +1,63 @@
+"""The guardrail `secrets`: no credential in the arguments of a call.
+
+It knows tokens of widely used services, private keys, and passwords in addresses. The secrets of the configuration need
+no guardrail: programs never have them. A token that a program encodes, in base64 for instance, is not found.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
+from codemode_server.guardrails.guardrail import CallVerdict, GuardedCall, Guardrail
+from codemode_server.guardrails.verdicts import Ask, Block, Pass
+from codemode_server.known_tokens import has_known_token
+
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
+_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s/?#:@]{0,200}:[^\s/?#@]{3,200}@", re.IGNORECASE)
+_MIN_TOKEN_CHARACTERS = 12
+
+
+class SecretsSettings(BaseModel):
+    """The settings of `secrets`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    action: Literal["block", "ask"] = "block"
+
+
+class SecretsGuardrail(Guardrail):
+    """Blocks calls with a credential in them."""
+
+    Settings = SecretsSettings
+    may_block: ClassVar[bool] = False
+
+    def before_call(self, call: GuardedCall) -> CallVerdict:
+        try:
+            return self._verdict(call)
+        except Unreadable as error:
+            return Block(str(error))
+
+    def _verdict(self, call: GuardedCall) -> CallVerdict:
+        for place, text in texts_of(call.arguments):
+            if found := _secret_in(text):
+                reason = f"{place} of the arguments holds {found}"
+                return Ask(reason) if self.settings.action == "ask" else Block(reason)
+        return Pass()
+
+
+def _secret_in(text: str) -> str:
+    """What credential a text holds; empty if none is known."""
+    if len(text) < _MIN_TOKEN_CHARACTERS:
+        return ""
+    for spelling in spellings_of(text):
+        if has_known_token(spelling):
+            return "what looks like a token of a service"
+        if "PRIVATE KEY" in spelling and _PRIVATE_KEY.search(spelling):
+            return "a private key"
+        if "://" in spelling and _PASSWORD.search(spelling):
+            return "an address with a password"
+    return ""

@@ -1,0 +1,189 @@
+"""Passes programs, calls and results through all guardrails, in the order of the configuration.
+
+Each guardrail sees what the ones before it have changed. The first `Block` ends it; questions to the person add up. The
+chain decides nothing by itself: what it finds about a call is one more restriction for the policy of the gateway.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from codemode_server.domain.calls import Ask as AskPerson
+from codemode_server.domain.calls import Deny
+from codemode_server.guardrails.asking import AskedGuardrail
+from codemode_server.guardrails.guardrail import GuardedCall, GuardedProgram, GuardedResult, ProgramResult
+from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
+from codemode_server.json_bytes import size_as_json
+from codemode_server.off_loop import is_large, run_sized
+from codemode_server.text import clean_line
+
+logger = logging.getLogger(__name__)
+
+MAX_REASON_CHARACTERS = 300
+MAX_CHANGED_BYTES = 16 * 2**20
+"""Size of a value that a guardrail puts in place of another, as JSON."""
+_MAX_DEPTH = 100
+_MAX_VALUES = 500_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Generic[T]):
+    """What the guardrails found about one value."""
+
+    value: T
+    """As they leave it."""
+    changes: tuple[str, ...] = ()
+    """Who changed it and why, a line each."""
+    decision: Deny | AskPerson | None = None
+    """The restriction; None if there is none."""
+
+
+class GuardrailChain:
+    """The guardrails of one product. Holds no state of any call."""
+
+    def __init__(self, guardrails: Sequence[AskedGuardrail] = (), masked: Callable[[str], str] = str) -> None:
+        """`masked` replaces secrets in the reasons that guardrails give."""
+        self.guardrails = tuple(guardrails)
+        self._masked = masked
+        self._by_method = {
+            method: tuple(it for it in self.guardrails if it.looks_at(method))
+            for method in ("before_program", "before_call", "after_call", "on_result")
+        }
+
+    def looks_at(self, method: str) -> bool:
+        """Whether any guardrail overrides a method of `Guardrail`."""
+        return bool(self._by_method[method])
+
+    async def before_program(self, program: GuardedProgram) -> Finding[str]:
+        """The code to check and run."""
+
+        async def ask(one: AskedGuardrail, code: str) -> Any:
+            return await one.verdict("before_program", code, replace(program, code=code))
+
+        return await self._pass("before_program", program.code, ask, _why_no_code)
+
+    async def before_call(self, call: GuardedCall) -> Finding[dict[str, Any]]:
+        """The arguments to decide on and send."""
+
+        async def ask(one: AskedGuardrail, arguments: dict[str, Any]) -> Any:
+            if not _is_meant(one, call):
+                return Pass()
+            return await one.verdict("before_call", arguments, replace(call, arguments=arguments))
+
+        return await self._pass("before_call", call.arguments, ask, _why_no_arguments)
+
+    async def after_call(self, call: GuardedCall, result: GuardedResult) -> Finding[Any]:
+        """The value that the program gets."""
+
+        async def ask(one: AskedGuardrail, value: Any) -> Any:
+            if not _is_meant(one, call):
+                return Pass()
+            return await one.verdict("after_call", value, call, replace(result, value=value))
+
+        def why_not(value: Any) -> str:
+            return _why_no_blocks(value) if result.form == "blocks" else _why_no_json(value)
+
+        return await self._pass("after_call", result.value, ask, why_not, may_ask=False)
+
+    async def on_result(self, program: GuardedProgram, result: ProgramResult) -> Finding[ProgramResult]:
+        """What the model gets."""
+
+        async def ask(one: AskedGuardrail, found: ProgramResult) -> Any:
+            texts = [found.value, found.stdout, found.stderr, found.error]
+            return await one.verdict("on_result", texts, program, found)
+
+        return await self._pass("on_result", result, ask, _why_no_result, may_ask=False)
+
+    async def _pass(
+        self,
+        method: str,
+        value: T,
+        ask: Callable[[AskedGuardrail, T], Any],
+        why_not: Callable[[Any], str],
+        *,
+        may_ask: bool = True,
+    ) -> Finding[T]:
+        changes: list[str] = []
+        questions: list[str] = []
+        for one in self._by_method[method]:
+            match await ask(one, value):
+                case Change(value=changed, reason=reason):
+                    if problem := await run_sized(is_large(changed), why_not, changed):
+                        logger.error("guardrail %r: %s, so it blocks", one.name, problem)
+                        return Finding(value, tuple(changes), self._denied(one, problem))
+                    value = changed
+                    changes.append(f"changed by guardrail {one.name!r}: {self._reason(reason)}")
+                case Ask(reason=reason) if may_ask:
+                    questions.append(f"guardrail {one.name!r} asks: {self._reason(reason)}")
+                case Ask():
+                    problem = "it asks about a result, and what has been done can't be approved any more"
+                    logger.error("guardrail %r: %s, so it blocks", one.name, problem)
+                    return Finding(value, tuple(changes), self._denied(one, problem))
+                case Block(reason=reason):
+                    return Finding(value, tuple(changes), self._denied(one, reason))
+        question = AskPerson("; ".join(questions)) if questions else None
+        return Finding(value, tuple(changes), question)
+
+    def _denied(self, one: AskedGuardrail, reason: str) -> Deny:
+        return Deny(f"guardrail {one.name!r}: {self._reason(reason)}")
+
+    def _reason(self, reason: object) -> str:
+        return clean_line(self._masked(str(reason)), MAX_REASON_CHARACTERS) or "no reason given"
+
+
+NO_GUARDRAILS = GuardrailChain()
+
+
+def _is_meant(one: AskedGuardrail, call: GuardedCall) -> bool:
+    return not one.globs or any(map(call.matches, one.globs))
+
+
+def _why_no_code(value: Any) -> str:
+    if not isinstance(value, str):
+        return "the changed program is no text"
+    return "the changed program is too large" if len(value) > MAX_CHANGED_BYTES else ""
+
+
+def _why_no_arguments(value: Any) -> str:
+    return _why_no_json(value) if isinstance(value, dict) else "the changed arguments are no dict"
+
+
+def _why_no_blocks(value: Any) -> str:
+    is_list = isinstance(value, list) and all(isinstance(it, dict) and isinstance(it.get("type"), str) for it in value)
+    return _why_no_json(value) if is_list else "the changed result is no list of blocks, as the one before"
+
+
+def _why_no_result(value: Any) -> str:
+    if not isinstance(value, ProgramResult):
+        return "the changed result is no ProgramResult"
+    if not all(isinstance(text, str) for text in (value.stdout, value.stderr, value.error)):
+        return "the output or the error of the changed result is no text"
+    return _why_no_json([value.value, value.stdout, value.stderr, value.error])
+
+
+def _why_no_json(value: Any) -> str:
+    """Why a value can't take the place of JSON; empty if it can."""
+    count, level = 0, [value]
+    for _ in range(_MAX_DEPTH):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                if not all(isinstance(key, str) for key in item):
+                    return "a key of the changed value is no text"
+                below += item.values()
+            elif isinstance(item, list):
+                below += item
+            elif item is not None and not isinstance(item, str | bool | int | float):
+                return f"the changed value has a {type(item).__name__}, which JSON does not have"
+        count += len(level)
+        if not below or count > _MAX_VALUES:
+            break
+        level = below
+    else:
+        return f"the changed value is nested more than {_MAX_DEPTH} deep"
+    return "the changed value is too large" if count > _MAX_VALUES or size_as_json(value) > MAX_CHANGED_BYTES else ""

@@ -1,0 +1,115 @@
+"""The base class of guardrails, and what they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.tools import Effect
+from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
+
+CallVerdict = Pass | Change | Ask | Block
+"""The answer before something happens: a person can still be asked."""
+ResultVerdict = Pass | Change | Block
+"""The answer about a result. Nobody is asked: what has been done can't be approved afterwards."""
+
+
+class NoSettings(BaseModel):
+    """The settings of a guardrail that has none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedProgram:
+    """A program before it is checked and run."""
+
+    code: str
+    principal: str = "default"
+    execution_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedCall:
+    """One call before it is sent, or after its answer has come."""
+
+    server: str
+    tool: str
+    """Raw names, as the upstream has them; reading a resource is the tool `resources/read`."""
+    arguments: dict[str, JsonValue]
+    """What is sent, by raw names. A guardrail returns a new dict in a `Change`, and leaves this one as it is."""
+    effect: Effect = Effect.UNKNOWN
+    principal: str = "default"
+    execution_id: str = ""
+    fits: Callable[[str], bool] | None = None
+    """Compares with a glob as permission rules do; None compares with the raw names."""
+
+    def matches(self, glob: str) -> bool:
+        """Whether a glob `server/tool`, or `server`, means the tool."""
+        if self.fits is not None:
+            return self.fits(glob)
+        server, _, tool = glob.partition("/")
+        return fnmatchcase(self.server, server) and fnmatchcase(self.tool, tool or "*")
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedResult:
+    """The answer to one call, as the program would get it. Secrets of the configuration are masked."""
+
+    value: JsonValue
+    form: Literal["value", "blocks", "mcp"] = "value"
+    """`value`: the value itself. `blocks`: a list of texts, values and files. `mcp`: the result as the upstream sent
+    it, for a call that the host makes without a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramResult:
+    """What the model gets of a program that has ended. Files that it showed are not part of it."""
+
+    value: JsonValue = None
+    stdout: str = ""
+    stderr: str = ""
+    error: str = ""
+    """The message of the exception that ended it."""
+
+
+class Guardrail:
+    """Override the methods for what the guardrail looks at; those that are not overridden are never called.
+
+    A method may be called in several threads at once. One that raises, takes longer than `timeout`, or returns anything
+    but a verdict blocks what it was asked about. It has to give the same answer to the same question: a program that is
+    resumed passes it again.
+    """
+
+    Settings: ClassVar[type[BaseModel]] = NoSettings
+    """The model of `settings` in `upstream.yaml`."""
+    may_block: ClassVar[bool] = True
+    """Whether a method may wait, for a file or the network. `False` saves the thread: only for what takes well under a
+    millisecond on small values."""
+
+    def __init__(self, settings: Any) -> None:
+        """`settings` is an instance of `Settings`."""
+        self.settings = settings
+
+    def before_program(self, program: GuardedProgram) -> CallVerdict:
+        """The verdict on a program before it is checked and run; a `Change` has the new code. `Ask` asks the person
+        about each of its calls."""
+        raise NotImplementedError
+
+    def before_call(self, call: GuardedCall) -> CallVerdict:
+        """The verdict on a call before it is sent; a `Change` has the new arguments."""
+        raise NotImplementedError
+
+    def after_call(self, call: GuardedCall, result: GuardedResult) -> ResultVerdict:
+        """The verdict on the answer to a call before the program gets it; a `Change` has the new value."""
+        raise NotImplementedError
+
+    def on_result(self, program: GuardedProgram, result: ProgramResult) -> ResultVerdict:
+        """The verdict on what the model gets in the end; a `Change` has a new `ProgramResult`. For a call that the host
+        makes without a program, the program has no code."""
+        raise NotImplementedError

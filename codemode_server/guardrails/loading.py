@@ -1,0 +1,125 @@
+"""Finds the guardrails that the configuration names, imports them, and checks their settings.
+
+Guardrails are code that runs in this process with all its rights. They are named in a configuration that is in force (a
+file in the current folder only once the person trusts it), and imported from what is installed: never from the current
+folder, where an untrusted repository may lie, although Python would look there first if it is started with `-m`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from codemode_server.domain.errors import SettingsError
+from codemode_server.guardrail_settings import GuardrailSettings
+from codemode_server.guardrails.asking import AskedGuardrail
+from codemode_server.guardrails.guardrail import Guardrail
+from codemode_server.sandbox.guest.similar_names import similar_name
+
+GROUP = "codemode_server.guardrails"
+"""The group of entry points under which a package registers its guardrails."""
+BUILT_IN = {
+    "secrets": "codemode_server.guardrails.builtin.secrets:SecretsGuardrail",
+    "size": "codemode_server.guardrails.builtin.size:SizeGuardrail",
+    "domains": "codemode_server.guardrails.builtin.domains:DomainsGuardrail",
+    "rules": "codemode_server.guardrails.builtin.rules:RulesGuardrail",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledGuardrail:
+    """A guardrail that the configuration can name. Nothing of it is imported."""
+
+    name: str
+    origin: str
+    """`built in`, or the package that registered it."""
+
+
+def installed() -> list[InstalledGuardrail]:
+    """All that have a name, the built-in ones first."""
+    found = [InstalledGuardrail(name, "built in") for name in BUILT_IN]
+    for point in sorted(_entry_points(), key=lambda it: it.name):
+        if point.name not in BUILT_IN:
+            package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
+            found.append(InstalledGuardrail(point.name, package))
+    return found
+
+
+def load_guardrails(settings: Sequence[GuardrailSettings]) -> list[AskedGuardrail]:
+    """The guardrails of the configuration, in its order.
+
+    Raises:
+        SettingsError: one can't be loaded; no program may run without it.
+    """
+    return [_loaded(f"guardrails[{index}]", one) for index, one in enumerate(settings)]
+
+
+def _loaded(where: str, one: GuardrailSettings) -> AskedGuardrail:
+    kind = _imported(where, one.use)
+    try:
+        settings = kind.Settings.model_validate(one.settings)
+    except ValidationError as error:
+        lines = [f"{where}.settings.{_problem(it, kind)}" for it in error.errors(include_url=False)]
+        raise SettingsError("\n".join(lines)) from None
+    try:
+        guardrail = kind(settings)
+    except Exception as error:
+        raise SettingsError(f"{where} (use: {one.use}) can't be made: {type(error).__name__}: {error}") from error
+    return AskedGuardrail(one.use.rpartition(":")[2], guardrail, one.timeout, one.tools)
+
+
+def _imported(where: str, use: str) -> type[Guardrail]:
+    place = use if ":" in use else BUILT_IN.get(use) or next((it.value for it in _entry_points() if it.name == use), "")
+    if not place:
+        names = [it.name for it in installed()]
+        meant = similar_name(use, names)
+        hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(names)}, or `package.module:Class`"
+        raise SettingsError(f"{where}.use: there is no guardrail {use!r}; {hint}")
+    module_name, _, attribute = place.partition(":")
+    try:
+        with _without_current_folder():
+            found = getattr(importlib.import_module(module_name), attribute)
+    except Exception as error:
+        raise SettingsError(
+            f"{where}.use: {use!r} can't be imported ({type(error).__name__}: {error}); install its package into the "
+            "environment of codemode-server"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Guardrail)):
+        raise SettingsError(f"{where}.use: {use!r} is no class derived from codemode_server.guardrails.Guardrail")
+    return found
+
+
+@contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """The current folder is no place to import from."""
+    here = os.path.realpath(os.curdir)
+    before = list(sys.path)
+    sys.path[:] = [path for path in before if path and os.path.realpath(path) != here]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _entry_points() -> tuple[EntryPoint, ...]:
+    with _without_current_folder():
+        return tuple(entry_points(group=GROUP))
+
+
+def _problem(detail: ErrorDetails, kind: type[Guardrail]) -> str:
+    """Without the value, which may be a secret."""
+    place = ".".join(map(str, detail["loc"])) or "settings"
+    if detail["type"] == "extra_forbidden":
+        known = [field.alias or name for name, field in kind.Settings.model_fields.items()]
+        meant = similar_name(str(detail["loc"][-1]), known) if len(detail["loc"]) == 1 else None
+        hint = f"; did you mean {meant!r}?" if meant else f"; there are {', '.join(known)}" if known else ""
+        return f"{place}: unknown key{hint if len(detail['loc']) == 1 else ''}"
+    return f"{place}: {detail['msg']}"

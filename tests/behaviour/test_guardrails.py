@@ -1,0 +1,231 @@
+"""Guardrails in the product: real upstreams and a real sandbox, with guardrails of the test's own.
+
+What they leave of a call is what is asked about, sent, recorded and audited; nothing that they do loosens a rule.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import pytest
+
+from codemode_server.cli import run as main
+from codemode_server.guardrails import (
+    Ask,
+    Block,
+    Change,
+    GuardedCall,
+    GuardedProgram,
+    GuardedResult,
+    Guardrail,
+    Pass,
+    ProgramResult,
+)
+
+from .person import Person
+from .product import Host, configuration, in_memory
+
+CREATE = "from servers.github import create_issue\n"
+STORED = "import codemode\n[str(codemode.results[it])[:100] for it in codemode.results]"
+ISSUE = CREATE + "create_issue('acme', 'web', 'Bug')"
+ALLOW = {"action": "accept", "content": {"answer": "Allow this call"}}
+
+
+class Footer(Guardrail):
+    """Adds a line to each issue."""
+
+    def before_call(self, call: GuardedCall) -> Any:
+        body = str(call.arguments.get("body", ""))
+        if "made by a program" in body:
+            return Pass()
+        return Change({**call.arguments, "body": f"{body}(made by a program)"}, "issues have a footer")
+
+
+class OwnerIsOther(Guardrail):
+    """Sends issues of `acme` to `other`."""
+
+    def before_call(self, call: GuardedCall) -> Any:
+        return Change({**call.arguments, "owner": "other"}, "moved")
+
+
+class NoLoops(Guardrail):
+    def before_program(self, program: GuardedProgram) -> Any:
+        if "ask me" in program.code:
+            return Ask("it says so")
+        if "six" in program.code:
+            return Change(program.code.replace("six", "6"), "numbers")
+        return Block("no endless loops") if "while True" in program.code else Pass()
+
+
+class NoPrices(Guardrail):
+    def after_call(self, call: GuardedCall, result: GuardedResult) -> Any:
+        if "secret plan" in str(call.arguments):
+            return Block("plans stay where they are")
+        if "price" in str(result.value):
+            return Change({**result.value, "content": "[removed]"}, "prices are private")
+        return Pass()
+
+
+class ShortResults(Guardrail):
+    def on_result(self, program: GuardedProgram, result: ProgramResult) -> Any:
+        if "hide" in str(result):
+            return Block("hidden")
+        if "mask" in str(result):
+            return Change(ProgramResult("masked"), "masked")
+        return Pass()
+
+
+def rails(*names: str, **more: Any) -> dict[str, Any]:
+    return {"guardrails": [{"use": f"{__name__}:{name}"} for name in names], **more}
+
+
+async def audited(host: Host, capsys: pytest.CaptureFixture[str], execution_id: str) -> str:
+    arguments = ["executions", "show", execution_id, "--config", str(host.folder / "upstream.yaml"), "--json"]
+    assert await anyio.to_thread.run_sync(main, arguments) == 0
+    return capsys.readouterr().out
+
+
+class TestBeforeACall:
+    async def test_a_blocked_call_is_not_sent_and_the_program_gets_the_reason(self, tmp_path: Path) -> None:
+        rule = {"use": "rules", "settings": {"rules": [{"tool": "github/*", "require": "args.owner == 'acme'"}]}}
+        async with in_memory(configuration(tmp_path, guardrails=[rule])) as host:
+            answer = await host.run(CREATE + "create_issue('evil', 'web', 'Bug')")
+            assert "guardrail 'rules': requires `args.owner == 'acme'`" in answer.text
+            assert "tell the user" in answer.text
+            assert host.reached("create_issue") == []
+            assert (await host.run(ISSUE)).value["number"] == 1, "control"
+
+    async def test_changed_arguments_are_sent_and_the_program_is_told(self, tmp_path: Path) -> None:
+        async with in_memory(configuration(tmp_path, **rails("Footer"))) as host:
+            answer = await host.run(ISSUE)
+            assert "the arguments were changed by guardrail" in answer.text
+            assert host.reached("create_issue")[0]["body"] == "(made by a program)"
+
+    async def test_the_question_to_the_person_shows_what_is_sent_and_who_changed_it(self, tmp_path: Path) -> None:
+        person = Person(content={"answer": "Allow this call"})
+        path = configuration(tmp_path, **rails("Footer", permissions={"default": "ask"}))
+        async with in_memory(path, elicitation_callback=person.elicit) as host:
+            assert (await host.run(ISSUE)).value["number"] == 1
+        shown = person.seen[0].message
+        assert "(made by a program)" in shown
+        assert "issues have a footer" in shown
+
+    async def test_the_permissions_decide_on_what_is_sent(self, tmp_path: Path) -> None:
+        rules = {"rules": [{"deny": "github/create_issue", "when": "args.owner == 'other'"}]}
+        async with in_memory(configuration(tmp_path, **rails("OwnerIsOther", permissions=rules))) as host:
+            assert "rule 1 of permissions.rules" in (await host.run(ISSUE)).text
+            assert host.reached("create_issue") == []
+        plain = configuration(tmp_path, permissions=rules)
+        async with in_memory(plain) as host:
+            assert (await host.run(ISSUE)).value["number"] == 1, "control"
+
+    @pytest.mark.parametrize("decision", ["deny", "ask"])
+    async def test_a_change_loosens_no_rule(self, tmp_path: Path, decision: str) -> None:
+        rules = {"rules": [{decision: "github/create_issue", "when": "args.owner == 'acme'"}]}
+        person = Person(action="decline")
+        path = configuration(tmp_path, **rails("OwnerIsOther", permissions=rules))
+        async with in_memory(path, elicitation_callback=person.elicit) as host:
+            await host.run(ISSUE)
+            assert host.reached("create_issue") == []
+            await host.run(ISSUE.replace("acme", "else"))
+            assert [it["owner"] for it in host.reached("create_issue")] == ["other"], "control"
+
+    async def test_the_audit_has_the_decision_with_the_change(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        async with in_memory(configuration(tmp_path, **rails("Footer"))) as host:
+            execution_id = (await host.run(ISSUE)).content["execution_id"]
+        shown = await audited(host, capsys, execution_id)
+        assert "issues have a footer" in shown
+
+    async def test_a_limit_of_a_rule_counts_a_guarded_call_once(self, tmp_path: Path) -> None:
+        rules = {"rules": [{"allow": "github/create_issue", "limit": "2/hour"}]}
+        async with in_memory(configuration(tmp_path, **rails("Footer", permissions=rules))) as host:
+            answers = [await host.run(ISSUE) for _ in range(3)]
+        assert [it.content["status"] for it in answers] == ["succeeded", "succeeded", "failed"]
+
+    async def test_a_resumed_program_finds_its_calls_though_they_were_changed(self, tmp_path: Path) -> None:
+        path = configuration(tmp_path, **rails("Footer"))
+        async with in_memory(path) as host:
+            failed = await host.run(ISSUE + "\nimport json\njson.loads('{')")
+            again = await host.call("execute_code", resume=failed.content["execution_id"])
+            assert again.content["status"] == "failed"
+            assert len(host.reached("create_issue")) == 1
+
+
+class TestAfterACall:
+    async def test_the_program_gets_the_changed_result(self, tmp_path: Path) -> None:
+        async with in_memory(configuration(tmp_path, **rails("NoPrices"))) as host:
+            answer = await host.run("from servers.google_drive import get_document\nget_document('a')")
+            assert answer.value == {"title": "Notes on a", "content": "[removed]"}
+            assert "the result was changed by guardrail" in answer.text
+
+    async def test_a_withheld_result_reaches_no_program_and_no_later_one(self, tmp_path: Path) -> None:
+        code = (
+            "from codemode import ToolError\nfrom servers.google_drive import get_document\n"
+            "try:\n    get_document('secret plan')\nexcept ToolError as error:\n    print(error.kind, error)"
+        )
+        async with in_memory(configuration(tmp_path, **rails("NoPrices"))) as host:
+            answer = await host.run(code)
+            assert answer.content["stdout"].startswith("result_withheld ")
+            assert "plans stay where they are" in answer.content["stdout"]
+            assert len(host.reached("get_document")) == 1
+            later = await host.run("import codemode\n[str(codemode.results[it]) for it in codemode.results]")
+            assert "price" not in later.text
+
+
+class TestThePrograms:
+    async def test_a_blocked_program_does_not_run(self, tmp_path: Path) -> None:
+        async with in_memory(configuration(tmp_path, **rails("NoLoops"))) as host:
+            answer = await host.run(ISSUE + "\nwhile True: pass")
+            assert answer.error["type"] == "GuardrailBlocked"
+            assert "no endless loops" in answer.text
+            assert host.reached() == []
+
+    async def test_a_changed_program_runs_and_the_model_is_told(self, tmp_path: Path) -> None:
+        async with in_memory(configuration(tmp_path, **rails("NoLoops"))) as host:
+            answer = await host.run("six + 1")
+            assert answer.value == 7
+            assert "the program was changed by guardrail" in answer.text
+
+    async def test_a_question_about_a_program_is_asked_about_its_calls(self, tmp_path: Path) -> None:
+        person = Person(action="decline")
+        async with in_memory(configuration(tmp_path, **rails("NoLoops")), elicitation_callback=person.elicit) as host:
+            await host.run(ISSUE + "  # ask me")
+            assert host.reached() == []
+            assert "it says so" in person.seen[0].message
+            assert (await host.run(ISSUE)).value["number"] == 1, "control"
+
+
+class TestTheResult:
+    async def test_a_withheld_result_is_stored_nowhere(self, tmp_path: Path) -> None:
+        async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:
+            answer = await host.run("print('hide' * 3)\n'hide-and-seek' * 9_000")
+            assert answer.error["type"] == "ResultWithheld"
+            assert "seek" not in json.dumps(answer.content)
+            assert "seek" not in (await host.run(STORED)).text
+            await host.run("'shown-' * 9_000")
+            assert "shown-shown" in (await host.run(STORED)).text, "control"
+
+    async def test_a_changed_result_is_what_the_model_gets(self, tmp_path: Path) -> None:
+        async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:
+            answer = await host.run("print('mask this')\n'private'")
+            assert answer.value == "masked"
+            assert "private" not in answer.text
+            assert "mask this" not in answer.text
+
+    async def test_an_error_that_ended_the_program_is_part_of_it(self, tmp_path: Path) -> None:
+        async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:
+            answer = await host.run("raise ValueError('hide 42')")
+            assert "42" not in answer.text
+
+
+async def test_a_product_whose_guardrail_cant_be_loaded_runs_no_program(tmp_path: Path) -> None:
+    from codemode_server.domain.errors import SettingsError
+
+    with pytest.raises(SettingsError, match="did you mean 'secrets'"):
+        async with in_memory(configuration(tmp_path, guardrails=[{"use": "secretz"}])):
+            pass

@@ -1,0 +1,125 @@
+"""Where guardrails come from: built in, registered by a package, or named as a class; never from the current folder."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from codemode_server.domain.errors import SettingsError
+from codemode_server.guardrails import Change, loading
+from codemode_server.guardrails.loading import installed, load_guardrails
+from codemode_server.settings import Settings
+from codemode_server.testing.guardrails import GuardrailProbe, guarded_call
+
+CODE = """\
+from codemode_server.guardrails import Block, Guardrail, Pass
+
+class NoWeekends(Guardrail):
+    def before_call(self, call):
+        return Pass()
+
+class Broken(Guardrail):
+    def __init__(self, settings):
+        raise ValueError("no list")
+
+def function(): ...
+"""
+
+
+def load(*guardrails: dict[str, Any]) -> list[str]:
+    return [it.name for it in load_guardrails(Settings.model_validate({"guardrails": guardrails}).guardrails)]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module that is installed, with an entry point."""
+    name = f"rails_{tmp_path.name.replace('-', '_')}"
+    site = tmp_path / "site"
+    (site / f"{name}-1.2.dist-info").mkdir(parents=True)
+    (site / f"{name}.py").write_text(CODE)
+    (site / f"{name}-1.2.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1.2\n")
+    points = f"[{loading.GROUP}]\nweekends = {name}:NoWeekends\nsecrets = {name}:NoWeekends\n"
+    (site / f"{name}-1.2.dist-info" / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(str(site))
+    return name
+
+
+def test_they_are_loaded_in_the_order_of_the_configuration(package: str) -> None:
+    assert load({"use": f"{package}:NoWeekends"}, {"use": "size"}, {"use": "weekends"}) == [
+        "NoWeekends",
+        "size",
+        "weekends",
+    ]
+
+
+def test_an_installed_package_is_listed_without_being_imported_and_replaces_no_built_in_one(package: str) -> None:
+    listed = {it.name: it.origin for it in installed()}
+    assert listed == {
+        "secrets": "built in",
+        "size": "built in",
+        "domains": "built in",
+        "rules": "built in",
+        "weekends": f"{package} 1.2",
+    }
+    assert package not in sys.modules
+
+
+def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "evil_rails.py").write_text(CODE)
+    monkeypatch.chdir(repository)
+    for there in ("", ".", str(repository)):
+        monkeypatch.setattr(sys, "path", [there, *sys.path])
+        with pytest.raises(SettingsError, match="can't be imported"):
+            load({"use": "evil_rails:NoWeekends"})
+    monkeypatch.chdir(tmp_path)
+    assert load({"use": "evil_rails:NoWeekends"}), "control: from another folder it is what the person put on the path"
+
+
+@pytest.mark.parametrize(
+    ("guardrail", "message"),
+    [
+        ({"use": "secret"}, "guardrails[0].use: there is no guardrail 'secret'; did you mean 'secrets'?"),
+        ({"use": "size", "settings": {"argument_byte": 1}}, "did you mean 'argument_bytes'?"),
+        ({"use": "size", "settings": {"items": "many-private"}}, "guardrails[0].settings.items: "),
+        ({"use": "domains"}, "give `allow` or `deny`"),
+        ({"use": "nowhere.at_all:Rail"}, "can't be imported"),
+        ({"use": "json:JSONDecoder"}, "is no class derived from"),
+    ],
+)
+def test_one_that_cant_be_loaded_says_what_to_do(guardrail: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(guardrail)
+    assert message in str(error.value)
+    assert "many-private" not in str(error.value)
+
+
+def test_one_that_cant_be_made_is_refused(package: str) -> None:
+    with pytest.raises(SettingsError, match="can't be made: ValueError: no list"):
+        load({"use": f"{package}:Broken"})
+    with pytest.raises(SettingsError, match="is no class derived from"):
+        load({"use": f"{package}:function"})
+
+
+@pytest.mark.parametrize("use", ["", "two words", "a.b", "../rails.py:Rail", "a:b:c"])
+def test_a_name_of_another_form_is_refused_by_the_settings(use: str) -> None:
+    with pytest.raises(ValueError, match="guardrails"):
+        load({"use": use})
+
+
+async def test_the_examples_of_the_guide_load_and_hold() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "guardrails.md").read_text()
+    (example,) = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    assert load(*YAML(typ="safe").load(example)["guardrails"]) == ["secrets", "domains", "rules", "size"]
+    guardrail, test = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    written: dict[str, Any] = {}
+    exec(guardrail + test, written)
+    await written["test_bulk_mail_is_blocked"]()
+    few = await GuardrailProbe(written["NoBulkMail"](None)).call(guarded_call("mail/send", to=["a@example.com"]))
+    assert isinstance(few, Change), "control"

@@ -1,6 +1,7 @@
 """What permissions, journal and audit add to a call: the gateway with them on disk over the gateway without.
 
-The upstream is in this process and answers at once, so nothing else is timed. The calls of both gateways alternate.
+The upstream is in this process and answers at once, so nothing else is timed. The calls of both gateways alternate,
+with the pause between them that a program makes in its sandbox; meanwhile the outcome of a call is recorded.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import anyio
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
@@ -37,6 +40,8 @@ TOOL = ToolDefinition(
     "create_issue", input_schema={"type": "object", "properties": {"owner": TEXT, "title": TEXT, "body": TEXT}}
 )
 CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (TOOL,))])
+_PAUSE_S = 0.0006
+"""About the time that a program takes between the answer to a call and its next one."""
 ARGUMENTS = {"owner": "acme", "title": "A title", "body": "A sentence of an issue. " * 40}
 
 
@@ -120,6 +125,7 @@ async def costs(calls: int = 1_000) -> Costs:
             await stores.journal.begin_execution(record)
             for _ in range(calls):
                 for gateway, execution, times in zip((full, bare), executions, timed, strict=True):
+                    await anyio.sleep(_PAUSE_S)
                     started = time.perf_counter()
                     await gateway.call(execution, "github", "create_issue", dict(ARGUMENTS))
                     times.append((time.perf_counter() - started) * 1e3)

@@ -12,7 +12,6 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from codemode_server.domain.ids import ExecutionId, PrincipalId
@@ -25,21 +24,26 @@ COLUMNS = (
 )
 _ROW_BYTES = 250
 """About the size of the fixed-size fields and index entries of a row."""
+_INSERT = (
+    f"INSERT INTO audit (number, {COLUMNS}, digest, bytes)"  # noqa: S608
+    f" VALUES (?, {', '.join('?' * (COLUMNS.count(',') + 1))}, ?, ?)"
+)
 
 
 def append_row(connection: sqlite3.Connection, event: AuditEvent) -> None:
     """Append an event, in a transaction of the caller that has locked the file."""
-    values = _values(event)
+    append_values(connection, values_of(event))
+
+
+def append_values(connection: sqlite3.Connection, values: Sequence[Any]) -> None:
+    """Append an event by its `values_of`, in a transaction of the caller that has locked the file."""
     number, digest = last_of(connection)
-    connection.execute(
-        f"INSERT INTO audit (number, {COLUMNS}, digest, bytes) VALUES (?, {', '.join('?' * len(values))}, ?, ?)",  # noqa: S608
-        (number + 1, *values, digest_of(digest, values), size_of(event)),
-    )
+    connection.execute(_INSERT, (number + 1, *values, digest_of(digest, values), size_of(values)))
 
 
-def size_of(event: AuditEvent) -> int:
-    """Approximate size of its row in bytes."""
-    return _ROW_BYTES + sum(len(value) for value in _values(event) if isinstance(value, str))
+def size_of(values: Sequence[Any]) -> int:
+    """Approximate size in bytes of the row with these values."""
+    return _ROW_BYTES + sum(len(value) for value in values if isinstance(value, str))
 
 
 def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int) -> int:
@@ -66,17 +70,25 @@ def last_of(connection: sqlite3.Connection) -> tuple[int, str]:
     return row or anchor_of(connection)
 
 
-def _values(event: AuditEvent) -> tuple[Any, ...]:
+def values_of(event: AuditEvent) -> tuple[Any, ...]:
     """The columns of an event, with the types that SQLite returns, so that the digest can be verified."""
-    named = {field.name: getattr(event, field.name) for field in fields(event)}
-    named |= {"kind": event.kind.value, "principal": event.principal.principal_id, "at": float(event.at)}
-    if event.milliseconds is not None:
-        named["milliseconds"] = float(event.milliseconds)
-    return tuple(_storable(value) for value in named.values())
+    milliseconds = None if event.milliseconds is None else float(event.milliseconds)
+    texts = (event.kind, event.principal.principal_id, event.session_id, event.execution_id)
+    after = (event.server, event.tool, event.decision, event.reason, event.status)
+    last = (event.payload, event.error, event.level)
+    return (
+        *map(_storable, texts),
+        float(event.at),
+        event.seq,
+        *map(_storable, after),
+        milliseconds,
+        *map(_storable, last),
+    )
 
 
-def _storable(value: object) -> object:
-    return str(value).encode("utf-8", "replace").decode() if isinstance(value, str) else value
+def _storable(text: str | None) -> str | None:
+    """A plain string without halves of surrogate pairs, which SQLite refuses."""
+    return None if text is None else str(text).encode("utf-8", "replace").decode()
 
 
 def event_of(row: Sequence[Any]) -> AuditEvent:

@@ -12,7 +12,16 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import AuditEvent, AuditRow
 from codemode_server.gateway.audit_history import execution_record
-from codemode_server.storage.audit_chain import COLUMNS, anchor_of, append_row, digest_of, event_of, last_of, size_of
+from codemode_server.storage.audit_chain import (
+    COLUMNS,
+    anchor_of,
+    append_values,
+    digest_of,
+    event_of,
+    last_of,
+    size_of,
+    values_of,
+)
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 
 _VERIFIED_AT_ONCE = 1_000
@@ -27,8 +36,9 @@ class SqliteAudit:
         self._on_written = on_written
 
     def append(self, event: AuditEvent) -> None:
-        self._thread.post(lambda connection: append_row(connection, event), "an event of the audit is lost")
-        self._on_written(size_of(event))
+        values = values_of(event)
+        self._thread.post(lambda connection: append_values(connection, values), "an event of the audit is lost")
+        self._on_written(size_of(values))
 
     async def rows(
         self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000

@@ -6,15 +6,19 @@ BIN := $(VENV)/bin
 TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test image vmtest vmtest-all fast lint types check bench soak bench-types bench-direct bench-search bench-peers bench-vm component setup clean lock audit sbom fuzz
+.PHONY: demo test test-network image vmtest vmtest-all fast lint types check bench soak bench-types bench-direct bench-search bench-peers bench-vm component setup clean lock audit sbom fuzz
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
 	@$(BIN)/python -m scripts.demo
 
-## All tests, a process to each processor.
+## All tests that need no registry, on all processors.
 test: setup
-	@$(BIN)/python -m pytest -n auto --dist worksteal
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not network"
+
+## The tests with real hosts and published servers, which are installed from PyPI and npm once.
+test-network: setup
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m network
 
 ## 200 kills of the product in the middle of programs that are then resumed.
 kills: setup
@@ -47,7 +51,7 @@ types: setup
 	@$(BIN)/mypy
 	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 --exclude sandbox/guest codemode_server
 
-check: lint types test
+check: lint types test test-network
 
 ## Every budget in one run, as ratios: writes benchmarks/RESULTS.md. Needs no network once set up.
 ## `make bench ARGS=--attacks` runs the attacks alone, ARGS="--attacks query" those with that word in their names.

@@ -69,7 +69,6 @@ logger = logging.getLogger(__name__)
 
 _AFTER_HANDSHAKE_SECONDS = 0.05
 """Delay between the first answer to the host and the start of processes, so that the answer is sent first."""
-_WATCH_SECONDS = 1.0
 _UPKEEP_AFTER_SECONDS = 0.5
 _SAVE_SECONDS, _RETRY_SAVE_SECONDS = 1.0, 30.0
 REPLACED_SECRETS_SECONDS = 600.0
@@ -356,7 +355,7 @@ class App:
     async def _watch(self, place: ConfigFile) -> None:
         """Put an edited configuration in force; an invalid one is logged and ignored."""
         async with anyio.create_task_group() as tasks:
-            async for news in changes(place, _WATCH_SECONDS, since=self.loaded):
+            async for news in changes(place, since=self.loaded):
                 if isinstance(news, SettingsError):
                     for line in str(news).splitlines():
                         logger.warning("the edited configuration is not used: %s", line)

@@ -1,4 +1,4 @@
-"""The order of the tests, the keyring that they see, and after them how many were skipped, and why."""
+"""How many tests run at once and in which order, the keyring that they see, and which were skipped, and why."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     finally:
         gc.enable()
         gc.freeze()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """More processes than processors: a test waits for the processes that it started half of its time."""
+    return -(-3 * (os.cpu_count() or 1) // 2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

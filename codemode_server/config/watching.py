@@ -22,7 +22,7 @@ from codemode_server.secrets.changes import retry_file
 
 async def changes(
     place: ConfigFile,
-    interval_s: float = 1.0,
+    interval_s: float = 0.5,
     *,
     since: LoadedSettings | SettingsError | None = None,
     environ: Mapping[str, str] | None = None,

@@ -275,9 +275,13 @@ async def test_a_configuration_that_is_slow_to_read_holds_up_nothing_but_the_nam
     streams = HostStreams(io.BytesIO(b"".join(map(encoded, lines))), sent)
     opening = Opening(streams, instructions(), VERSION, listing_timeout_s=0.1)
     without_servers = definitions(Settings())
+
+    def list_without_servers() -> list[dict[str, Any]]:
+        is_read.set()
+        return without_servers
+
     await anyio.to_thread.run_sync(
-        opening.run, lambda: [] if is_read.wait(60) else None, lambda: without_servers, lambda: None
+        opening.run, lambda: [] if is_read.wait(60) else None, list_without_servers, lambda: None
     )
-    is_read.set()
     assert json.loads(sent.getvalue().splitlines()[-1])["result"]["tools"] == without_servers
     assert opening.definitions == without_servers

@@ -40,10 +40,15 @@ has `width`, `height` and, where Pillow is, `image()`; a link to one has `is_lin
 used, or by `fetch()`. A result that came with files or with a text beside it has `.files` and `.text`. Base64 in it is
 shown to you as a summary; programs read it whole.
 
-    from codemode import show, results
+    from codemode import checkpoint, results, show
     show(file)                      # the model sees it: a File, a result, bytes, a path, a figure, a Pillow image
     rows = results["x7f3a9c21b04"]  # what an earlier program of this session returned, whole; results.last
     issue = results["x7f3a9c21b04"].calls[3]  # of a program that failed: what its call 3 returned
+    checkpoint.save(step=3, context={"done": ["a"]})  # JSON, up to 64 KiB, for a program of any later session
+    point = checkpoint.load()       # {"step": 3, "context": {...}, "last_task": ..., "timestamp": ...}, or None
+
+A file /workspace/helpers.py is imported by `import helpers`, unless Python has a module of that name. The files in
+/workspace/sessions are the logs of earlier sessions: description, code, result and output of each program.
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
@@ -102,6 +107,16 @@ class File:
 
     def fetch(self) -> Any:
         """The file of a link, with its data; in async code awaitable."""
+
+
+class Checkpoint:
+    """How far a task has come; `codemode.checkpoint`."""
+
+    def save(self, step: Any, context: Any = None) -> None:
+        """Replace the checkpoint."""
+
+    def load(self) -> dict[str, Any] | None:
+        """The last one of any session; None if there is none."""
 
 
 class Mapped(list[T]):

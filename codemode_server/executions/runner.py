@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -26,7 +27,7 @@ from codemode_server.executions.execution import Execution, Phase
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.outcome_artifacts import store_outcome
-from codemode_server.executions.preflight.preflight import Checked
+from codemode_server.executions.preflight.preflight import Checked, IsSaved
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.workspace import Workspace
@@ -64,7 +65,7 @@ class ExecutionRunner:
         self,
         *,
         traced: Callable[[], Awaitable[object]],
-        check: Callable[[str, frozenset[str] | None, str], Awaitable[Checked]],
+        check: Callable[[str, frozenset[str] | None, str, IsSaved], Awaitable[Checked]],
         sandbox: Sandbox,
         host_api: Callable[[Execution], ProgramHostApi],
         gateway: Gateway,
@@ -176,10 +177,12 @@ class ExecutionRunner:
             return
         execution.phase = Phase.CHECKING
         last_value = self._artifacts.last_value(execution.owner)
-        checked = await self._check(execution.code, backend.importable, last_value)
+        workspace = self._workspaces(execution.context.principal)
+        check = partial(self._check, execution.code, backend.importable, last_value, workspace.may_have_module)
+        checked = await check()
         is_rejected = bool(checked.errors)
         if await self._gateway.offer_sign_ins(execution.calls, checked.imports, is_rejected=is_rejected):
-            checked = await self._check(execution.code, backend.importable, last_value)
+            checked = await check()
         self._recorder.checked(checked, span)
         if checked.errors:
             execution.warnings += checked.warning_lines()
@@ -189,8 +192,8 @@ class ExecutionRunner:
         execution.phase = Phase.RUNNING
         execution.calls.doubted_keys = checked.doubted_keys
         host_api = self._host_api(execution)
-        program = self._program(execution, host_api.modules(checked.imports))
-        async with followed(self._sources, execution, self._workspaces(execution.context.principal)):
+        program = self._program(execution, host_api.modules(checked.imports), workspace)
+        async with followed(self._sources, execution, workspace):
             outcome = await backend.run(program, host_api)
         execution.outcome = await self._guard.after(execution, outcome)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
@@ -198,12 +201,12 @@ class ExecutionRunner:
         execution.calls.messages += execution.calls.past.remarks() if execution.calls.past else []
         await store_outcome(execution, self._artifacts, self._config.redactor)
 
-    def _program(self, execution: Execution, modules: Mapping[str, dict[str, Any]]) -> Program:
+    def _program(self, execution: Execution, modules: Mapping[str, dict[str, Any]], workspace: Workspace) -> Program:
         return Program(
             execution.execution_id,
             execution.code,
             execution.limits,
-            self._workspaces(execution.context.principal).make(),
+            workspace.make(),
             session_id=execution.session.session_id,
             is_last=execution.session.is_ephemeral,
             modules=modules,

@@ -25,6 +25,7 @@ _MAX_BYTES_FOR_LINES = 16 << 20
 _MAX_LISTED = 1_000
 _MAX_WALKED = 20_000
 """Files and folders that are looked at for changes; a workspace with more counts as changed."""
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _NOT_ON_WINDOWS = "there is no /workspace on Windows; programs return values instead of writing files"
 
 
@@ -53,6 +54,25 @@ class Workspace:
         state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
         private_subfolder(state_folder, "workspaces", self._name)
         return self.path
+
+    def may_have_module(self, name: str) -> bool:
+        """Whether programs may be able to import a module of this name from it. Links are not followed: what they lead
+        to is not known here, so each counts."""
+        if sys.platform == "win32":
+            return False
+        with suppress(OSError, ValueError):
+            if not stat.S_ISDIR((self.path / f"{name}.py").lstat().st_mode):
+                return True
+        with suppress(OSError, ValueError):
+            if stat.S_ISLNK((self.path / name).lstat().st_mode):
+                return True
+            folder = os.open(self.path / name, _FOLDER)
+            try:
+                os.stat("__init__.py", dir_fd=folder, follow_symlinks=False)
+            finally:
+                os.close(folder)
+            return True
+        return False
 
     def newest_change(self) -> float:
         """When something in it was last changed, seconds since 1970; infinite if that takes too long to find out, 0 if
@@ -133,13 +153,12 @@ class Workspace:
         if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
             raise MetaToolError(f"{_shown(parts)} is no path in the workspace")
         descriptor, is_last = -1, False
-        folder_flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-        last_flags = folder_flags if is_folder else os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+        last_flags = _FOLDER if is_folder else os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
         try:
-            descriptor = os.open(self.make(), folder_flags)
+            descriptor = os.open(self.make(), _FOLDER)
             for number, part in enumerate(parts, start=1):
                 is_last = number == len(parts)
-                step = os.open(part, last_flags if is_last else folder_flags, dir_fd=descriptor)
+                step = os.open(part, last_flags if is_last else _FOLDER, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = step
         except OSError:

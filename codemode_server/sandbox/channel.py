@@ -133,11 +133,7 @@ class Channel:
         longest = frames.longest_frame(self._limits)
         try:
             program = self._program
-            await self._send(
-                OutgoingFrame(
-                    host_frames.run_frame(self._run_id, program.code, self._limits, program.modules, program.repeat)
-                )
-            )
+            await self._send(OutgoingFrame(host_frames.run_frame(self._run_id, program)))
             self._program.begun.set()
             pace = Pace()
             while self._ended is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
@@ -12,22 +11,23 @@ from codemode_server.domain.repetition import ClockRecord, Repeat, deltas
 from codemode_server.json_bytes import json_bytes, json_pieces
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.processes import framing
-from codemode_server.sandbox.contract import Limits
+from codemode_server.sandbox.contract import Program
 
 _FRAME_VALUES = 1_000
 """More values than a frame holds beside its payload."""
 
 
-def run_frame(run_id: str, code: str, limits: Limits, modules: Mapping[str, JsonValue], repeat: Repeat) -> bytes:
-    """The first frame to a guest."""
+def run_frame(run_id: str, program: Program) -> bytes:
+    """The first frame to a guest; `run_id` is a secret of this run."""
+    limits = program.limits
     passed_on = {
         "call_bytes": limits.call_bytes,
         "calls_in_flight": limits.calls_in_flight,
         "value_bytes": limits.max_value_bytes,
         "values": MAX_VALUES - _FRAME_VALUES,
     }
-    frame = {"op": "run", "id": run_id, "code": code, "limits": passed_on, "modules": modules}
-    return encode({**frame, "repeat": _for_guest(repeat)})
+    frame = {"op": "run", "id": run_id, "execution_id": program.execution_id, "code": program.code}
+    return encode({**frame, "limits": passed_on, "modules": program.modules, "repeat": _for_guest(program.repeat)})
 
 
 def _for_guest(repeat: Repeat) -> dict[str, str]:

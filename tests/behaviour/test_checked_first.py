@@ -31,7 +31,7 @@ MISTAKES = {
     "a constant": ("create_issue(owner='o', repo='r', title=5)", "'title' must be a string, not 5"),
     "a name": ("create_issue(owner='o', repo='r', title=titel)", "name 'titel' is not defined"),
     "a package": ("import pandas", "no module named 'pandas': only the standard library is available"),
-    "a module in the workspace": ("import helpers", 'write sys.path.insert(0, "/workspace")'),
+    "a module in the workspace": ("import helpers", "a module saved as /workspace/helpers.py could be imported"),
     "a skill": ("from skills import weekly", "there is no skill 'weekly'; no skills are saved yet"),
     "an await": ("async def more(): pass\nmore()\n1", "more() is async and nobody awaits it"),
 }

@@ -15,9 +15,11 @@ from .kit import OFFICE, checked, lines, listing, preflight, tool
 HEAD = "from servers.github import boom, create_issue\ncreate_issue('a', 'b')\n"
 
 
-async def found(code: str, importable: frozenset[str] | None = IN_WASM) -> tuple[list[str], list[str]]:
+async def found(
+    code: str, importable: frozenset[str] | None = IN_WASM, saved: frozenset[str] = frozenset()
+) -> tuple[list[str], list[str]]:
     async with preflight(OFFICE) as check:
-        result = await check.check(HEAD + code, importable)
+        result = await check.check(HEAD + code, importable, is_saved=saved.__contains__)
     return lines(result.errors), lines(result.warnings)
 
 
@@ -26,7 +28,7 @@ FAILING = {
     "from numpy.linalg import norm": "3: no module named 'numpy.linalg': only the standard library is available; math",
     "import json, requests": "3: no module named 'requests': programs have no network; call a tool instead",
     "import helpers": "3: no module named 'helpers': only the standard library is available; search_tools finds "
-    'tools; for a module in /workspace, write sys.path.insert(0, "/workspace") before import helpers',
+    "tools; a module saved as /workspace/helpers.py could be imported",
     "import lzma": "3: no module named 'lzma'",
     "import jsno": "3: no module named 'jsno': did you mean 'json'? only the standard library is available",
     "from server.git import x": "3: no module named 'server.git': did you mean 'servers.git'?",
@@ -163,8 +165,8 @@ async def test_a_skill_that_does_not_exist_is_missing_before_the_first_call(
         ("notion_client", "only the standard library is available; servers.notion may do it"),
         ("boto3", "programs have no network; call a tool instead (search_tools finds it): from servers."),
         ("pypdf", "only the standard library is available; search_tools finds tools"),
-        ("duckdb", "only the standard library is available; search_tools finds tools; for a module in /workspace."),
-        ("git_helpers", "only the standard library is available; search_tools finds tools; for a module in."),
+        ("duckdb", "only the standard library is available; search_tools finds tools; a module saved as /workspace."),
+        ("git_helpers", "only the standard library is available; search_tools finds tools; a module saved as."),
     ],
 )
 async def test_a_missing_package_is_told_with_the_server_that_may_do_the_same(module: str, advice: str) -> None:
@@ -195,3 +197,60 @@ async def test_an_undefined_name_comes_with_the_import_that_defines_it() -> None
         "list_issues": "write: from servers.github import list_issues",
     }.items():
         assert any(f"name {name!r} is not defined; {hint}" in line for line in told), (name, told)
+
+
+SAVED = frozenset({"helpers", "statistics"})
+
+
+async def test_a_module_saved_in_the_workspace_is_no_error() -> None:
+    assert await found("import helpers", saved=SAVED) == ([], [])
+    assert await found("from helpers.inner import f", saved=SAVED) == ([], [])
+    assert len((await found("import helper", saved=SAVED))[0]) == 1, "the control: another name"
+
+
+@pytest.mark.parametrize(
+    "writing",
+    [
+        "open('/workspace/helpers.py', 'w').write('x = 1')",
+        "name = 'helpers'\nopen(f'/workspace/{name}.py', 'w').write('x = 1')",
+        "import os\nos.mkdir('/workspace/helpers')\nopen('/workspace/helpers/__init__.py', 'w').close()",
+    ],
+)
+async def test_a_module_that_the_program_writes_itself_is_no_error(writing: str) -> None:
+    assert await found(f"{writing}\nimport helpers") == ([], [])
+
+
+async def test_a_saved_file_with_the_name_of_a_standard_module_is_reported_beside_the_result() -> None:
+    shadowed = "3: statistics is the name of a module of Python, so /workspace/statistics.py is never imported"
+    errors, (warning,) = await found("import statistics", saved=SAVED)
+    assert errors == []
+    assert warning.startswith(shadowed)
+    assert await found("import json", saved=SAVED) == ([], [])
+
+
+CHECKPOINTS = {
+    "checkpoint.store(step=1)": "4: checkpoint has no 'store'; it has checkpoint.save(step=..., context=...)",
+    "checkpoint.save(stage=1)": "4: checkpoint.save(): there is no argument 'stage'; it is used as checkpoint.save(",
+    "checkpoint.save(context='a')": "4: checkpoint.save(): 'step' is missing",
+    "checkpoint.load(1)": "4: checkpoint.load(): too many arguments",
+}
+
+
+@pytest.mark.parametrize("use", CHECKPOINTS)
+async def test_a_wrong_use_of_the_checkpoint_stops_the_program(use: str) -> None:
+    (error,), warnings = await found(f"from codemode import checkpoint\n{use}")
+    assert error.startswith(CHECKPOINTS[use])
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from codemode import checkpoint\ncheckpoint.save(step=1, context={})\n(checkpoint.load() or {}).get('step')",
+        "from codemode import checkpoint\ncheckpoint.save(3, 'half')\ncheckpoint.save(*[1])",
+        "from codemode import checkpoint\ncheckpoint = checkpoint.load()\ncheckpoint.get('step')",
+        "from codemode import checkpoint as c\ndef f(c):\n    return c.anything\nc.load()",
+    ],
+)
+async def test_right_uses_of_the_checkpoint_and_other_things_of_that_name_pass(code: str) -> None:
+    assert await found(code) == ([], [])

@@ -80,7 +80,7 @@ def test_any_program_is_read_without_a_fault(code: str, importable: frozenset[st
     if reading is None:
         _syntax_findings(code, CATALOG)
         return
-    own, found = _read(reading, CATALOG, no_refusal, importable, "", lambda name: "")
+    own, found = _read(reading, CATALOG, no_refusal, importable, "", lambda name: "", lambda name: True)
     assert all(finding.line >= 0 for finding in found)
     document = _document(own)
     assert document is None or document.text

@@ -21,8 +21,9 @@ from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import InvalidArguments, UnknownTool
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.executions.preflight.call_checks import Bound, bind, bind_form, constant_of
+from codemode_server.executions.preflight.checkpoint_checks import checkpoint_problems
 from codemode_server.executions.preflight.exception_flow import Fates
-from codemode_server.executions.preflight.imports import failing_imports
+from codemode_server.executions.preflight.imports import failing_imports, shadowed_imports
 from codemode_server.executions.preflight.loops import misread_results
 from codemode_server.executions.preflight.name_checks import Caller, Form, Names, ToolModule
 from codemode_server.executions.preflight.reading import Reading, line_of
@@ -75,12 +76,14 @@ class Findings:
         importable: frozenset[str] | None = None,
         last_result: str = "",
         why_no_skill: Callable[[str], str] = lambda _name: "",
+        is_saved: Callable[[str], bool] = lambda _name: False,
     ) -> None:
         self.reading = reading
         self._refusal_of = refusal_of
         self._importable = importable
         self._last_result = last_result
         self._why_no_skill = why_no_skill
+        self._is_saved = is_saved
         self.names = Names(reading, catalog)
         self.fates = Fates(reading)
         self._catalog = catalog
@@ -115,8 +118,14 @@ class Findings:
 
     def _each(self) -> Iterator[Finding]:
         servers = [server.name for server in self._catalog.servers]
-        for found in failing_imports(self.reading, self.fates, self._importable, servers, self._why_no_skill):
+        for found in failing_imports(
+            self.reading, self.fates, self._importable, servers, self._why_no_skill, self._is_saved
+        ):
             yield self.finding(found.node, found.message, found.raises, is_sure=found.is_reached)
+        for node, message, raises in checkpoint_problems(self.reading):
+            yield self.finding(node, message, raises)
+        for node, message in shadowed_imports(self.reading, self._is_saved):
+            yield Finding(line_of(node), message, is_sure=False)
         for unknown in self.names.unknown:
             is_sure = unknown.is_sure and not self.fates.is_asked_for(unknown.node, unknown.name)
             yield self.finding(unknown.node, unknown.message, unknown.raises, is_sure=is_sure)

@@ -1,7 +1,8 @@
 """Imports that can't succeed: found before the first call of a program has had its effect.
 
-A module is missing for certain only if the sandbox is known to have nothing but the standard library, and the program
-changes nothing about how modules are found. An import whose failure is handled is not looked at.
+A module is missing for certain only if the sandbox is known to have nothing but the standard library and the modules in
+/workspace, and the program neither writes the module nor changes how modules are found. An import whose failure is
+handled is not looked at.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from codemode_server.executions.preflight.exception_flow import Fates
 from codemode_server.executions.preflight.exits import runs_for_certain
 from codemode_server.executions.preflight.reading import Reading
-from codemode_server.sandbox.guest.advice import CODEMODE_NAMES, on_module
+from codemode_server.sandbox.guest.advice import CODEMODE_NAMES, on_module, shadowed_module
 from codemode_server.sandbox.guest.similar_names import similar_name
+from codemode_server.sandbox.importable import STANDARD
 
 _RAISES = "ModuleNotFoundError"
 _STANDARD_LIBRARY_ONLY = "only the standard library is available"
@@ -81,12 +83,18 @@ def failing_imports(
     importable: frozenset[str] | None,
     servers: Collection[str],
     why_no_skill: Callable[[str], str],
+    is_saved: Callable[[str], bool],
 ) -> Iterator[FailingImport]:
     """The failing imports of a program.
 
     `importable` are the modules of the sandbox, None if they are not known; `servers` are the names of the servers;
-    `why_no_skill` is as for `Preflight`.
+    `why_no_skill` and `is_saved` are as for `Preflight`.
     """
+
+    def is_missing(name: str) -> bool:
+        is_known = importable is None or name in importable or name.startswith("_")
+        return not is_known and not is_saved(name) and not _may_write(reading, name)
+
     changes_finders = any(_changes_finders(node, reading) for node in reading.nodes)
     makes_modules = any(isinstance(node, ast.Attribute) and node.attr in _MODULES_OF_SYS for node in reading.nodes)
     for node in reading.nodes:
@@ -97,21 +105,41 @@ def failing_imports(
             message = next(filter(None, map(why_no_skill, _imported_skills(node))), "")
         raises = "ImportError"
         if not message and importable is not None and not changes_finders:
-            message, raises = _module_problem(node, importable, servers), _RAISES
+            message, raises = _module_problem(node, is_missing, servers), _RAISES
         if message:
             yield FailingImport(node, message, raises, runs_for_certain(reading, node))
 
 
-def _module_problem(node: ast.Import | ast.ImportFrom, importable: frozenset[str], servers: Collection[str]) -> str:
-    if isinstance(node, ast.ImportFrom):
-        names = [node.module or ""] if not node.level else []
-    else:
-        names = [alias.name for alias in node.names]
-    for name in names:
-        root = name.partition(".")[0]
-        if root and root not in importable and not root.startswith("_"):
+def shadowed_imports(reading: Reading, is_saved: Callable[[str], bool]) -> Iterator[tuple[ast.AST, str]]:
+    """Imports of a module that comes before the one of the same name in /workspace, each with a message."""
+    for node in reading.nodes:
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        for name in dict.fromkeys(name.partition(".")[0] for name in _imported(node)):
+            if name in STANDARD and is_saved(name):
+                yield node, shadowed_module(name)
+
+
+def _module_problem(
+    node: ast.Import | ast.ImportFrom, is_missing: Callable[[str], bool], servers: Collection[str]
+) -> str:
+    for name in _imported(node):
+        if name and is_missing(name.partition(".")[0]):
             return f"no module named {name!r}: {_in_place_of(name, servers)}"
     return ""
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The modules that an import names."""
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""] if not node.level else []
+    return [alias.name for alias in node.names]
+
+
+def _may_write(reading: Reading, name: str) -> bool:
+    """Whether the texts of a program suggest that it writes the module to /workspace first."""
+    texts = [it.value for it in reading.nodes if isinstance(it, ast.Constant) and isinstance(it.value, str)]
+    return any(f"{name}.py" in it or it.startswith(".py") or "__init__.py" in it for it in texts)
 
 
 def _in_place_of(name: str, servers: Collection[str]) -> str:
@@ -124,7 +152,7 @@ def _in_place_of(name: str, servers: Collection[str]) -> str:
         return known
     if root in _KNOWN_FOR:
         return f"{_STANDARD_LIBRARY_ONLY}; search_tools finds tools"
-    own = f'for a module in /workspace, write sys.path.insert(0, "/workspace") before import {root}'
+    own = f"a module saved as /workspace/{root}.py could be imported"
     return f"{_STANDARD_LIBRARY_ONLY}; search_tools finds tools; {own}"
 
 
@@ -141,13 +169,9 @@ def _servers_for(root: str, servers: Collection[str]) -> list[str]:
 
 def _imported_skills(node: ast.Import | ast.ImportFrom) -> list[str]:
     """Names of skills that an import needs: `from skills import a`, `from skills.a import b`, `import skills.a`."""
-    if isinstance(node, ast.ImportFrom):
-        if node.module == "skills" and not node.level:
-            return [alias.name for alias in node.names if alias.name != "*" and not alias.name.startswith("__")]
-        modules = [node.module or ""] if not node.level else []
-    else:
-        modules = [alias.name for alias in node.names]
-    return [module.split(".")[1] for module in modules if module.startswith("skills.")]
+    if isinstance(node, ast.ImportFrom) and node.module == "skills" and not node.level:
+        return [alias.name for alias in node.names if alias.name != "*" and not alias.name.startswith("__")]
+    return [module.split(".")[1] for module in _imported(node) if module.startswith("skills.")]
 
 
 def _member_problem(node: ast.Import | ast.ImportFrom) -> str:

@@ -34,8 +34,13 @@ _LARGE = 2 * 1024
 """Characters; a program of this size holds the event loop up for about 10 ms."""
 _MAX_BROKEN = 8 * 1024
 """Characters of a program that can't be parsed; the search for what is wrong parses it again and again."""
+IsSaved = Callable[[str], bool]
 _PATIENCE_SECONDS = 2.0
 """For the checks of other large programs; then a program runs unchecked."""
+
+
+def _nothing_saved(_name: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +101,24 @@ class Preflight(OwnsTasks):
         """Memory of the type checker's process; 0 if there is none, or if it can't be measured."""
         return self._checker.resident_bytes if self._checker is not None else 0
 
-    async def check(self, code: str, importable: frozenset[str] | None = None, last_result: str = "") -> Checked:
+    async def check(
+        self,
+        code: str,
+        importable: frozenset[str] | None = None,
+        last_result: str = "",
+        is_saved: IsSaved = _nothing_saved,
+    ) -> Checked:
         """Never raises for anything that the program or an upstream does.
 
         `importable` are the top-level modules that the sandbox has, None if that is not known; `last_result` names the
-        last result of the session that programs can read, empty if there is none.
+        last result of the session that programs can read, empty if there is none; `is_saved` says whether /workspace
+        may have a module of a name.
         """
         strictness = self._config.settings.types.check
         if strictness == "none":
             return Checked()
         try:
-            found, imports = await self._findings(code, importable, last_result)
+            found, imports = await self._findings(code, importable, last_result, is_saved)
         except Exception:  # an internal error is no reason not to run a program
             logger.exception("a program could not be checked, and runs unchecked")
             return Checked()
@@ -115,22 +127,24 @@ class Preflight(OwnsTasks):
         errors = tuple(finding for finding in found if finding.is_sure)
         return Checked(errors, tuple(finding for finding in found if not finding.is_sure), imports)
 
-    async def _findings(self, code: str, importable: frozenset[str] | None, last_result: str) -> _Found:
+    async def _findings(
+        self, code: str, importable: frozenset[str] | None, last_result: str, is_saved: IsSaved
+    ) -> _Found:
         if "servers" in code or "codemode" in code or "client" in code:
             await self._listed()
         if len(code) <= _LARGE:
-            return await self._found(code, importable, last_result)
+            return await self._found(code, importable, last_result, is_saved)
         with anyio.move_on_after(_PATIENCE_SECONDS) as patience:
             await self._turn.acquire()
         if patience.cancelled_caught:
             logger.warning("a program waited %g s for the check of others, and runs unchecked", _PATIENCE_SECONDS)
             return [], ()
         try:
-            return await self._found(code, importable, last_result)
+            return await self._found(code, importable, last_result, is_saved)
         finally:
             self._turn.release()
 
-    async def _found(self, code: str, importable: frozenset[str] | None, last_result: str) -> _Found:
+    async def _found(self, code: str, importable: frozenset[str] | None, last_result: str, is_saved: IsSaved) -> _Found:
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
         from codemode_server.executions.preflight.syntax import FENCE
@@ -143,7 +157,7 @@ class Preflight(OwnsTasks):
         if reading is None:
             return await _worked(True, _syntax_findings, code, catalog), ()
         own, found = await _worked(
-            is_large, _read, reading, catalog, self._refusal_of, importable, last_result, self._why_no_skill
+            is_large, _read, reading, catalog, self._refusal_of, importable, last_result, self._why_no_skill, is_saved
         )
         try:
             more = await self._by_types(own, is_large) if own.calls else []
@@ -188,10 +202,11 @@ def _read(
     importable: frozenset[str] | None,
     last_result: str,
     why_no_skill: Callable[[str], str],
+    is_saved: IsSaved,
 ) -> tuple[Findings, list[Finding]]:
     from codemode_server.executions.preflight.findings import Findings
 
-    own = Findings(reading, catalog, refusal_of, importable, last_result, why_no_skill)
+    own = Findings(reading, catalog, refusal_of, importable, last_result, why_no_skill, is_saved)
     return own, own.all()
 
 

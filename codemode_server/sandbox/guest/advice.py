@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from difflib import get_close_matches
 
-CODEMODE_NAMES = ("File", "LimitExceeded", "ToolError", "call", "results", "search_tools", "show")
+CODEMODE_NAMES = ("File", "LimitExceeded", "ToolError", "call", "checkpoint", "results", "search_tools", "show")
 """Names that programs can import from `codemode`."""
 NO_NETWORK = (
     "programs have no network; call a tool instead (search_tools finds it): from servers.<server> import <tool>"
@@ -81,6 +81,12 @@ def module_for_tool(server: str, tool: str) -> str:
 
 def _import_both(server: str, tool: str) -> str:
     return f"to use both, write: import {tool}; from servers.{server} import {tool} as {server}_{tool}"
+
+
+def shadowed_module(name: str) -> str:
+    """What to do about a file in /workspace that has the name of a module which comes first."""
+    owner = "the sandbox" if name in _TOOL_MODULES else "Python"
+    return f"{name} is the name of a module of {owner}, so /workspace/{name}.py is never imported; rename the file"
 
 
 def on_module(name: str, reason: str) -> str | None:

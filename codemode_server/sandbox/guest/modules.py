@@ -21,15 +21,17 @@ from typing import Any
 from .advice import on_module
 from .attachments import make_show
 from .calls import Calls, LimitExceeded, ToolError, Unfinished, resolve
+from .checkpoint import Checkpoint
 from .files import File
 from .link import PROGRAM_FILE, Link, Refused
 from .resources import Resources
 from .results import Results
 from .stubs import Stub, stub_decorator
 from .value_descriptions import is_json
+from .workspace_modules import WorkspaceModules
 
 PROGRAM_FILES: set[str] = {PROGRAM_FILE}
-"""Files whose lines may show in a traceback: the program's own and the skills'."""
+"""Files whose lines may show in a traceback: the program's own, the skills' and those of modules in /workspace."""
 _ROOTS = ("servers", "skills")
 
 
@@ -180,7 +182,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
 
     _module(
         "codemode",
-        "What is beside the tools: what they give and raise, show, and results of earlier programs.",
+        "What is beside the tools: what they give and raise, show, results of earlier programs, and the checkpoint.",
         ToolError=ToolError,
         LimitExceeded=LimitExceeded,
         File=File,
@@ -188,6 +190,7 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         call=call,
         show=make_show(link, resolve),
         results=Results(link),
+        checkpoint=Checkpoint(),
         __tool__=stub_decorator(calls),
         __resources__=functools.partial(Resources, calls),
     )
@@ -197,7 +200,8 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
     json.loads = _lenient(json.loads)
     host_modules = HostModules(link)
     sys.meta_path.insert(0, host_modules)
-    sys.meta_path.append(MissingModules(advice))
+    sys.meta_path += [WorkspaceModules(PROGRAM_FILES), MissingModules(advice)]
+    sys.dont_write_bytecode = True  # no compiled files in /workspace
     return host_modules
 
 

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from . import lines, repetition, source
+from . import checkpoint, lines, repetition, source
 from .attachments import hint_on
 from .calls import Calls, LimitExceeded, ToolError, finish, resolve
 from .error_reports import describe
@@ -38,6 +38,7 @@ def run(
     limits = frame["limits"]
     link.limit(limits)
     repetition.begin(link, frame.pop("repeat"))
+    checkpoint.begin(frame["execution_id"])
     stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
 
     def flush() -> None:

@@ -1,0 +1,110 @@
+"""`codemode.checkpoint`: how far a task has come, stored in /workspace so that a program of a later session continues.
+
+The file is replaced as a whole, so a program that is killed leaves the old checkpoint or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from .calls import resolve
+
+FILE = "/workspace/state/checkpoint.json"
+MAX_BYTES = 64 * 1024
+_MAX_DEPTH = 100
+_PLAIN = "lists, dicts with text as keys, text, numbers, booleans and None"
+_execution_id = ""
+
+
+def begin(execution_id: str) -> None:
+    """Take the id of the program's execution, which its checkpoints name as `last_task`."""
+    global _execution_id  # an interpreter runs one program
+    _execution_id = execution_id
+
+
+class Checkpoint:
+    """`checkpoint`: `save` and `load`."""
+
+    def save(self, step: Any, context: Any = None) -> None:
+        """Replace the checkpoint: the step that is done, and what a later program needs to continue.
+
+        Both are JSON values, together at most 64 KiB; larger data belongs into files in /workspace.
+        """
+        point = {
+            "step": _as_json(resolve(step), "step"),
+            "last_task": _execution_id,
+            "context": _as_json(resolve(context), "context"),
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time())),
+        }
+        data = json.dumps(point, ensure_ascii=False).encode("utf-8", "replace")
+        if len(data) > MAX_BYTES:
+            raise ValueError(
+                f"checkpoint.save: step and context take {len(data):,} bytes, at most {MAX_BYTES:,} are stored; "
+                "write the data to a file in /workspace and save its name"
+            )
+        file = pathlib.Path(FILE)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_name(f".checkpoint-{_execution_id}")
+        try:
+            with unfinished.open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            unfinished.replace(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+            raise
+
+    def load(self) -> dict[str, Any] | None:
+        """The last checkpoint of any session, a dict with `step`, `context`, `last_task` (the id of the execution that
+        saved it) and `timestamp`; None if none was saved."""
+        try:
+            with pathlib.Path(FILE).open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        try:
+            point = json.loads(data.decode()) if len(data) <= MAX_BYTES else None
+        except ValueError:
+            point = None
+        if not isinstance(point, dict) or "step" not in point:
+            raise ValueError(f"{FILE} is not a checkpoint; checkpoint.save(step=..., context=...) replaces it")
+        return {"context": None, **point}
+
+    def __repr__(self) -> str:
+        return "<checkpoint: save(step=..., context=...), load()>"
+
+
+def _as_json(value: Any, place: str, depth: int = 0) -> Any:
+    """The value in plain dicts and lists; raises with the place of what JSON does not have."""
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"checkpoint.save: {place.partition('[')[0]} is nested more than {_MAX_DEPTH} levels deep")
+    value = resolve(value)
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"checkpoint.save: {place} is {value}, which JSON does not have")
+        return float(value)
+    if isinstance(value, dict):
+        return dict(_items(value, place, depth))
+    if isinstance(value, list | tuple):
+        return [_as_json(item, f"{place}[{number}]", depth + 1) for number, item in enumerate(value)]
+    raise TypeError(f"checkpoint.save: {place} is of type {type(value).__name__}; JSON has {_PLAIN}")
+
+
+def _items(value: dict[Any, Any], place: str, depth: int) -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise TypeError(f"checkpoint.save: {place} has the key {key!r:.60}, which is no text; JSON has {_PLAIN}")
+        yield key, _as_json(item, f"{place}[{key!r:.60}]", depth + 1)

@@ -23,6 +23,10 @@ _JOINED_OR_UNSEEN = re.compile(
 )
 """One joiner between two characters, or the variant of one, is seen: in emoji, and in scripts other than Latin. To look
 for these takes ten times as long, so long texts lose them."""
+_OVERDRAWING = re.compile(r"[\u0334-\u0338\u20d0-\u20f0]|(?<=[\u0300-\u036f]{3})[\u0300-\u036f]+")
+"""Marks that cross out the letter before, and more than three marks on one letter."""
+_WIDE = re.compile(r"[ \u2800]{8,}")
+"""So many spaces, or empty patterns of Braille, could move what follows them out of sight."""
 _JOINER = re.compile(r"[\u200c\u200d\ufe0e\ufe0f]")
 _PLAIN = bytes(range(32, 127)) + b"\t\n"
 _CHUNK_CHARACTERS = 2**16
@@ -81,6 +85,13 @@ def escaped(text: str) -> str:
 
 def _is_seen(character: str) -> bool:
     return character.isprintable() and not _UNSEEN.match(character)
+
+
+def legible(text: str) -> str:
+    """`text` escaped, and without what strikes it out, draws over other lines or moves it out of sight: for what a
+    person decides by."""
+    text = _OVERDRAWING.sub(lambda found: found[0].encode("unicode_escape").decode(), escaped(text))
+    return _WIDE.sub(lambda found: f" [{len(found[0])} spaces] ", text)
 
 
 def escaped_lines(text: str) -> str:

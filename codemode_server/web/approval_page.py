@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 from codemode_server.domain.approvals import AnswerScope, ApprovalAnswer, Question
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
-from codemode_server.text import escaped
+from codemode_server.text import legible
 
 CHANNEL = "page"
 MAX_REASON_CHARACTERS = 500
@@ -41,6 +41,7 @@ def page(question: Question, action: str) -> str:
         f"<h1>May a program call <code>{_shown(question.title)}</code>?</h1>",
         f"<p>{_shown(_EFFECTS[question.effect])} It needs your approval: {_shown(question.reason)}.</p>",
         *_section("It would send", _arguments(question.arguments)),
+        *_section("What has changed in the tool (- accepted, + now)", _preformatted(question.changes)),
         *_section("Lines of the program that may make this call", _preformatted(question.lines)),
         *_section("What the program has done so far", _preformatted(question.done)),
         *_section("Data that this session has read", _preformatted(question.sources)),
@@ -113,7 +114,9 @@ def _scope_text(scope: AnswerScope, question: Question) -> str:
             return f"every call of {title} in the rest of this program, whatever it sends"
         case AnswerScope.SESSION:
             fixed = question.pattern or {}
-            with_these = f" with these arguments:<pre>{_json(fixed)}</pre>" if fixed else ", whatever they send"
+            free = ", ".join(f"<code>{_shown(name)}</code>" for name in question.arguments if name not in fixed)
+            with_these = f" with these arguments:<pre>{_json(fixed)}</pre>" if fixed else ""
+            with_these += f" and any {free}" if free else ""
             return f"calls of {title} in this session{with_these}"
         case AnswerScope.ALWAYS:
             return f"always, by this rule in your configuration:<pre>{_lines(question.rule or '')}</pre>"
@@ -147,5 +150,5 @@ def _lines(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """One line of text, with control and invisible characters made visible."""
-    return html.escape(escaped(text))
+    """One line of text, in which nothing is hidden."""
+    return html.escape(legible(text))

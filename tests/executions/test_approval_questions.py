@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
-from codemode_server.domain.calls import Ask, CallKey
+from codemode_server.domain.calls import Ask, CallKey, ToolCall
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
@@ -17,6 +18,7 @@ from codemode_server.executions.approvals.always import always_rule
 from codemode_server.executions.approvals.message import MAX_SHORT_CHARACTERS, short_text, whole_text
 from codemode_server.executions.approvals.patterns import covers, default_pattern
 from codemode_server.executions.approvals.program_lines import lines_of_call
+from codemode_server.executions.approvals.question import question_of
 from codemode_server.gateway.targets import ToolTarget
 from codemode_server.settings import Settings
 
@@ -70,6 +72,63 @@ def test_what_does_not_fit_the_short_text_is_counted_and_whole_in_the_long_one()
     asked = question(arguments={f"argument_{number}": "value " * 10 for number in range(40)})
     assert "more, not shown here" in short_text(asked)
     assert all(f"argument_{number}:" in whole_text(asked) for number in range(40))
+
+
+def test_long_arguments_push_no_short_one_out_of_sight() -> None:
+    asked = question(arguments={**{f"a{number}": "x" * 900 for number in range(9)}, "to": "eve", "force": True})
+    assert {'  to: "eve"', "  force: true"} <= set(short_text(asked).splitlines())
+    few = question(arguments={"title": "a long one", "to": "eve"})
+    assert short_text(few).splitlines()[1:3] == ['  title: "a long one"', '  to: "eve"'], "control: in their order"
+
+
+def test_whatever_is_cut_the_meaning_of_each_answer_is_shown() -> None:
+    long = ("y" * 900,) * 50
+    asked = question(arguments={f"a{number}": "x" * 900 for number in range(60)}, reason="z" * 900)
+    asked = replace(asked, question=replace(asked.question, done=long, lines=long, sources=long, changes=long))
+    rule, pattern = "- allow: github/create_issue", {"owner": "ada", "count": 1}
+    shown = short_text(replace(asked, question=replace(asked.question, rule=rule, pattern=pattern)))
+    assert len(shown) <= MAX_SHORT_CHARACTERS
+    *_, session, always, whole = shown.splitlines()
+    assert session.startswith('“In this session” covers: owner="ada", count=1; any a0, ')
+    assert always == f"“Always” adds to permissions.rules: {rule}"
+    assert whole.endswith("approvals show a1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_offered"),
+    [
+        ({"owner": "ada", "title": "x y"}, True),
+        ({f"argument_{number}": number for number in range(40)}, False),
+        ({**{f"a{number}": "x" * 90 for number in range(3)}, "repo": "a b"}, False),
+    ],
+    ids=["a few", "many", "long ones"],
+)
+def test_an_answer_for_the_session_is_offered_only_if_all_that_it_covers_is_shown(
+    arguments: dict[str, Any], *, is_offered: bool
+) -> None:
+    catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, (ToolDefinition("create_issue"),))])
+    server = catalog.server("github")
+    call = ToolCall(ExecutionId("x1"), 1, "github", "create_issue", arguments, CallKey("github", "create_issue", "", 1))
+    target = ToolTarget(server, server.tools[0])
+    asked = question_of(call, target, Ask("rule 1"), LiveConfig(), code="", done=(), has_session=True)
+    assert (asked.pattern is not None) == is_offered
+
+
+def test_the_name_of_an_argument_can_not_look_like_a_name_with_a_value() -> None:
+    asked = question(
+        arguments={'repo: "safe"': "evil", 'owner="ada"; any title': 1}, pattern={'owner="ada"; any title': 1}
+    )
+    lines = short_text(asked).splitlines()
+    assert '  "repo: \\"safe\\"": "evil"' in lines
+    assert any('covers: "owner=\\"ada\\"; any title"=1; any "repo: \\"safe\\""' in line for line in lines)
+
+
+@pytest.mark.parametrize("hidden", ["d\u0336e\u0336", "\u2800" * 9 + "x", "Z" + "\u0301" * 30, "a\u20dd"])
+def test_nothing_is_crossed_out_drawn_over_or_moved_out_of_sight(hidden: str) -> None:
+    shown = short_text(question(arguments={"owner": hidden}))
+    assert hidden not in shown
+    accented = "Vie\u0323\u0302t Nam, cafe\u0301"
+    assert accented in short_text(question(arguments={"owner": accented})), "control"
 
 
 DECOY = """\
@@ -185,8 +244,18 @@ def test_a_refusal_and_another_reason_cover_nothing() -> None:
         (["get[1]", "get1"], "get[1]", None),
         (["a/b"], "a/b", None),
         (["a\u202eb"], "a\u202eb", None),
+        (["a" * 61], "a" * 61, None),
     ],
-    ids=["its own name", "a dash", "a name that fits two tools", "a star", "brackets", "a slash", "a hidden character"],
+    ids=[
+        "its own name",
+        "a dash",
+        "a name that fits two tools",
+        "a star",
+        "brackets",
+        "a slash",
+        "a hidden character",
+        "too long to be shown",
+    ],
 )
 def test_always_is_offered_only_where_the_rule_means_this_tool_alone(
     names: list[str], tool: str, rule: str | None

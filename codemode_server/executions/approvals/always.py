@@ -10,6 +10,8 @@ from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.settings import Settings
 
 _SPECIAL = frozenset("*?[]/$")
+_MAX_NAME_CHARACTERS = 60
+"""Each question shows such a rule whole."""
 
 
 def always_rule(settings: Settings, target: CallTarget, ask: Ask) -> str | None:
@@ -19,6 +21,8 @@ def always_rule(settings: Settings, target: CallTarget, ask: Ask) -> str | None:
     if not isinstance(target, ToolTarget) or place is None:
         return None
     server, tool = target.server.raw_name, target.raw_name
+    if max(len(server), len(tool)) > _MAX_NAME_CHARACTERS:
+        return None
     others = [name for name in settings.servers if name != server]
     is_servers_own = not any(name_alone(name, Kind.SERVER) == server for name in others)
     fitting = [it for it in target.server.tools if fits(Spellings.of_tool(it), tool, is_wide=True)]

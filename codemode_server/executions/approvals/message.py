@@ -14,7 +14,7 @@ from itertools import islice
 from codemode_server.domain.approvals import Approval, Question
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
-from codemode_server.text import escaped
+from codemode_server.text import legible
 
 MAX_SHORT_CHARACTERS = 1_500
 _EFFECTS = {
@@ -25,26 +25,34 @@ _EFFECTS = {
 }
 _END_CHARACTERS = 40
 _MAX_ARGUMENTS = 60
-_WIDE = re.compile(r" {8,}")
-"""So many spaces could move what follows them out of sight."""
+_PLAIN_NAME = re.compile(r"[\w$@.-]+")
+MAX_PATTERN_CHARACTERS = 200
+"""An answer for the session is offered only if all that it covers can be shown."""
+_MAX_RULE_CHARACTERS = 160
+_ARGUMENTS_BUDGET = 560
 
 
 def short_text(approval: Approval) -> str:
     """At most `MAX_SHORT_CHARACTERS`, with what is left out counted and the command that shows all."""
     asked = approval.question
-    whole = f"Whole question: codemode-server approvals show {approval.approval_id}"
+    end = [
+        *_scopes(asked, MAX_PATTERN_CHARACTERS, _MAX_RULE_CHARACTERS),
+        f"Whole question: codemode-server approvals show {approval.approval_id}",
+    ]
+    arguments = _arguments(asked, 180)
+    if sum(map(len, arguments)) > _ARGUMENTS_BUDGET:  # long ones must not push short ones out of sight
+        arguments.sort(key=len)
     parts = [
         _first_line(asked, 160),
-        *_section("", _arguments(asked, 180), 560, len(asked.arguments)),
+        *_section("", arguments, _ARGUMENTS_BUDGET, len(asked.arguments)),
         *_section("", [f"Asked because: {one_line(asked.reason, 280)}"], 300),
         *_section("Changed in the tool (- accepted, + now):", _quoted(asked.changes, 90), 220),
         *_section("Sources that this session has read:", _quoted(asked.sources, 60), 120),
         *_section("Lines that may make the call:", _lines(asked, 90), 160),
         *_section("Done so far:", _quoted(asked.done[::-1], 90), 160),
-        *_scopes(asked, 130),
     ]
-    text = "\n".join(parts)
-    return f"{text}\n{whole}" if len(text) + len(whole) < MAX_SHORT_CHARACTERS else _cut(text, whole)
+    text, last = "\n".join(parts), "\n".join(end)  # whatever is cut, the answers' meanings are not
+    return f"{text}\n{last}" if len(text) + len(last) < MAX_SHORT_CHARACTERS else _cut(text, last)
 
 
 def whole_text(approval: Approval) -> str:
@@ -59,7 +67,7 @@ def whole_text(approval: Approval) -> str:
             *_section("Sources that this session has read:", _quoted(asked.sources, most), None),
             *_section("Lines that may make the call:", _lines(asked, most), None),
             *_section("Done so far, newest first:", _quoted(asked.done[::-1], most), None),
-            *_scopes(asked, most),
+            *_scopes(asked, most, most),
         ]
     )
 
@@ -68,8 +76,8 @@ def pattern_text(question: Question, longest: int) -> str:
     """What an answer for the session covers."""
     fixed = question.pattern or {}
     free = [name for name in question.arguments if name not in fixed]
-    shown = [f"{one_line(name, 40)}={value_text(value, 60)}" for name, value in fixed.items()]
-    anything = f"any {', '.join(one_line(name, 40) for name in free)}" if free else ""
+    shown = [f"{_name(name, 40)}={value_text(value, 100)}" for name, value in fixed.items()]
+    anything = f"any {', '.join(_name(name, 40) for name in free)}" if free else ""
     return one_line("; ".join(filter(None, [", ".join(shown), anything])) or "no arguments", longest)
 
 
@@ -81,17 +89,18 @@ def value_text(value: JsonValue, longest: int) -> str:
 def one_line(text: str, longest: int) -> str:
     """The text with nothing hidden; its middle is left out if it is long."""
     if len(text) <= longest:
-        line = _shown(text)
+        line = legible(text)
         if len(line) <= longest:
             return line
     end = min(_END_CHARACTERS, longest // 4)
     left_out = f" […{len(text):,} characters…] "
-    head, tail = _shown(text[:longest]), _shown(text[-end:])
+    head, tail = legible(text[:longest]), legible(text[-end:])
     return head[: max(longest - end - len(left_out), 0)] + left_out + tail[-end:]
 
 
-def _shown(text: str) -> str:
-    return _WIDE.sub(lambda found: f" [{len(found[0])} spaces] ", escaped(text))
+def _name(name: str, longest: int) -> str:
+    """The name of an argument; in quotes if it could look like a name with a value."""
+    return one_line(name if _PLAIN_NAME.fullmatch(name) else json.dumps(name, ensure_ascii=False), longest)
 
 
 def _first_line(asked: Question, longest: int) -> str:
@@ -102,7 +111,7 @@ def _arguments(asked: Question, longest: int) -> list[str]:
     if not asked.arguments:
         return ["  without arguments"]
     shown = islice(asked.arguments.items(), _MAX_ARGUMENTS)
-    return [f"  {one_line(name, 60)}: {value_text(value, longest)}" for name, value in shown]
+    return [f"  {_name(name, 60)}: {value_text(value, longest)}" for name, value in shown]
 
 
 def _lines(asked: Question, longest: int) -> list[str]:
@@ -113,9 +122,9 @@ def _quoted(lines: Iterable[str], longest: int) -> list[str]:
     return [f"  {one_line(line, longest)}" for line in lines]
 
 
-def _scopes(asked: Question, longest: int) -> list[str]:
+def _scopes(asked: Question, longest: int, longest_rule: int) -> list[str]:
     session = [] if asked.pattern is None else [f"“In this session” covers: {pattern_text(asked, longest)}"]
-    always = [] if asked.rule is None else [f"“Always” adds to permissions.rules: {one_line(asked.rule, longest)}"]
+    always = [] if asked.rule is None else [f"“Always” adds to permissions.rules: {one_line(asked.rule, longest_rule)}"]
     return [*session, *always]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 
 from codemode_server.config.live import LiveConfig
@@ -12,6 +13,7 @@ from codemode_server.domain.definitions import canonical_text, digest_of
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.always import always_rule
+from codemode_server.executions.approvals.message import MAX_PATTERN_CHARACTERS, pattern_text
 from codemode_server.executions.approvals.patterns import default_pattern
 from codemode_server.executions.approvals.program_lines import lines_of_call
 from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
@@ -45,7 +47,7 @@ def question_of(
     redactor = config.redactor
     arguments = _Folding().arguments(redactor.value(call.arguments))
     lines = lines_of_call(code, target.server.name, target.name) if code else (WITHOUT_PROGRAM,)
-    return Question(
+    question = Question(
         call.server,
         call.tool,
         title_of(target),
@@ -58,6 +60,8 @@ def question_of(
         pattern=default_pattern(arguments) if has_session else None,
         rule=always_rule(config.settings, target, ask),
     )
+    is_shown = len(pattern_text(question, MAX_PATTERN_CHARACTERS + 1)) <= MAX_PATTERN_CHARACTERS
+    return question if is_shown else replace(question, pattern=None)
 
 
 def definition_digest(target: CallTarget) -> str:

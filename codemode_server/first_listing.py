@@ -66,7 +66,7 @@ class LastRun:
         pool = upstream_pool(loaded, listings, config)
         observed = learned_types(config, database, thread).known
         accepted = ToolDefinitions(SqliteDefinitions(database, thread), config)
-        readable = ReadableListings(accepted)
+        readable = ReadableListings(accepted, config)
         catalog = Catalog.build(readable.within(pool.listings()), observed=observed)
         return cls(database, thread, listings, accepted, readable, catalog, _lone_tools(settings, database, thread))
 

@@ -21,11 +21,12 @@ from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
 from codemode_server.domain.definition_changes import DefinitionChange
-from codemode_server.domain.definitions import KnownDefinition, by_tool, waiting
+from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, waiting
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.policy.changed_tools import REVIEW
 from codemode_server.gateway.policy.tool_definitions import accepted_event, answer_for, change_of, kind_of
+from codemode_server.permission_settings import Answer
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
@@ -125,7 +126,7 @@ class StoredTools:
             WaitingTool(
                 it,
                 change_of(self._store, it, tools[it.server], self._principal),
-                _ANSWERS[answer_for(it, self._permissions)],
+                _until_then(it, answer_for(it, self._permissions)),
             )
             for it in sorted(waiting(found), key=lambda it: (it.server, it.tool, it.seen_at))
         ]
@@ -151,6 +152,12 @@ def _opened(loaded: LoadedSettings) -> Generator[StoredTools | None]:
     finally:
         thread.close()
         database.close()
+
+
+def _until_then(it: KnownDefinition, answer: Answer) -> str:
+    if it.tool == SERVER:
+        return _ANSWERS["allow"] if answer == "allow" else "the model reads the accepted one"
+    return _ANSWERS[answer]
 
 
 def _page(found: Sequence[WaitingTool]) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 from codemode_server.domain.tools import ToolDefinition
 
 _MARK_CHARACTERS = 16
+SERVER = "(its own description)"
+"""In place of a tool's name, for what a server says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,12 @@ def canonical_text(tool: ToolDefinition) -> str:
 def digest_of(text: str) -> str:
     """SHA-256 of a canonical text, hexadecimal."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def server_definition(description: str) -> ToolDefinition:
+    """What a server says of itself, as a definition that is accepted and reviewed like those of its tools."""
+    said = ToolDefinition(SERVER, description)
+    return replace(said, digest=digest_of(canonical_text(said)))
 
 
 def listed_definitions(tools: Iterable[ToolDefinition]) -> list[ListedDefinition]:

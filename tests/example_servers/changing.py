@@ -1,7 +1,8 @@
 """An upstream that lists its tools as a file says: `changing.py LOG LISTING`. It logs the calls that reach it.
 
 The file is read for each listing. It has what differs from the tools as they are written here, by their names; a
-different `name` renames a tool, null takes it out. `started` in a description becomes the number of this start.
+different `name` renames a tool, null takes it out. `started` in a description becomes the number of this start. Of
+`instructions` in the file, the server has those at its start.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Changing(Server):
             for tool in tools:
                 tool["description"] = tool["description"].replace("started", f"start {STARTS}")
             answer["result"]["tools"] = tools
+        if method in ("server/discover", "initialize") and "instructions" in differences():
+            answer["result"]["instructions"] = differences()["instructions"]
         return answer
 
     def _called(self, params: dict[str, Any], call: Call) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.definitions import server_definition
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing
 from codemode_server.gateway.policy.readable_texts import readable_definition
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
@@ -27,8 +29,9 @@ class _Readable:
 class ReadableListings:
     """Remembers what it has made, so that an unchanged tool remains the same object."""
 
-    def __init__(self, definitions: ToolDefinitions) -> None:
+    def __init__(self, definitions: ToolDefinitions, config: LiveConfig) -> None:
         self._definitions = definitions
+        self._config = config
         self._readable: dict[str, dict[tuple[str, str], _Readable]] = {}
         """By server, and by name and digest of the tool."""
         self._listings: dict[str, tuple[UpstreamListing, UpstreamListing]] = {}
@@ -51,16 +54,29 @@ class ReadableListings:
         for server, (listing, shown) in self._listings.items():
             if shown is not listing:
                 self._definitions.read_acceptances(server)
-            is_other = is_other or self._shown_tools(listing) != shown.tools
+            is_other = is_other or self._shown_parts(listing) != (shown.tools, shown.description)
         return is_other
 
     def _within(self, listing: UpstreamListing) -> UpstreamListing:
         known, shown = self._listings.get(listing.name, (None, listing))
-        tools = self._shown_tools(listing)
-        if known is not listing or shown.tools != tools:
-            shown = listing if tools is listing.tools else replace(listing, tools=tools)
+        tools, description = self._shown_parts(listing)
+        if known is not listing or (shown.tools, shown.description) != (tools, description):
+            is_same = tools is listing.tools and description == listing.description
+            shown = listing if is_same else replace(listing, tools=tools, description=description)
             self._listings[listing.name] = listing, shown
         return shown
+
+    def _shown_parts(self, listing: UpstreamListing) -> tuple[tuple[ToolDefinition, ...], str]:
+        return self._shown_tools(listing), self._shown_description(listing)
+
+    def _shown_description(self, listing: UpstreamListing) -> str:
+        settings = self._config.settings.servers.get(listing.name)
+        if not listing.description or (settings is not None and settings.description):  # the person's own words
+            return listing.description
+        said = server_definition(listing.description)
+        if self._definitions.held_back(listing.name, said) == "allow":
+            return listing.description
+        return readable_definition(said, self._definitions.accepted_text(listing.name, said)).description
 
     def _shown_tools(self, listing: UpstreamListing) -> tuple[ToolDefinition, ...]:
         server = listing.name

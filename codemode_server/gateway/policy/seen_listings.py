@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from codemode_server.domain.definitions import KnownDefinition
+from codemode_server.domain.definitions import KnownDefinition, server_definition
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.gateway.audit import Audit
 from codemode_server.gateway.policy.readable_listings import ReadableListings
@@ -33,17 +33,19 @@ class SeenListings:
         self._readable = readable
         self._audit = audit
         self._audited: dict[str, int] = {}
-        self._taken: dict[str, Sequence[ToolDefinition]] = {}
-        """The last listing of each server: a listing is stored again when only its resources change."""
+        self._taken: dict[str, tuple[Sequence[ToolDefinition], str]] = {}
+        """Tools and description of each server's last listing, which is stored again when only its resources change."""
 
     def get(self, name: str, fingerprint: str) -> CachedListing | None:
         return self._cache.get(name, fingerprint)
 
     async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
-        if self._taken.get(name) is not listing.tools:
-            self._note(name, await self._definitions.take(name, listing.tools))
+        tools, description = self._taken.get(name, ((), ""))
+        if tools is not listing.tools or description != listing.description:
+            about = [server_definition(listing.description)] if listing.description else []
+            self._note(name, await self._definitions.take(name, [*listing.tools, *about]))
             await self._readable.prepare(name, listing.tools)
-            self._taken[name] = listing.tools
+            self._taken[name] = listing.tools, listing.description
         await self._cache.put(name, fingerprint, listing)
 
     def _note(self, server: str, waiting: Sequence[KnownDefinition]) -> None:

@@ -11,7 +11,6 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -26,13 +25,12 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.policy import Policy
 from codemode_server.gateway.targets import ToolTarget
-from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import PermissionSettings, Settings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.stores import Stores
 from codemode_server.testing.memory_journal import MemoryJournal
-from codemode_server.upstreams.progress import CallProgress
+from codemode_server.testing.memory_upstreams import MemoryUpstreams
 
 NAME = ExecutionId("x0000000000b")
 TEXT = {"type": "string"}
@@ -57,42 +55,6 @@ def rules() -> PermissionSettings:
     return PermissionSettings.model_validate({"default": "deny", "rules": [*others, *conditions, last]})
 
 
-class _Upstreams:
-    """Answers tools at once; nothing else is asked of it."""
-
-    async def call_tool(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str,
-    ) -> Reply:
-        return Reply({"number": 7})
-
-    async def call_raw(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str,
-    ) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
-        raise NotImplementedError
-
-    async def get_prompt(
-        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
-    ) -> dict[str, Any]:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
 class Costs:
     decision_ms: float
@@ -108,12 +70,17 @@ async def costs(calls: int = 1_000) -> Costs:
         stores = Stores(Path(folder), database, DatabaseThread(Path(folder)), config.settings.state)
         full = Gateway(
             catalog=lambda: CATALOG,
-            upstreams=_Upstreams(),
+            upstreams=MemoryUpstreams({"number": 7}),
             journal=stores.journal,
             config=config,
             subscribers=[CallAudit(stores.audit, config)],
         )
-        bare = Gateway(catalog=lambda: CATALOG, upstreams=_Upstreams(), journal=MemoryJournal(), config=LiveConfig())
+        bare = Gateway(
+            catalog=lambda: CATALOG,
+            upstreams=MemoryUpstreams({"number": 7}),
+            journal=MemoryJournal(),
+            config=LiveConfig(),
+        )
         timed: tuple[list[float], list[float]] = ([], [])
         try:
             executions = [_execution(config), _execution(LiveConfig())]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.upstreams.progress import CallProgress
+from codemode_server.testing.memory_upstreams import READ_RESOURCE, MemoryUpstreams
 
 SECRET = "ghp_0123456789abcdef"
 TOOLS = (
@@ -57,55 +57,21 @@ TOOLS = (
 )
 
 
-@dataclass
-class RecordingUpstreams:
-    """Answers as told, and keeps what it was sent."""
+class RecordingUpstreams(MemoryUpstreams):
+    """Answers as told; a test can wait until a request has come."""
 
-    answer: Any = None
-    reached: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
-    entered: anyio.Event = field(default_factory=anyio.Event)
+    def __init__(self, answer: Any = None) -> None:
+        super().__init__(answer)
+        self.entered = anyio.Event()
 
-    async def call_tool(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str = "",
-    ) -> Reply:
-        self.reached.append((server, tool, arguments))
+    async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
         self.entered.set()
-        if isinstance(self.answer, Exception):
-            raise self.answer
+        if tool == READ_RESOURCE:
+            uri = arguments["uri"]
+            return Reply([{"type": "file", "mime_type": None, "name": "f", "uri": uri, "text": f"in {uri}"}], "blocks")
         if self.answer is anyio.sleep_forever:
             await anyio.sleep_forever()
-        return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
-
-    async def call_raw(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str = "",
-    ) -> dict[str, Any]:
-        answer: dict[str, Any] = (
-            await self.call_tool(server, tool, arguments, progress=progress, revision=revision)
-        ).value
-        return answer
-
-    async def get_prompt(
-        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
-    ) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
-        self.reached.append((server, "resources/read", {"uri": uri}))
-        return Reply([{"type": "file", "mime_type": None, "name": "f", "uri": uri, "text": f"in {uri}"}], "blocks")
+        return await super().respond(server, tool, arguments)
 
 
 @dataclass

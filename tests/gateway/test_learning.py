@@ -36,7 +36,7 @@ from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteObservedTypeStore
 from codemode_server.testing.memory_journal import MemoryJournal
-from codemode_server.upstreams.progress import CallProgress
+from codemode_server.testing.memory_upstreams import MemoryUpstreams
 
 SECRET = "ghp_0123456789abcdef"
 ISSUES = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {"repo": {"type": "string"}}})
@@ -58,47 +58,6 @@ _NUMBERS = count(1)
 
 
 @dataclass
-class Answering:
-    """An upstream that answers with what the test put there."""
-
-    answer: Any = None
-
-    async def call_tool(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str = "",
-    ) -> Reply:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer if isinstance(self.answer, Reply) else Reply(self.answer)
-
-    async def call_raw(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str = "",
-    ) -> dict[str, Any]:
-        return {"content": [], "structuredContent": self.answer}
-
-    async def get_prompt(
-        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
-    ) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
-        raise NotImplementedError
-
-
-@dataclass
 class Product:
     """A gateway with what it learned, and the catalog that shows it."""
 
@@ -107,7 +66,7 @@ class Product:
     tools: tuple[ToolDefinition, ...] = TOOLS
     is_learning: bool = True
     keeps: bool = True
-    upstream: Answering = field(default_factory=Answering)
+    upstream: MemoryUpstreams = field(default_factory=MemoryUpstreams)
 
     def __post_init__(self) -> None:
         self.database, self.thread = Database(self.folder), DatabaseThread(self.folder)

@@ -25,10 +25,9 @@ from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, Call
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.past_calls import PastCalls
-from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
 from codemode_server.testing.memory_journal import MemoryJournal
-from codemode_server.upstreams.progress import CallProgress
+from codemode_server.testing.memory_upstreams import MemoryUpstreams
 
 TOOL = ToolDefinition(
     "create-issue",
@@ -55,9 +54,23 @@ class RecordingJournal(MemoryJournal):
         await super().end_call(execution_id, seq, outcome)
 
 
+class RecordingUpstreams(MemoryUpstreams):
+    """Writes down that something is sent, or fails."""
+
+    def __init__(self, steps: Steps) -> None:
+        super().__init__({"number": 7})
+        self._steps = steps
+
+    async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+        self._steps.steps.append("send")
+        if self._steps.upstream_error:
+            raise self._steps.upstream_error
+        return await super().respond(server, tool, arguments)
+
+
 @dataclass
 class Steps:
-    """An upstream and a journal that write down what reaches them, in one list."""
+    """Upstreams and a journal that write down what reaches them, in one list."""
 
     steps: list[str] = field(default_factory=list)
     failing_step: str = ""
@@ -66,46 +79,12 @@ class Steps:
 
     def __post_init__(self) -> None:
         self.journal = RecordingJournal(self)
+        self.upstreams = RecordingUpstreams(self)
 
     def record(self, step: str) -> None:
         if self.failing_step and step.startswith(self.failing_step):
             raise JournalUnavailable("the disk is gone")
         self.steps.append(step)
-
-    async def call_tool(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str = "",
-    ) -> Reply:
-        self.steps.append("send")
-        if self.upstream_error:
-            raise self.upstream_error
-        return Reply({"number": 7})
-
-    async def call_raw(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str = "",
-    ) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def get_prompt(
-        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
-    ) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
-        raise NotImplementedError
 
     def on_event(self, event: CallEvent) -> None:
         self.steps.append(type(event).__name__)
@@ -114,7 +93,7 @@ class Steps:
 def gateway(steps: Steps, subscribers: Sequence[Subscriber] = (), **permissions: Any) -> Gateway:
     return Gateway(
         catalog=lambda: CATALOG,
-        upstreams=steps,
+        upstreams=steps.upstreams,
         journal=steps.journal,
         config=LiveConfig(Settings.model_validate({"permissions": permissions})),
         subscribers=subscribers,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from codemode_server.settings import Settings
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.upstreams.progress import CallProgress
+from codemode_server.testing.memory_upstreams import MemoryUpstreams
 
 RESOURCES = (
     ResourceDefinition("doc://secret/{id}", "secret", is_template=True),
@@ -35,49 +34,20 @@ def settings(**permissions: Any) -> Settings:
     return Settings.model_validate({"servers": {"docs": {"command": "docs"}}, "permissions": permissions})
 
 
-@dataclass
-class EditedUpstreams:
-    """Fake upstreams: the configuration gets these rules while the first reading waits."""
+class EditedUpstreams(MemoryUpstreams):
+    """The configuration gets these rules while the first reading waits."""
 
-    config: LiveConfig
-    edit: Settings
-    read: list[str] = field(default_factory=list)
+    def __init__(self, config: LiveConfig, edit: Settings) -> None:
+        super().__init__()
+        self.config, self.edit = config, edit
+        self.read: list[str] = []
 
-    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
+    async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
         if self.config.settings is not self.edit:
             self.config.replace(self.edit, Redactor([]))
             raise DecisionOutdated
-        self.read.append(uri)
-        return Reply([{"type": "text", "text": uri}], "blocks")
-
-    async def call_tool(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str = "",
-    ) -> Reply:
-        raise NotImplementedError
-
-    async def call_raw(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str = "",
-    ) -> dict[str, Any]:
-        raise NotImplementedError
-
-    async def get_prompt(
-        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
-    ) -> dict[str, Any]:
-        raise NotImplementedError
+        self.read.append(arguments["uri"])
+        return Reply([{"type": "text", "text": arguments["uri"]}], "blocks")
 
 
 async def read_after_an_edit(folder: Path, uri: str, *, is_linked: bool) -> list[str]:

@@ -1,0 +1,69 @@
+"""Upstreams in memory, which answer the gateway as a test says, and note what reached them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codemode_server.sandbox.contract import Reply
+
+if TYPE_CHECKING:
+    from codemode_server.upstreams.progress import CallProgress
+
+READ_RESOURCE, GET_PROMPT = "resources/read", "prompts/get"
+"""In place of the name of a tool."""
+
+
+class MemoryUpstreams:
+    """Implements `gateway.targets.Upstreams`. A test that answers otherwise overrides `respond`."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.answer = answer
+        """What every request is answered with; an exception is raised."""
+        self.reached: list[tuple[str, str, dict[str, Any]]] = []
+        """Server, tool and arguments of each request, in order."""
+
+    async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+        """The value of an answer, or the whole `Reply`."""
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def call_tool(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
+    ) -> Reply:
+        return await self._reply(server, tool, arguments)
+
+    async def call_raw(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress,
+        revision: int,
+        definition: str = "",
+    ) -> dict[str, Any]:
+        value = (await self._reply(server, tool, arguments)).value
+        is_whole = isinstance(value, dict) and "content" in value
+        return value if is_whole else {"content": [], "structuredContent": value}
+
+    async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
+        return await self._reply(server, READ_RESOURCE, {"uri": uri})
+
+    async def get_prompt(
+        self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
+    ) -> dict[str, Any]:
+        prompt: dict[str, Any] = (await self._reply(server, GET_PROMPT, {"name": name, "arguments": arguments})).value
+        return prompt
+
+    async def _reply(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
+        self.reached.append((server, tool, arguments))
+        found = await self.respond(server, tool, arguments)
+        return found if isinstance(found, Reply) else Reply(found)

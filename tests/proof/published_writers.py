@@ -59,6 +59,40 @@ for note in range(3):
     tried(f"memory {note}", add_observations, observations=[{"entityName": "notes", "contents": [name]}])
 unknown
 """
+CONCURRENT = """
+import asyncio
+from codemode import ToolError
+from servers.filesystem import edit_file
+from servers.git import git_add, git_commit
+from servers.memory import add_observations
+from servers.sqlite import write_query
+
+unknown = []
+async def tried(name, tool, **arguments):
+    try:
+        await tool(**arguments)
+    except ToolError as error:
+        unknown.append(name)
+
+async def commits():
+    for note in range(3):
+        edits = [{"oldText": "END", "newText": f"note {note}\\nEND"}]
+        await tried(f"file {note}", edit_file, path="@/shop/notes.txt", edits=edits)
+        await git_add(repo_path="@/shop", files=["notes.txt"])
+        await tried(f"commit {note}", git_commit, repo_path="@/shop", message=f"note {note}")
+
+async def rows():
+    for note in range(3):
+        await tried(f"row {note}", write_query, query=f"INSERT INTO notes (note) VALUES ({note})")
+
+async def memories():
+    for note in range(3):
+        observations = [{"entityName": "notes", "contents": [f"note {note}"]}]
+        await tried(f"memory {note}", add_observations, observations=observations)
+
+await asyncio.gather(commits(), rows(), memories())
+sorted(unknown)
+"""
 WRITES = {"file": "edit_file", "commit": "git_commit", "row": "write_query", "memory": "add_observations"}
 When = Literal["recorded", "done", "answered"]
 
@@ -80,9 +114,8 @@ class Shop:
 
     folder: Path
 
-    @property
-    def program(self) -> str:
-        return PROGRAM.replace("@", str(self.folder))
+    def filled(self, program: str) -> str:
+        return program.replace("@", str(self.folder))
 
     def make(self) -> None:
         shop = self.folder / "shop"
@@ -106,7 +139,7 @@ class Shop:
             "memory": [],
         }
         environment = {"MEMORY_FILE_PATH": str(self.folder / "memory.jsonl")}
-        servers = {
+        servers: dict[str, dict[str, Any]] = {
             name: {
                 "command": "/bin/sh",
                 "args": ["-c", f"tee -a {self.folder / name}.log | {shlex.join([*command, *arguments[name]])}"],
@@ -114,6 +147,7 @@ class Shop:
             }
             for name, command in commands(NAMES).items()
         }
+        servers["git"]["effects"] = {"git_add": "read"}  # staging a file once more changes nothing
         return configuration(self.folder, servers, permissions={"default": "allow"}, **sections)
 
     def sent(self) -> Counter[str]:
@@ -125,10 +159,7 @@ class Shop:
         found = []
         for message in map(json.loads, log.read_text().splitlines() if log.exists() else []):
             if message.get("method") == "tools/call" and message["params"]["name"] in WRITES.values():
-                kind = next(kind for kind, tool in WRITES.items() if tool == message["params"]["name"])
-                number = re.search(r"note (\d)|VALUES \((\d)", json.dumps(message["params"]["arguments"]))
-                assert number is not None
-                found.append(f"{kind} {number[1] or number[2]}")
+                found.append(name_of(message["params"]["name"], message["params"]["arguments"]))
         return found
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -152,15 +183,23 @@ class Shop:
         )
 
 
+def name_of(tool: str, arguments: dict[str, Any]) -> str:
+    """Of a write, such as `commit 1`."""
+    kind = next(kind for kind, its in WRITES.items() if its == tool)
+    number = re.search(r"note (\d)|VALUES \((\d)", json.dumps(arguments))
+    assert number is not None
+    return f"{kind} {number[1] or number[2]}"
+
+
 def once(*without: str) -> Counter[str]:
     """Each write once, but for these."""
     return Counter(f"{kind} {note}" for kind in WRITES for note in NOTES if f"{kind} {note}" not in without)
 
 
-def run_until(point: Point, config: Path, code: str) -> None:
-    """Run a program in a product that kills itself at that point."""
-    with running(config, code, partial(_serve_until, point)) as product:
-        product.join(120)
+def run_until(point: Point, config: Path, code: str, *, resume: str = "") -> None:
+    """Run a program, or resume an execution, in a product that kills itself at that point."""
+    with running(config, code, partial(_serve_until, point), resume=resume) as product:
+        product.join(40)
         assert product.exitcode == -signal.SIGKILL, "it came to the point"
 
 

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,12 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import Answer, Host
-from tests.proof.published_writers import WRITES, Point, Shop, When, once, run_until
-from tests.storage.test_kills import PROCESSES
+from tests.proof.published_writers import CONCURRENT, PROGRAM, WRITES, Point, Shop, When, name_of, once, run_until
+from tests.storage.test_kills import LOCAL, PROCESSES
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300), pytest.mark.usefixtures("real_servers")]
 
@@ -40,11 +43,21 @@ def shop(tmp_path: Path) -> Shop:
     return made
 
 
-def killed(shop: Shop, point: Point, **sections: Any) -> Path:
+def killed(shop: Shop, point: Point, program: str = PROGRAM, **sections: Any) -> Path:
     """The configuration of a product that was killed at that point."""
     path = shop.configuration(**sections)
-    run_until(point, path, shop.program)
+    run_until(point, path, shop.filled(program))
     return path
+
+
+async def interrupted(shop: Shop) -> tuple[str, list[str]]:
+    """The id of the program that was interrupted, and its writes of which nobody knows whether they arrived."""
+    state = shop.folder / "state"
+    with closing(DatabaseThread(state)) as thread:
+        journal = SqliteJournal(thread, JournalCipher(state))
+        (one,) = await journal.executions(LOCAL, limit=9)
+        calls = [it.call for it in await journal.calls(LOCAL, one.execution_id) if it.outcome is None]
+    return one.execution_id, sorted(name_of(it.tool, it.arguments) for it in calls if it.tool in WRITES.values())
 
 
 @asynccontextmanager
@@ -83,7 +96,7 @@ async def answered(path: Path, *, is_approved: bool) -> tuple[Answer, Approval]:
 def test_control_a_program_that_is_not_killed_makes_each_write_once(shop: Shop) -> None:
     async def run() -> Answer:
         async with App.open(load(shop.configuration())) as app, Client(app.front) as client:
-            return await Host(client, shop.folder).run(shop.program)
+            return await Host(client, shop.folder).run(shop.filled(PROGRAM))
 
     assert anyio.run(run).value == []
     assert shop.state() == shop.sent() == once()
@@ -97,6 +110,28 @@ def test_after_a_kill_between_two_writes_each_is_made_once(shop: Shop, kind: str
     assert before < once(), "control: there is something left to do"
     assert anyio.run(resumed, path).value == []
     assert shop.state() == shop.sent() == once()
+
+
+def test_a_program_that_is_killed_again_each_time_it_is_resumed_makes_each_write_once(shop: Shop) -> None:
+    path = killed(shop, Point("git_commit", 1, "answered"))
+    name, _ = anyio.run(interrupted, shop)
+    for tool in ("write_query", "edit_file", "add_observations"):
+        before = shop.state().total()
+        run_until(Point(tool, 1, "answered"), path, "", resume=name)
+        assert before < shop.state().total() < once().total(), "control: each run makes some of them"
+    assert anyio.run(resumed, path).value == []
+    assert shop.state() == shop.sent() == once()
+
+
+@pytest.mark.parametrize("tool", WRITES.values())
+def test_of_concurrent_writes_all_that_were_in_flight_are_reported_and_no_others(shop: Shop, tool: str) -> None:
+    path = killed(shop, Point(tool, 2, "done"), CONCURRENT, approvals={"unknown": "fail"})
+    _, unknown = anyio.run(interrupted, shop)
+    assert name_of(tool, {"any": "note 1"}) in unknown, "control"
+    arrived = shop.state()
+    assert arrived < once(), "control: there is something left to do"
+    assert anyio.run(resumed, path).value == unknown
+    assert shop.state() == shop.sent() == once(*(it for it in unknown if it not in arrived))
 
 
 @pytest.mark.parametrize("kind", WRITES)

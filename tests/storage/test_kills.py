@@ -69,15 +69,15 @@ def serve_product(config: Path, requests: Connection) -> None:
 
 @contextmanager
 def running(
-    config: Path, code: str, target: Callable[[Path, Connection], None] = serve_product
+    config: Path, code: str, target: Callable[[Path, Connection], None] = serve_product, *, resume: str = ""
 ) -> Iterator[BaseProcess]:
-    """A product that was asked to run a program. It is forked off a process that has its modules, so that 50 of them
-    start in reasonable time."""
-    client = {"name": "test", "version": "1"}
+    """A product that was asked to run a program, or to resume the execution `resume`. It is forked off a process that
+    has its modules, so that 50 of them start in reasonable time."""
+    client, arguments = {"name": "test", "version": "1"}, {"resume": resume} if resume else {"code": code}
     messages: list[dict[str, Any]] = [
         {"id": 0, "method": "initialize", "params": {**OLD, "capabilities": {}, "clientInfo": client}},
         {"method": "notifications/initialized"},
-        {"id": 1, "method": "tools/call", "params": {"name": "execute_code", "arguments": {"code": code}}},
+        {"id": 1, "method": "tools/call", "params": {"name": "execute_code", "arguments": arguments}},
     ]
     reader, writer = PROCESSES.Pipe(duplex=False)
     with reader, writer:

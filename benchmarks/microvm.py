@@ -50,6 +50,9 @@ class Tools:
     ) -> list[Any]:
         raise NotImplementedError(query)
 
+    async def save_skill(self, name: str, text: str) -> str:
+        raise NotImplementedError(name)
+
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         raise NotImplementedError(name)
 

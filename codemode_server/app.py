@@ -20,7 +20,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, beyond_running_machines, in_force, local_principal
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
-from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.input_requests import Feature
 from codemode_server.executions.approvals.approver import PersonApprover
@@ -34,7 +34,9 @@ from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.service import ExecutionService
-from codemode_server.executions.skills import Skills
+from codemode_server.executions.skills.library import SkillLibrary
+from codemode_server.executions.skills.program_skills import ProgramSkills
+from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses
 from codemode_server.front import http_token
@@ -111,8 +113,9 @@ class App:
         )
         self.pool, self.catalog = self.tools.pool, self.tools.current
         self._workspaces = partial(Workspace, self.state_folder)
-        _check_usable(self._workspaces(self.principal))
-        self._skills = Skills(loaded.base_dir / settings.state.skills)
+        self._workspaces(self.principal).check_usable()
+        project_skills = ProjectSkills(loaded.base_dir / settings.state.skills)
+        self._skills = SkillLibrary(project_skills, self.state_folder, self.config)
         self.refusals = Refusals(self.config, self.tools.definitions.asks_first)
         self.search = LiveSearch(self.config, self.tools, self.refusals, self._skills, self.usage, self.stores.vectors)
         self.artifacts = self._new_artifacts()
@@ -128,6 +131,8 @@ class App:
         )
         self.gateway = self._new_gateway()
         self._preflight = self._new_preflight()
+        self._guard = ProgramGuard(self._guardrails)
+        self._program_skills = ProgramSkills(self._skills, self._preflight, self.sources, self._guard, self.catalog)
         self.executions = self._new_executions()
         self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)
@@ -145,7 +150,7 @@ class App:
             self.stores.approvals,
             self.config,
             [ElicitationChannel(self.config), self._page_channel],
-            code_of=lambda execution_id: self.executions.code_of(execution_id),
+            texts_of=lambda execution_id: self.executions.texts_of(execution_id),
             sources_of=self.sources.labelled,
             write_rule=None if place is None else partial(write_rule, place),
         )
@@ -174,7 +179,6 @@ class App:
             listed=self.tools.wait_for_first_listing,
             config=self.config,
             refusal_of=self.refusals.of,
-            why_no_skill=self._skills.why_missing,
         )
 
     def _new_executions(self) -> ExecutionService:
@@ -184,13 +188,14 @@ class App:
             sandbox=self.sandbox,
             host_api=self._host_api,
             gateway=self.gateway,
-            guard=ProgramGuard(self._guardrails),
+            guard=self._guard,
             artifacts=self.artifacts,
             usage=self.usage,
             lone_usage=self.lone_usage,
             recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
             workspaces=self._workspaces,
             sources=self.sources,
+            skills=self._program_skills,
             config=self.config,
         )
         return ExecutionService(
@@ -211,6 +216,7 @@ class App:
             search=self.search,
             workspaces=self._workspaces,
             skills=self._skills,
+            sources=self.sources,
             executions=self.executions,
             completions=PromptCompletions(self.pool, self.config),
             changed_roots=ChangedRoots(self.pool, self.config),
@@ -234,15 +240,14 @@ class App:
             redactor=self.config.redactor,
         )
         return ProgramHostApi(
-            execution.calls,
+            execution,
             gateway=self.gateway,
             listed=self.tools.wait_for_first_listing,
             catalog=self.catalog,
-            skills=self._skills,
-            search=partial(self.search.search, execution.session),
+            skills=self._program_skills,
+            search=partial(self.search.search, execution.owner),
             attachments=attachments,
             artifacts=self.artifacts,
-            owner=execution.owner,
         )
 
     @classmethod
@@ -387,12 +392,3 @@ class App:
         self.stores.follow(settings.state)
         await self.pool.reconfigure(settings.servers, reasons(news))
         self.tools.listings_changed()
-
-
-def _check_usable(workspace: Workspace) -> None:
-    """End the product at its start if its workspace can't be used."""
-    try:
-        workspace.make()
-    except OSError as error:
-        shown = escaped(str(workspace.path))
-        raise CodemodeError(f"the workspace {shown} can't be used: {error.strerror or error}") from error

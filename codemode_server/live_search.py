@@ -9,9 +9,9 @@ import anyio.to_thread
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.principals import Session
+from codemode_server.domain.principals import Owner
 from codemode_server.domain.skills import Skill
-from codemode_server.executions.skills import Skills
+from codemode_server.executions.skills.library import SkillLibrary
 from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
@@ -24,6 +24,7 @@ from codemode_server.settings import SearchSettings
 from codemode_server.upstream_catalog import UpstreamCatalog
 
 _INDEX_AFTER_SECONDS = 0.2
+_MAX_SEEN = 50
 _FIELDS_OF_RANKERS = {"ranker", "model", "query_prompt", "document_prompt", "endpoint"}
 
 
@@ -35,7 +36,7 @@ class LiveSearch:
         config: LiveConfig,
         tools: UpstreamCatalog,
         refusals: Refusals,
-        skills: Skills,
+        skills: SkillLibrary,
         usage: UsageStats,
         vectors: VectorCache,
     ) -> None:
@@ -47,11 +48,13 @@ class LiveSearch:
         self._vectors = vectors
         self._indexing = anyio.Lock()
         self._indexed: tuple[RankerStack, Catalog, list[Skill]] | None = None
+        self._seen: dict[Owner, frozenset[Skill]] = {}
+        """The skills of the sessions that searched last; all are indexed, and each session finds its own."""
         self._settings = config.settings.search
         self.stack = self._new_stack()
 
     async def search(
-        self, session: Session, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+        self, owner: Owner, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> SearchResults:
         """Search as `search_tools` does, for a model or a program.
 
@@ -59,22 +62,30 @@ class LiveSearch:
             MetaToolError: an argument is not what it may be.
         """
         await self._tools.wait_for_first_listing()
-        stack = await self._ready()
+        stack = await self._ready(owner)
         catalog = self._tools.current()
+        skills = self._seen.get(owner, frozenset())
         found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
-            search_tools, catalog, stack, query, detail_level, server, limit, effect, self._refusals.of
+            search_tools, catalog, stack, query, detail_level, server, limit, effect, self._refusals.of, skills
         )
         found = found.marked(lambda tool: self._refusals.asks_first(catalog.server(tool.server), tool))
         if query.strip():
-            self._usage.found(session, found.tools)
+            self._usage.found(owner.session, found.tools)
         return found
 
-    async def _ready(self) -> RankerStack:
-        """The rankers with the current catalog and use, indexed off the event loop."""
+    async def _ready(self, owner: Owner | None = None) -> RankerStack:
+        """The rankers with the current catalog and use, and the skills of a session, indexed off the event loop."""
         self._usage.load()
         async with self._indexing:
             stack, catalog = self.stack, self._tools.current()
-            skills = await anyio.to_thread.run_sync(self._skills.entries)
+            if owner is not None:
+                entries = await anyio.to_thread.run_sync(self._skills.entries, owner)
+                self._seen.pop(owner, None)
+                self._seen[owner] = frozenset(entries)
+                while len(self._seen) > _MAX_SEEN:
+                    del self._seen[next(iter(self._seen))]
+            every = frozenset().union(*self._seen.values())
+            skills = sorted(every, key=lambda it: (it.name, it.principal_id, it.execution_id, it.summary))
             if self._indexed != (stack, catalog, skills):
                 await anyio.to_thread.run_sync(stack.index, collections(catalog, skills))
                 self._indexed = stack, catalog, skills

@@ -209,6 +209,15 @@ class ResultSettings(Section):
     reads results. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
 
 
+class SkillSettings(Section):
+    """Skills that programs save."""
+
+    review: Literal["required", "auto"] = "required"
+    """`required`: a skill that a program saves can be imported by its own session, and by others once you have accepted
+    it (`codemode-server skills accept NAME`). `auto`: by every session of its principal as soon as its program has
+    succeeded; a new version of a skill that you accepted still waits for you."""
+
+
 class StateSettings(Section):
     """What is stored, where, and for how long."""
 
@@ -254,6 +263,7 @@ class Settings(Section):
     search: SearchSettings = SearchSettings()
     types: TypeSettings = TypeSettings()
     results: ResultSettings = ResultSettings()
+    skills: SkillSettings = SkillSettings()
     state: StateSettings = StateSettings()
 
 

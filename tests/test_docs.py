@@ -159,6 +159,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "permissions",
         "sources",
         "tools",
+        "skills",
         "connect",
         "disconnect",
         "login",

@@ -40,10 +40,11 @@ has `width`, `height` and, where Pillow is, `image()`; a link to one has `is_lin
 used, or by `fetch()`. A result that came with files or with a text beside it has `.files` and `.text`. Base64 in it is
 shown to you as a summary; programs read it whole.
 
-    from codemode import checkpoint, results, show
+    from codemode import checkpoint, results, show, skills
     show(file)                      # the model sees it: a File, a result, bytes, a path, a figure, a Pillow image
     rows = results["x7f3a9c21b04"]  # what an earlier program of this session returned, whole; results.last
     issue = results["x7f3a9c21b04"].calls[3]  # of a program that failed: what its call 3 returned
+    skills.save(triage)             # a function, with what it uses; then: from skills.triage import triage
     checkpoint.save(step=3, context={"done": ["a"]})  # JSON, up to 64 KiB, for a program of any later session
     point = checkpoint.load()       # {"step": 3, "context": {...}, "last_task": ..., "timestamp": ...}, or None
 

@@ -50,12 +50,12 @@ def list_dir(
     *,
     refusal_of: RefusalOf = no_refusal,
     asks_first: AsksFirst = never_asks,
-    skills: Callable[[], Iterable[Entry]] = tuple,
+    skills: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
 ) -> Folder:
     """The content of a folder, or of a topic of a large server.
 
-    `skills` lists the skills, `workspace` one folder of the workspace.
+    `skills` lists the skills, or a folder of one of them, `workspace` one folder of the workspace.
 
     Raises:
         MetaToolError: no such folder or page.
@@ -64,13 +64,15 @@ def list_dir(
     parts = _parts(place)
     match parts:
         case []:
-            return _root(catalog, has_skills=any(True for _ in skills()))
+            return _root(catalog, has_skills=any(True for _ in skills(())))
         case ["servers"]:
             servers = [_server_entry(server) for server in catalog.servers]
             return _paged("/servers", _totals(catalog), servers, page)
         case ["skills"]:
-            found = _sorted(skills())
+            found = _sorted(skills(()))
             return _paged("/skills", "from skills.<name> import <name>" if found else _NO_SKILLS, found, page)
+        case ["skills", *inner] if not place.strip().endswith((".py", ".md")):
+            return _paged("/".join(("/skills", *inner)), "", _sorted(skills(tuple(inner))), page)
         case ["workspace", *inner]:
             found = _sorted(workspace(tuple(inner)))
             return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
@@ -96,13 +98,13 @@ def read_tool(
     *,
     refusal_of: RefusalOf = no_refusal,
     asks_first: AsksFirst = never_asks,
-    skill: Callable[[str], str] | None = None,
+    skill: Callable[[tuple[str, ...]], tuple[str, str]] | None = None,
     workspace: Callable[[tuple[str, ...], bool], str] | None = None,
 ) -> Reading:
     """The files at one or more paths; a path may end with a range of lines such as `:10-40`.
 
-    `skill` returns the text of a skill by name. `workspace` returns that of a file, given its path in the workspace and
-    whether only some of its lines are requested.
+    `skill` returns the text of a skill, or of a file of one that is a folder, and what its head says. `workspace`
+    returns that of a file, given its path in the workspace and whether only some of its lines are requested.
 
     Raises:
         MetaToolError: no such file or folder, no such lines, or too many paths.
@@ -259,7 +261,7 @@ def _read(
     place: str,
     refusal_of: RefusalOf,
     asks_first: AsksFirst,
-    skill: Callable[[str], str] | None,
+    skill: Callable[[tuple[str, ...]], tuple[str, str]] | None,
     workspace: Callable[[tuple[str, ...], bool], str] | None,
 ) -> File | Folder:
     match = _PLACE.fullmatch(place)
@@ -281,7 +283,12 @@ def _read(
         ):
             return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["skills", name] if skill is not None:
-            return _file(f"/skills/{name}.py", skill(name), match)
+            text, note = skill((name,))
+            return _file(f"/skills/{name}.py", text, match, note)
+        case ["skills", *inner] if skill is not None:
+            inner[-1] = match["path"].rsplit("/", 1)[-1]  # as for files of the workspace
+            text, note = skill(tuple(inner))
+            return _file("/".join(("/skills", *inner)), text, match, note)
         case ["workspace", *inner] if workspace is not None and inner:
             # The suffix `.py` is optional only for files that we name; here it belongs to the name.
             inner[-1] = match["path"].rsplit("/", 1)[-1]

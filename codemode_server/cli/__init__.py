@@ -40,6 +40,7 @@ _COMMANDS = {
     "secrets": "store, list or remove what ${keyring:NAME} in upstream.yaml stands for",
     "workspace": "show the programs' files, or remove them",
     "tools": "show tools that changed since they were accepted, and accept them",
+    "skills": "show the skills that programs saved, and accept or reject them",
     "executions": "list programs that ran, show one, or check the audit",
     "permissions": "explain the decision on a call, or test a table of expected decisions",
     "sources": "show what sessions have read, or forget it",

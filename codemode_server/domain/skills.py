@@ -3,20 +3,67 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class SkillState(StrEnum):
+    """A skill is …"""
+
+    PROJECT = "project"  # in the project's folder, where a person put it
+    ACCEPTED = "accepted"  # saved by a program, and accepted by a person
+    UNREVIEWED = "unreviewed"  # saved by a program and in use, since `skills.review` is `auto`
+    PROPOSED = "proposed"  # saved by a program; only its session can import it
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One saved program, importable as `skills.<name>`."""
+    """One saved program, importable as `skills.<name>`, or one folder with a `SKILL.md`."""
 
     name: str
     summary: str
-    """The first line of its docstring."""
+    """The first line of its docstring, or the description in its `SKILL.md`."""
     function: str = ""
     """The function to import from it: the one of its own name, else its first public one, if it has any."""
     signature: str = ""
     """Signature of that function, on one line."""
+    tools: tuple[str, ...] = ()
+    """The tools that it imports, as `server.tool`."""
+    state: SkillState = SkillState.PROJECT
+    execution_id: str = ""
+    """The execution that saved it; empty for a project's skill."""
+    principal_id: str = ""
+    """Whose it is; empty for a project's skill, which every principal has."""
+    is_folder: bool = False
 
     @property
     def import_line(self) -> str:
+        if self.is_folder:
+            return f"read_tool: {self.path}"
         return f"from skills.{self.name} import {self.function}" if self.function else f"import skills.{self.name}"
+
+    @property
+    def path(self) -> str:
+        """Where `read_tool` reads it."""
+        return f"/skills/{self.name}/SKILL.md" if self.is_folder else f"/skills/{self.name}.py"
+
+    @property
+    def calls(self) -> str:
+        """Which tools a saved skill calls, for listings."""
+        return f"calls {', '.join(self.tools)}" if self.tools and self.state is not SkillState.PROJECT else ""
+
+    @property
+    def mark(self) -> str:
+        """What holds it back, or should be known of it."""
+        return _MARKS.get(self.state, "")
+
+    @property
+    def note(self) -> str:
+        """What is said of it in a listing."""
+        said = " · ".join(part for part in (self.summary, self.calls) if part)
+        return f"{said} [{self.mark}]".lstrip() if self.mark else said
+
+
+_MARKS = {
+    SkillState.PROPOSED: "proposed: only this session can import it until the user accepts it",
+    SkillState.UNREVIEWED: "no person has reviewed it",
+}

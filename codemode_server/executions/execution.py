@@ -47,6 +47,18 @@ class DirectCall:
 
 
 @dataclass(slots=True)
+class ExecutionSkills:
+    """The skills of one execution."""
+
+    saves: int = 0
+    """How often the program has tried to save one."""
+    saved: dict[str, str] = field(default_factory=dict)
+    """Those that it saved: name → a line for the model."""
+    loaded: dict[str, str] = field(default_factory=dict)
+    """The texts of those that it imported, by their files: `skills/triage.py`."""
+
+
+@dataclass(slots=True)
 class Execution:
     """One live program, or one direct call. `done` is set once it is settled; from then on it does not change."""
 
@@ -60,6 +72,7 @@ class Execution:
     """None for a program."""
     repeat: Repeat = field(default_factory=Repeat.new)
     """What the program's randomness and clock give."""
+    skills: ExecutionSkills = field(default_factory=ExecutionSkills)
     is_recorded: bool = False
     """Whether the journal was asked to record its start."""
     status: ExecutionStatus = ExecutionStatus.QUEUED

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codemode_server.domain.calls import Deny
-from codemode_server.domain.errors import ResultWithheld
+from codemode_server.domain.errors import MetaToolError, ResultWithheld
 from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.execution import Execution
 from codemode_server.guardrails.chain import GuardrailChain
@@ -36,6 +36,20 @@ class ProgramGuard:
         execution.code, execution.calls.question = found.value, found.decision
         execution.warnings += [f"the program was {change}" for change in found.changes]
         return None
+
+    async def imported(self, execution: Execution, text: str) -> str:
+        """The text of a skill that a program imports, as the guardrails leave it: it is code as the program's own.
+
+        Raises:
+            MetaToolError: they block it.
+        """
+        if not self._chain.looks_at("before_program"):
+            return text
+        found = await self._chain.before_program(replace(_program(execution), code=text))
+        if isinstance(found.decision, Deny):
+            raise MetaToolError(f"the skill is not imported: {found.decision.reason.rstrip('.')}{_ADVICE}")
+        execution.calls.question = found.decision or execution.calls.question
+        return found.value
 
     async def after(self, execution: Execution, outcome: Outcome) -> Outcome:
         """The outcome that the model and the stores get."""

@@ -11,11 +11,10 @@ import anyio.to_thread
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.errors import ExecutionError, JournalUnavailable, UnknownTool
-from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
-from codemode_server.executions.skills import Skills
-from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.executions.execution import Execution
+from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.sandbox.contract import Reply
 from codemode_server.search.results import SearchResults
@@ -32,18 +31,18 @@ class ProgramHostApi:
 
     def __init__(
         self,
-        calls: ExecutionCalls,
+        execution: Execution,
         *,
         gateway: Gateway,
         listed: Callable[[], Awaitable[None]],
         catalog: Callable[[], Catalog],
-        skills: Skills,
+        skills: ProgramSkills,
         search: Search,
         attachments: Attachments,
         artifacts: ArtifactStore,
-        owner: Owner,
     ) -> None:
-        self._calls = calls
+        self._execution = execution
+        self._calls = execution.calls
         self._gateway = gateway
         self._listed = listed
         self._catalog = catalog
@@ -51,7 +50,7 @@ class ProgramHostApi:
         self._search = search
         self._attachments = attachments
         self._artifacts = artifacts
-        self._owner = owner
+        self._owner = execution.owner
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
         with _ending_without_record():
@@ -76,12 +75,13 @@ class ProgramHostApi:
             case ["servers", server_name, tool_name]:
                 server = self._catalog().server(server_name)
                 return _module(server.source_of(tool_name) or server.tool(tool_name).stub.source)
-            case ["skills"]:
-                return _package(self._skills.names(), "Saved programs.")
-            case ["skills", skill_name]:
-                return _module(self._skills.source(skill_name))
+            case ["skills", *path]:
+                return await self._skills.load(self._execution, tuple(path))
             case _:
                 raise UnknownTool(f"there is no module {module!r}; there are servers.<server> and skills.<name>")
+
+    async def save_skill(self, name: str, text: str) -> str:
+        return await self._skills.save(self._execution, name, text)
 
     def modules(self, imports: Iterable[str]) -> dict[str, dict[str, Any]]:
         """What `load` answers for modules of servers and tools, as far as they exist and take little: a program that

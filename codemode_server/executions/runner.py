@@ -27,9 +27,10 @@ from codemode_server.executions.execution import Execution, Phase
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.outcome_artifacts import store_outcome
-from codemode_server.executions.preflight.preflight import Checked, IsSaved
+from codemode_server.executions.preflight.preflight import Checked, SavedCode
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
+from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.executions.workspace_sources import followed
 from codemode_server.gateway.gateway import Gateway
@@ -65,7 +66,7 @@ class ExecutionRunner:
         self,
         *,
         traced: Callable[[], Awaitable[object]],
-        check: Callable[[str, frozenset[str] | None, str, IsSaved], Awaitable[Checked]],
+        check: Callable[[str, frozenset[str] | None, str, SavedCode], Awaitable[Checked]],
         sandbox: Sandbox,
         host_api: Callable[[Execution], ProgramHostApi],
         gateway: Gateway,
@@ -76,6 +77,7 @@ class ExecutionRunner:
         recorder: ExecutionRecorder,
         workspaces: Callable[[Principal], Workspace],
         sources: ReadSources,
+        skills: ProgramSkills,
         config: LiveConfig,
     ) -> None:
         self._traced = traced
@@ -90,6 +92,7 @@ class ExecutionRunner:
         self._recorder = recorder
         self._workspaces = workspaces
         self._sources = sources
+        self._skills = skills
         self._config = config
         self._turns = Turns()
         self.subscriptions = Subscriptions()
@@ -178,7 +181,8 @@ class ExecutionRunner:
         execution.phase = Phase.CHECKING
         last_value = self._artifacts.last_value(execution.owner)
         workspace = self._workspaces(execution.context.principal)
-        check = partial(self._check, execution.code, backend.importable, last_value, workspace.may_have_module)
+        saved = SavedCode(workspace.may_have_module, partial(self._skills.why_missing, execution.owner))
+        check = partial(self._check, execution.code, backend.importable, last_value, saved)
         checked = await check()
         is_rejected = bool(checked.errors)
         if await self._gateway.offer_sign_ins(execution.calls, checked.imports, is_rejected=is_rejected):
@@ -221,6 +225,7 @@ class ExecutionRunner:
             await self._recorder.end(execution, span)
         except JournalUnavailable as unavailable:
             execution.status, execution.outcome = _not_run(unavailable)
+        await self._skills.settle(execution)
         answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
         used = [ToolName(report.server, report.tool) for report in answered]
         self._usage.used(execution.session, used)

@@ -24,6 +24,7 @@ from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import Effect
+from codemode_server.executions.approvals.program_lines import ProgramTexts
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.events import (
@@ -298,10 +299,10 @@ class ExecutionService(OwnsTasks):
         found = [*live, *(it for it in settled if it.execution_id not in seen)]
         return sorted(found, key=lambda it: it.started_at, reverse=True)[:limit]
 
-    def code_of(self, execution_id: ExecutionId) -> str:
-        """The program of a live execution; empty if there is none."""
+    def texts_of(self, execution_id: ExecutionId) -> ProgramTexts:
+        """The program of a live execution with the skills that it has imported; empty if there is none."""
         execution = self._live.get(execution_id)
-        return execution.code if execution is not None else ""
+        return ProgramTexts() if execution is None else ProgramTexts(execution.code, dict(execution.skills.loaded))
 
     def subscribe(self, execution_id: ExecutionId) -> Subscription:
         """The events of a live execution from now on.

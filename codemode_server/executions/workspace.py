@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Principal
 from codemode_server.private_files import private_folder, private_subfolder
-from codemode_server.text import clean_line
+from codemode_server.text import clean_line, escaped
 from codemode_server.untrusted_files import TooManyFiles, walk
 
 _MAX_READ_BYTES = 1 << 20
@@ -73,6 +73,18 @@ class Workspace:
                 os.close(folder)
             return True
         return False
+
+    def check_usable(self) -> None:
+        """For the start of a product.
+
+        Raises:
+            CodemodeError: it can't be used.
+        """
+        try:
+            self.make()
+        except OSError as error:
+            shown = escaped(str(self.path))
+            raise CodemodeError(f"the workspace {shown} can't be used: {error.strerror or error}") from error
 
     def newest_change(self) -> float:
         """When something in it was last changed, seconds since 1970; infinite if that takes too long to find out, 0 if

@@ -89,6 +89,16 @@ class ReadSources:
             case _:
                 pass
 
+    def take_over(
+        self, context: RequestContext, sources: Sequence[Source], execution_id: ExecutionId | None = None
+    ) -> None:
+        """A session gets what another one wrote that had read these sources, other than in /workspace: a skill. With
+        `execution_id`, a program of the session gets it."""
+        if sources:
+            self._add(_holder(context), sources)
+            if execution_id in self._programs:
+                self._store_program(execution_id)
+
     def of(self, context: RequestContext) -> SourceSet:
         """What the session of a request has read or may have read, its own sources first."""
         self._forget()

@@ -46,7 +46,7 @@ _ROOM_BYTES = 16 * 2**20
 _WAITS_ON_DISK = 2**20
 """Bytes of an answer from which on it waits on disk."""
 _TOO_WIDE = "what the program sent at once is too large for text with emoji, which takes four times the memory"
-_Question = frames.Resources | frames.Load | frames.Search | frames.Show | frames.Artifact
+_Question = frames.Resources | frames.Load | frames.Search | frames.Show | frames.SavedSkill | frames.Artifact
 
 
 def out_of_memory(limits: Limits) -> ProgramError:
@@ -164,7 +164,7 @@ class Channel:
         match frame:
             case frames.Call() | frames.Read():
                 await self._begin_call(frame, tasks)
-            case frames.Resources() | frames.Load() | frames.Search() | frames.Show() | frames.Artifact():
+            case _ if isinstance(frame, _Question):
                 self._check_id(frame.id)
                 await self._asking.acquire()
                 tasks.start_soon(self._answer, frame)
@@ -282,18 +282,18 @@ class Channel:
         try:
             match request:
                 case frames.Resources():
-                    return await self._encoded(request.id, Reply(await host_api.resources(request.server)))
+                    reply = Reply(await host_api.resources(request.server))
                 case frames.Load():
-                    return await self._encoded(request.id, Reply(await host_api.load(request.module)))
+                    reply = Reply(await host_api.load(request.module))
                 case frames.Search(_, query, level, server, limit, effect):
-                    return await self._encoded(
-                        request.id, Reply(await host_api.search(query, level, server, limit, effect))
-                    )
+                    reply = Reply(await host_api.search(query, level, server, limit, effect))
                 case frames.Show():
-                    said = await host_api.show(request.data, request.mime_type, request.name)
-                    return await self._encoded(request.id, Reply(said))
+                    reply = Reply(await host_api.show(request.data, request.mime_type, request.name))
+                case frames.SavedSkill(_, name, text):
+                    reply = Reply(await host_api.save_skill(name, text))
                 case frames.Artifact(_, name, start):
-                    return await self._encoded(request.id, await host_api.artifact(name, start))
+                    reply = await host_api.artifact(name, start)
+            return await self._encoded(request.id, reply)
         except CodemodeError as error:
             if isinstance(error, ExecutionError):
                 raise

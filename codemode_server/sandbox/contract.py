@@ -75,7 +75,8 @@ class HostApi(Protocol):
         """The source of an importable module, by its dotted name.
 
         `servers` and `servers.<server>` answer `{"kind": "package", "names": [...], "doc": str}`,
-        `servers.<server>.<tool>` and `skills.<name>` `{"kind": "module", "source": str}`, `skills` a package.
+        `servers.<server>.<tool>` and `skills.<name>` `{"kind": "module", "source": str}`, `skills` a package. A skill
+        that is a folder is a package, too.
 
         Raises:
             UnknownTool: with the nearest names; the program gets an `ImportError`.
@@ -88,6 +89,13 @@ class HostApi(Protocol):
 
         Raises:
             MetaToolError: the program gets a `ValueError`.
+        """
+
+    async def save_skill(self, name: str, text: str) -> str:
+        """Save a skill for later programs; returns a message for the program.
+
+        Raises:
+            MetaToolError: it may not be saved; the program gets a `ValueError`.
         """
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:

@@ -15,6 +15,7 @@ A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
                    load {id, module}                           answered by a reply
                    search {id, query, detail_level, server, effect, limit}    answered by a reply; effect may be missing
                    show {id, data, mime_type, name}            data in base64; answered by a reply
+                   skill {id, name, text}                      saves a skill; answered by a reply
                    artifact {id, name, start}                  name null for the names; answered by a reply
                    output {stream, text}                       stream: stdout | stderr
                    clock {wall, monotonic, is_complete}        clock readings of the program: nanoseconds, the first
@@ -46,7 +47,7 @@ from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.repetition import from_deltas
-from codemode_server.json_escapes import holds_surrogate_escapes, replace_lone_surrogates
+from codemode_server.json_escapes import read_json
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
 from codemode_server.processes import framing
 from codemode_server.sandbox.contract import Limits, ProgramError
@@ -159,6 +160,15 @@ class Show:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedSkill:
+    """The program saves a skill."""
+
+    id: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Artifact:
     """The program reads an artifact of an earlier one, from byte `start` on; with `name` None, the names of all."""
 
@@ -215,7 +225,9 @@ class Done:
     hint: str = ""
 
 
-GuestFrame = Call | Read | Resources | Load | Search | Show | Artifact | Output | Clock | Line | Exceeded | Done
+GuestFrame = (
+    Call | Read | Resources | Load | Search | Show | SavedSkill | Artifact | Output | Clock | Line | Exceeded | Done
+)
 
 
 def parse(data: bytes) -> GuestFrame:
@@ -229,7 +241,7 @@ def parse(data: bytes) -> GuestFrame:
     if values > MAX_VALUES and holds_too_many_values(data):
         raise TooManyValues
     try:
-        frame = _read(data)
+        frame = read_json(data)
     except ValueError as error:
         if str(error).startswith("recursion limit"):
             raise ProtocolError(f"a frame is nested more than {MAX_DEPTH} deep") from None
@@ -263,6 +275,8 @@ def _guest_frame(frame: dict[str, Any], data: bytes, values: int) -> GuestFrame:
         case "show":
             claims = _name_or_none(frame, "mime_type"), _name_or_none(frame, "name")
             return Show(_id(frame), _bytes(frame, "data"), *claims)
+        case "skill":
+            return SavedSkill(_id(frame), _name(frame, "name"), _field(frame, "text", str))
         case "artifact":
             return Artifact(_id(frame), _name_or_none(frame, "name"), _field(frame, "start", int))
         case "output":
@@ -363,25 +377,6 @@ def _field(frame: dict[str, Any], field: str, kind: type) -> Any:
     if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
         raise ProtocolError(f"{field!r} of a frame is no {kind.__name__}")
     return found
-
-
-def _read(data: bytes) -> Any:
-    """A frame as JSON. pydantic reads bytes without a text of them all, which one emoji makes four times as long.
-
-    Raises:
-        ValueError: it is no JSON, or no UTF-8.
-    """
-    from pydantic_core import from_json
-
-    try:
-        return from_json(data, allow_inf_nan=False, cache_strings="keys")
-    except ValueError:
-        if not holds_surrogate_escapes(data):
-            raise
-    # Halves of characters could be written nowhere later.
-    clean = bytearray(data)
-    replace_lone_surrogates(clean, "?")
-    return from_json(clean, allow_inf_nan=False, cache_strings="keys")
 
 
 def _check_values(frame: dict[str, Any]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect
 from codemode_server.search.deduplication import ResultGroup, deduplicated
 from codemode_server.search.documents import Findable
@@ -43,17 +44,20 @@ def search_tools(
     limit: int = 10,
     effect: str | None = None,
     refusal_of: RefusalOf = no_refusal,
+    skills: Set[Skill] | None = None,
 ) -> SearchResults:
-    """The best results for a query; without a query everything, by name. `rankers` has indexed the catalog and skills.
+    """The best results for a query; without a query everything, by name. `rankers` has indexed the catalog and skills;
+    `skills` are those that may be found, None for all.
 
     Raises:
         MetaToolError: an argument is invalid.
     """
     question = Question.of(catalog, query, detail_level, server, limit, effect)
     if not question.query:
-        return _listed(catalog, rankers, question, refusal_of)
+        every = rankers.things(within=question.within, effect=question.effect, skills=skills)
+        return _listed(catalog, every, question, refusal_of)
     ranking = rankers.rank(
-        question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect
+        question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect, skills=skills
     )
     if question.is_of_skills or question.effect not in (None, Effect.READS):
         return _answer(catalog, rankers, question, ranking, refusal_of)
@@ -159,9 +163,9 @@ def _siblings(
     return f"also in {server.name}: {', '.join(tool.name for tool in found)}{more}"
 
 
-def _listed(catalog: Catalog, rankers: RankerStack, question: Question, refusal_of: RefusalOf) -> SearchResults:
+def _listed(catalog: Catalog, things: list[Findable], question: Question, refusal_of: RefusalOf) -> SearchResults:
     """All tools by server and name, then the skills."""
-    every = sorted(rankers.things(within=question.within, effect=question.effect), key=_sort_key)
+    every = sorted(things, key=_sort_key)
     shown = every[: question.limit]
     note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
     if not shown:

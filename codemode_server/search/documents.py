@@ -73,7 +73,7 @@ class Fields:
 
 def fields_of(thing: Findable) -> Fields:
     if isinstance(thing, Skill):
-        return Fields(thing.name, "", thing.summary, (), "")
+        return Fields(thing.name, "", thing.summary, (), " ".join(thing.tools))
     definition = thing.definition
     names, notes = _parameter_texts(definition.input_schema)
     return Fields(

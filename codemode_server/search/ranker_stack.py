@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
 from threading import Lock
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.domain.errors import EncoderFailed
+from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect
 from codemode_server.search.documents import Collection, Findable
 from codemode_server.search.lexical import LexicalIndex, Scores
@@ -75,13 +76,22 @@ class RankerStack:
             for ranker in self._vector_rankers:
                 ranker.set_target(index)
 
-    def rank(self, query: str, limit: int, *, within: str | None = None, effect: Effect | None = None) -> Ranking:
-        """The best results first. `within` is the key of a collection, `effect` the effect that tools declare.
+    def rank(
+        self,
+        query: str,
+        limit: int,
+        *,
+        within: str | None = None,
+        effect: Effect | None = None,
+        skills: Set[Skill] | None = None,
+    ) -> Ranking:
+        """The best results first. `within` is the key of a collection, `effect` the effect that tools declare; of the
+        skills, only `skills` are found, if that is given.
 
         Blocking: vector rankers may ask the process of an encoder.
         """
         snapshot = self._snapshot  # one snapshot, should another thread index meanwhile
-        index, allowed = snapshot.index, snapshot.mask(within, effect)
+        index, allowed = snapshot.index, snapshot.mask(within, effect, skills)
         usage_boost = self._usage_boost(index)
         ready = [(one, made) for one in reversed(self._vector_rankers) if (made := one.vectors(index)) is not None]
         for number, (ranker, vectors) in enumerate(ready):
@@ -93,10 +103,12 @@ class RankerStack:
                 ranker.failed(error)
         return Ranking(tuple(rank(index, None, query, allowed, limit, usage_boost)), "lexical")
 
-    def things(self, *, within: str | None = None, effect: Effect | None = None) -> list[Findable]:
+    def things(
+        self, *, within: str | None = None, effect: Effect | None = None, skills: Set[Skill] | None = None
+    ) -> list[Findable]:
         """Everything that passes these filters."""
         snapshot = self._snapshot
-        allowed, things = snapshot.mask(within, effect), snapshot.index.things
+        allowed, things = snapshot.mask(within, effect, skills), snapshot.index.things
         return list(things) if allowed is None else [things[number] for number in np.flatnonzero(allowed)]
 
     @property
@@ -152,9 +164,10 @@ class _Snapshot:
     def __init__(self, index: LexicalIndex) -> None:
         self.index = index
 
-    def mask(self, within: str | None, effect: Effect | None) -> NDArray[np.bool_] | None:
-        """A mask of the things that pass the filters; None if there are no filters."""
-        if within is None and effect is None:
+    def mask(self, within: str | None, effect: Effect | None, skills: Set[Skill] | None) -> NDArray[np.bool_] | None:
+        """A mask of the things that pass the filters; None if all do."""
+        hidden = [] if skills is None else [at for at, skill in self._skills if skill not in skills]
+        if within is None and effect is None and not hidden:
             return None
         allowed = np.ones(len(self.index.things), bool)
         if within is not None:
@@ -162,7 +175,13 @@ class _Snapshot:
             allowed &= np.array(asked, bool)[self.index.segment_of]
         if effect is not None:
             allowed &= np.isin(self._effects, [_EFFECTS.index(one) for one in _LET_THROUGH_BY[effect]])
+        allowed[hidden] = False
         return allowed
+
+    @cached_property
+    def _skills(self) -> list[tuple[int, Skill]]:
+        """The skills with their numbers."""
+        return [(number, thing) for number, thing in enumerate(self.index.things) if isinstance(thing, Skill)]
 
     @cached_property
     def _effects(self) -> NDArray[np.int8]:

@@ -68,7 +68,7 @@ class SearchResult:
 
     def _line(self, mark: str) -> str:
         if not isinstance(self.thing, Tool):
-            return self.thing.summary
+            return self.thing.note
         is_unstated = self.is_effect_asked and self.thing.effect is Effect.UNKNOWN
         line = tool_line(self.thing, mark, asks_first=self.asks_first)
         return f"{line} {_UNSTATED}".lstrip() if is_unstated else line
@@ -106,7 +106,7 @@ class SearchResult:
             source = self.thing.stub.source.rstrip("\n")
             return "\n".join(part for part in (f"# {self.thing.path}{mark}", self._also("# "), source) if part)
         body = self.body(is_first=True, already_shown=set())
-        return "\n".join(part for part in (f"# /skills/{self.thing.name}.py", self.thing.import_line, body) if part)
+        return "\n".join(part for part in (f"# {self.thing.path}", self.thing.import_line, body) if part)
 
     def as_json(self) -> dict[str, Any]:
         """The result for programs."""

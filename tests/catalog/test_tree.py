@@ -111,7 +111,7 @@ class TestListing:
 
     def test_skills_and_workspace_are_what_they_are_said_to_be(self) -> None:
         skills = [Entry("triage.py", "Sort new issues"), Entry("digest.py")]
-        assert list_dir(CATALOG, "/skills", skills=lambda: skills).text == (
+        assert list_dir(CATALOG, "/skills", skills=lambda _folder: skills).text == (
             "/skills · from skills.<name> import <name>\ndigest.py\ntriage.py  Sort new issues"
         )
         files = {
@@ -160,7 +160,10 @@ class TestReadingWhatIsNoTool:
 
     def test_a_skill_is_found_by_its_path_or_module(self) -> None:
         for path in ("/skills/triage.py", "skills/triage", "skills.triage"):
-            assert read_tool(CATALOG, path, skill=lambda name: f"# {name}\n").text == "# /skills/triage.py\n# triage"
+            assert (
+                read_tool(CATALOG, path, skill=lambda parts: (f"# {parts[0]}\n", "")).text
+                == "# /skills/triage.py\n# triage"
+            )
 
     def test_a_file_of_the_workspace_keeps_its_suffix_and_its_folders(self) -> None:
         asked: list[tuple[tuple[str, ...], bool]] = []

@@ -86,6 +86,7 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "search: defaults",
             "types: defaults",
             "results: defaults",
+            "skills: defaults",
             "state: customer default, payloads shapes, kept_mb 256, record_days 90, "
             f"record_mb 256, journal_hours 168, journal_mb 256, on_damage refuse, skills {here}/skills",
             "",

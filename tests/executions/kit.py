@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,13 +13,25 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.executions.preflight.checker import TypeChecker
 from codemode_server.executions.preflight.findings import Finding
-from codemode_server.executions.preflight.preflight import Checked, Preflight
-from codemode_server.executions.skills import Skills
+from codemode_server.executions.preflight.preflight import Checked, Preflight, SavedCode
+from codemode_server.executions.skills.library import SkillLibrary
+from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.settings import PermissionSettings, Settings, TypeSettings
+
+ME = Owner(Principal(PrincipalId("me")), Session("s1"))
+
+
+def saved_skills(folder: Path) -> SavedCode:
+    """The skills in a project's folder, as the check sees them."""
+    library = SkillLibrary(ProjectSkills(folder), folder / "state", LiveConfig(Settings()))
+    return SavedCode(why_no_skill=partial(library.why_missing, ME))
+
 
 SHARED = Path(__file__).parents[3] / "shared"
 TEXT = {"type": "string"}
@@ -103,14 +116,12 @@ async def preflight(
     *,
     strictness: Literal["errors", "warnings", "none"] = "errors",
     checker: TypeChecker | None = None,
-    skills: Skills | None = None,
     permissions: dict[str, Any] | None = None,
 ) -> AsyncIterator[Preflight]:
     async def listed() -> None:
         return None
 
     checker = checker or TypeChecker(seconds=20)  # the machine may be busy
-    why_no_skill = skills.why_missing if skills else lambda _name: ""
     allowed = PermissionSettings.model_validate(permissions or {})
     config = LiveConfig(Settings(types=TypeSettings(check=strictness), permissions=allowed))
     made = Preflight(
@@ -119,7 +130,6 @@ async def preflight(
         config=config,
         refusal_of=Refusals(config).of,
         checker=checker,
-        why_no_skill=why_no_skill,
     )
     async with made.open():
         yield made

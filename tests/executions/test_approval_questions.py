@@ -17,7 +17,7 @@ from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing
 from codemode_server.executions.approvals.always import always_rule
 from codemode_server.executions.approvals.message import MAX_SHORT_CHARACTERS, short_text, whole_text
 from codemode_server.executions.approvals.patterns import covers, default_pattern
-from codemode_server.executions.approvals.program_lines import lines_of_call
+from codemode_server.executions.approvals.program_lines import ProgramTexts, lines_of_call
 from codemode_server.executions.approvals.question import question_of
 from codemode_server.gateway.targets import ToolTarget
 from codemode_server.settings import Settings
@@ -110,7 +110,7 @@ def test_an_answer_for_the_session_is_offered_only_if_all_that_it_covers_is_show
     server = catalog.server("github")
     call = ToolCall(ExecutionId("x1"), 1, "github", "create_issue", arguments, CallKey("github", "create_issue", "", 1))
     target = ToolTarget(server, server.tools[0])
-    asked = question_of(call, target, Ask("rule 1"), LiveConfig(), code="", done=(), has_session=True)
+    asked = question_of(call, target, Ask("rule 1"), LiveConfig(), texts=ProgramTexts(), done=(), has_session=True)
     assert (asked.pattern is not None) == is_offered
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.executions.skills import Skills
+from codemode_server.executions.preflight.preflight import SavedCode
 from codemode_server.sandbox.importable import IN_WASM, STANDARD
 
-from .kit import OFFICE, checked, lines, listing, preflight, tool
+from .kit import OFFICE, checked, lines, listing, preflight, saved_skills, tool
 
 HEAD = "from servers.github import boom, create_issue\ncreate_issue('a', 'b')\n"
 
@@ -19,7 +19,7 @@ async def found(
     code: str, importable: frozenset[str] | None = IN_WASM, saved: frozenset[str] = frozenset()
 ) -> tuple[list[str], list[str]]:
     async with preflight(OFFICE) as check:
-        result = await check.check(HEAD + code, importable, is_saved=saved.__contains__)
+        result = await check.check(HEAD + code, importable, saved=SavedCode(saved.__contains__))
     return lines(result.errors), lines(result.warnings)
 
 
@@ -150,8 +150,8 @@ async def test_a_skill_that_does_not_exist_is_missing_before_the_first_call(
     tmp_path: Path, code: str, problem: str
 ) -> None:
     (tmp_path / "triage.py").write_text("def main(): ...")
-    async with preflight(OFFICE, skills=Skills(tmp_path)) as check:
-        result = await check.check(HEAD + code, IN_WASM)
+    async with preflight(OFFICE) as check:
+        result = await check.check(HEAD + code, IN_WASM, saved=saved_skills(tmp_path))
     assert lines(result.errors) == ([problem] if problem else [])
     assert result.warnings == ()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.skills import Skill
-from codemode_server.executions.skills import Skills
+from codemode_server.executions.skills.project_skills import ProjectSkills
 
 
 @pytest.mark.parametrize(
@@ -26,17 +26,17 @@ from codemode_server.executions.skills import Skills
 )  # fmt: skip
 def test_a_skill_is_told_by_its_first_line_and_its_function(tmp_path: Path, source: str, skill: Skill) -> None:
     (tmp_path / "weekly.py").write_text(source)
-    assert Skills(tmp_path).entries() == [skill]
+    assert ProjectSkills(tmp_path).entries() == [skill]
 
 
 def test_a_long_signature_is_cut(tmp_path: Path) -> None:
     (tmp_path / "weekly.py").write_text(f"def weekly({', '.join(f'parameter_{n}' for n in range(200))}): ...")
-    (skill,) = Skills(tmp_path).entries()
+    (skill,) = ProjectSkills(tmp_path).entries()
     assert len(skill.signature) == 240
 
 
 def test_a_file_that_changed_is_read_again_and_no_other(tmp_path: Path) -> None:
-    skills = Skills(tmp_path)
+    skills = ProjectSkills(tmp_path)
     for name in ("daily", "weekly"):
         (tmp_path / f"{name}.py").write_text(f'"""{name}."""')
     daily, _ = skills.entries()
@@ -55,5 +55,5 @@ def test_what_is_no_file_of_the_folder_is_no_skill(tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text('"""Outside."""')
     (folder / "link.py").symlink_to(tmp_path / "outside.py")
     (folder / "no-name.py").write_text("")
-    assert Skills(folder).entries() == []
-    assert Skills(tmp_path / "none").entries() == []
+    assert ProjectSkills(folder).entries() == []
+    assert ProjectSkills(tmp_path / "none").entries() == []

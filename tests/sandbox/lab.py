@@ -74,6 +74,7 @@ class Tools:
         self.calls: list[tuple[str, str, dict[str, Any]]] = []
         self.loads: list[str] = []
         self.shown: list[tuple[bytes, str | None, str | None]] = []
+        self.saved: dict[str, str] = {}
         self.here = 0
         self.most_here = 0
         self.fail_with: CodemodeError | None = None
@@ -149,8 +150,8 @@ class Tools:
             case ["servers", server, tool] if (server, tool) in STUBS:
                 decorator = f'@tool("{server}", "{tool}", {RENAMED.get(tool, {})!r})\n'
                 return {"kind": "module", "source": f"{HEAD}\n{decorator}{STUBS[server, tool]}\n"}
-            case ["skills", name] if name in SKILLS:
-                return {"kind": "module", "source": SKILLS[name]}
+            case ["skills", name] if name in {**SKILLS, **self.saved}:
+                return {"kind": "module", "source": {**SKILLS, **self.saved}[name]}
         raise UnknownTool(f"there is no {module!r}; nearest: servers.github.create_issue")
 
     async def search(
@@ -159,6 +160,12 @@ class Tools:
         if detail_level not in ("name_only", "with_description", "full"):
             raise MetaToolError(f"detail_level {detail_level!r} is none of name_only, with_description, full")
         return [{"query": query, "detail_level": detail_level, "server": server, "limit": limit, "effect": effect}]
+
+    async def save_skill(self, name: str, text: str) -> str:
+        if "refused" in text:
+            raise MetaToolError("not saved: no room")
+        self.saved[name] = text
+        return f"skills.{name} saved"
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         if data == b"refused":

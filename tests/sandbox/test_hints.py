@@ -20,7 +20,7 @@ OWN_TMP = (
     "/tmp here is the sandbox's own and empty at each start (files in /workspace stay); a file of the user is read by "
     "a server's tool (search_tools)"
 )
-SKILLS = "programs can import skills (from skills.<name> import <name>), but not write them; the user saves a skill"
+SKILLS = "skills are no folder in programs: from skills.<name> import <name>; to save one: from codemode import skills"
 TOOLS = "tools are not files in programs: from servers.<server> import <tool>"
 FRESH = "each program starts fresh, with no name of an earlier one"
 GATHER = "import asyncio\nfrom servers.github import echo\n"
@@ -48,8 +48,7 @@ HINTS = {
     "import sqlite3\nsqlite3.connect('/tmp/trial/shop.db')": OWN_TMP,
     "import shutil\nshutil.copy('/tmp/trial/shop.json', '/workspace/shop.json')": OWN_TMP,
     "open('/tmp/shop_rows.json', 'w').close()\nopen('/tmp/shop_row.json')": "did you mean '/tmp/shop_rows.json'?",
-    "open('/skills/triage.py', 'w')": SKILLS,
-    "open('skills/triage.py', 'w')": SKILLS,
+    "open('skills/triage.txt', 'w')": SKILLS,
     "import os\nos.listdir('/skills')": SKILLS,
     "import os\nos.listdir('/servers')": TOOLS,
     "open('/servers/github/list_issues.py').read()": TOOLS,

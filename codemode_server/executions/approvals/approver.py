@@ -24,6 +24,7 @@ from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.approvals.channel import ApprovalChannel
 from codemode_server.executions.approvals.patterns import covers
+from codemode_server.executions.approvals.program_lines import ProgramTexts
 from codemode_server.executions.approvals.question import definition_digest, done_so_far, question_of
 from codemode_server.executions.approvals.store import ApprovalStore
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -65,7 +66,7 @@ class PersonApprover:
         config: LiveConfig,
         channels: Sequence[ApprovalChannel],
         *,
-        code_of: Callable[[ExecutionId], str] = lambda _: "",
+        texts_of: Callable[[ExecutionId], ProgramTexts] = lambda _: ProgramTexts(),
         sources_of: Callable[[RequestContext], tuple[str, ...]] = lambda _: (),
         write_rule: Callable[[Question], None] | None = None,
         clock: Callable[[], float] = time.time,
@@ -74,7 +75,7 @@ class PersonApprover:
         self._store = store
         self._config = config
         self._channels = tuple(channels)
-        self._code_of = code_of
+        self._texts_of = texts_of
         self._sources_of = sources_of
         self._write_rule = write_rule
         self.clock = clock
@@ -105,10 +106,10 @@ class PersonApprover:
             return await self._asked(calls, await self._store.ask(approval))
 
     async def _approval(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Approval:
-        code, now = self._code_of(calls.execution_id), self.clock()
-        is_long = is_large(call.arguments) or len(code) > 2_000
+        texts, now = self._texts_of(calls.execution_id), self.clock()
+        is_long = is_large(call.arguments) or texts.size > 2_000
         has_session = not calls.context.session.is_ephemeral
-        build = partial(question_of, code=code, done=done_so_far(calls), has_session=has_session)
+        build = partial(question_of, texts=texts, done=done_so_far(calls), has_session=has_session)
         question = await run_sized(is_long, build, call, target, ask, self._config)
         question = replace(question, sources=tuple(map(self._config.redactor.text, self._sources_of(calls.context))))
         if self._write_rule is None:

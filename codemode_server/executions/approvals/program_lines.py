@@ -1,4 +1,4 @@
-"""The lines of a program that may make a call, from its text alone.
+"""The lines of a program, and of the skills that it imports, that may make a call, from their texts alone.
 
 Nothing that the running program does takes part in it: a program can add lines that look like the call, and all of them
 are shown, but it can't have one of them shown in place of another.
@@ -7,10 +7,28 @@ are shown, but it can't have one of them shown in place of another.
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from codemode_server.executions.preflight.reading import read
 
+
+@dataclass(frozen=True, slots=True)
+class ProgramTexts:
+    """A program with what it imports."""
+
+    code: str = ""
+    """Empty for a call without a program."""
+    skills: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the skills that it has imported, by their files: `skills/triage.py`."""
+
+    @property
+    def size(self) -> int:
+        return len(self.code) + sum(map(len, self.skills.values()))
+
+
 MAX_LINES = 4
+MAX_SKILLS = 4
 
 
 def lines_of_call(code: str, server: str, tool: str) -> tuple[str, ...]:
@@ -24,6 +42,13 @@ def lines_of_call(code: str, server: str, tool: str) -> tuple[str, ...]:
     lines = dict(enumerate(reading.text.splitlines(), start=1))
     shown = [f"{number}: {lines.get(number, '').strip()}" for number in found[:MAX_LINES]]
     return (*shown, *([f"and {len(found) - MAX_LINES} more lines that name it"] if len(found) > MAX_LINES else []))
+
+
+def lines_of_skills(skills: Mapping[str, str], server: str, tool: str) -> tuple[str, ...]:
+    """The same of skills, by their files, each as `skills/triage.py 12: create_issue(owner="ada")`."""
+    found = {file: lines for file, text in skills.items() if (lines := lines_of_call(text, server, tool))}
+    shown = [f"{file} {line}" for file, lines in list(found.items())[:MAX_SKILLS] for line in lines]
+    return (*shown, *([f"and {len(found) - MAX_SKILLS} more skills that name it"] if len(found) > MAX_SKILLS else []))
 
 
 def _aliases(node: ast.AST, server: str, tool: str) -> list[str]:

@@ -15,7 +15,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.always import always_rule
 from codemode_server.executions.approvals.message import MAX_PATTERN_CHARACTERS, pattern_text
 from codemode_server.executions.approvals.patterns import default_pattern
-from codemode_server.executions.approvals.program_lines import lines_of_call
+from codemode_server.executions.approvals.program_lines import ProgramTexts, lines_of_call, lines_of_skills
 from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
 from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
 from codemode_server.text import escaped
@@ -38,15 +38,17 @@ def question_of(
     ask: Ask,
     config: LiveConfig,
     *,
-    code: str,
+    texts: ProgramTexts,
     done: tuple[str, ...],
     has_session: bool,
 ) -> Question:
-    """The question. `code` is the program, empty for a call without one; `done` what it has done; `has_session`: there
+    """The question. `texts` are those of the program; `done` what it has done; `has_session`: there
     will be further programs of the same session. May be called in a thread."""
     redactor = config.redactor
     arguments = _Folding().arguments(redactor.value(call.arguments))
-    lines = lines_of_call(code, target.server.name, target.name) if code else (WITHOUT_PROGRAM,)
+    names = target.server.name, target.name
+    shown = (*lines_of_call(texts.code, *names), *lines_of_skills(texts.skills, *names))
+    lines = shown if texts.code else (WITHOUT_PROGRAM,)
     question = Question(
         call.server,
         call.tool,

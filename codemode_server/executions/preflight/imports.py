@@ -97,11 +97,12 @@ def failing_imports(
 
     changes_finders = any(_changes_finders(node, reading) for node in reading.nodes)
     makes_modules = any(isinstance(node, ast.Attribute) and node.attr in _MODULES_OF_SYS for node in reading.nodes)
+    saves_skills = any(map(_may_save_skills, reading.nodes))
     for node in reading.nodes:
         if not isinstance(node, ast.Import | ast.ImportFrom) or not fates.ends_the_program(node, _RAISES):
             continue
         message = _member_problem(node)
-        if not message and not makes_modules:
+        if not message and not makes_modules and not saves_skills:
             message = next(filter(None, map(why_no_skill, _imported_skills(node))), "")
         raises = "ImportError"
         if not message and importable is not None and not changes_finders:
@@ -204,6 +205,16 @@ def _changes_finders(node: ast.AST, reading: Reading) -> bool:
             return _is_handed_on(node, reading)
         case ast.Name(id=name):
             return name in ("exec", "eval", "__import__", "globals", "setattr", "builtins", "__builtins__")
+    return False
+
+
+def _may_save_skills(node: ast.AST) -> bool:
+    """Whether a place may save a skill, which the program could import then."""
+    match node:
+        case ast.Attribute(attr="save") | ast.alias(name="save"):
+            return True
+        case ast.Constant(value=str(text)):
+            return "skills" in text
     return False
 
 

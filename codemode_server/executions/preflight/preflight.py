@@ -34,13 +34,21 @@ _LARGE = 2 * 1024
 """Characters; a program of this size holds the event loop up for about 10 ms."""
 _MAX_BROKEN = 8 * 1024
 """Characters of a program that can't be parsed; the search for what is wrong parses it again and again."""
-IsSaved = Callable[[str], bool]
 _PATIENCE_SECONDS = 2.0
 """For the checks of other large programs; then a program runs unchecked."""
 
 
-def _nothing_saved(_name: str) -> bool:
-    return False
+@dataclass(frozen=True, slots=True)
+class SavedCode:
+    """What a session can import that programs or people saved."""
+
+    may_be_in_workspace: Callable[[str], bool] = lambda _name: False
+    """Whether /workspace may have a module of a name."""
+    why_no_skill: Callable[[str], str] = lambda _name: ""
+    """Says that there is no skill of a name; empty if there is one, or that is not known."""
+
+
+NOTHING_SAVED = SavedCode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +87,12 @@ class Preflight(OwnsTasks):
         config: LiveConfig,
         refusal_of: RefusalOf = no_refusal,
         checker: TypeChecker | None = None,
-        why_no_skill: Callable[[str], str] = lambda _name: "",
     ) -> None:
-        """`why_no_skill` says that there is no skill of a name; empty if there is one, or that is not known."""
         self._catalog = catalog
         self._listed = listed
         self._config = config
         self._refusal_of = refusal_of
         self._checker = checker
-        self._why_no_skill = why_no_skill
         self._turn = anyio.Lock()
         """Large programs are checked one at a time: each thread that computes delays the event loop, and each syntax
         tree the garbage collector."""
@@ -106,19 +111,18 @@ class Preflight(OwnsTasks):
         code: str,
         importable: frozenset[str] | None = None,
         last_result: str = "",
-        is_saved: IsSaved = _nothing_saved,
+        saved: SavedCode = NOTHING_SAVED,
     ) -> Checked:
         """Never raises for anything that the program or an upstream does.
 
         `importable` are the top-level modules that the sandbox has, None if that is not known; `last_result` names the
-        last result of the session that programs can read, empty if there is none; `is_saved` says whether /workspace
-        may have a module of a name.
+        last result of the session that programs can read, empty if there is none; `saved` is what else it can import.
         """
         strictness = self._config.settings.types.check
         if strictness == "none":
             return Checked()
         try:
-            found, imports = await self._findings(code, importable, last_result, is_saved)
+            found, imports = await self._findings(code, importable, last_result, saved)
         except Exception:  # an internal error is no reason not to run a program
             logger.exception("a program could not be checked, and runs unchecked")
             return Checked()
@@ -128,23 +132,23 @@ class Preflight(OwnsTasks):
         return Checked(errors, tuple(finding for finding in found if not finding.is_sure), imports)
 
     async def _findings(
-        self, code: str, importable: frozenset[str] | None, last_result: str, is_saved: IsSaved
+        self, code: str, importable: frozenset[str] | None, last_result: str, saved: SavedCode
     ) -> _Found:
         if "servers" in code or "codemode" in code or "client" in code:
             await self._listed()
         if len(code) <= _LARGE:
-            return await self._found(code, importable, last_result, is_saved)
+            return await self._found(code, importable, last_result, saved)
         with anyio.move_on_after(_PATIENCE_SECONDS) as patience:
             await self._turn.acquire()
         if patience.cancelled_caught:
             logger.warning("a program waited %g s for the check of others, and runs unchecked", _PATIENCE_SECONDS)
             return [], ()
         try:
-            return await self._found(code, importable, last_result, is_saved)
+            return await self._found(code, importable, last_result, saved)
         finally:
             self._turn.release()
 
-    async def _found(self, code: str, importable: frozenset[str] | None, last_result: str, is_saved: IsSaved) -> _Found:
+    async def _found(self, code: str, importable: frozenset[str] | None, last_result: str, saved: SavedCode) -> _Found:
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
         from codemode_server.executions.preflight.syntax import FENCE
@@ -156,9 +160,7 @@ class Preflight(OwnsTasks):
         catalog = self._catalog()
         if reading is None:
             return await _worked(True, _syntax_findings, code, catalog), ()
-        own, found = await _worked(
-            is_large, _read, reading, catalog, self._refusal_of, importable, last_result, self._why_no_skill, is_saved
-        )
+        own, found = await _worked(is_large, _read, reading, catalog, self._refusal_of, importable, last_result, saved)
         try:
             more = await self._by_types(own, is_large) if own.calls else []
         except Exception:  # as above; the findings of our own part remain
@@ -201,12 +203,11 @@ def _read(
     refusal_of: RefusalOf,
     importable: frozenset[str] | None,
     last_result: str,
-    why_no_skill: Callable[[str], str],
-    is_saved: IsSaved,
+    saved: SavedCode,
 ) -> tuple[Findings, list[Finding]]:
     from codemode_server.executions.preflight.findings import Findings
 
-    own = Findings(reading, catalog, refusal_of, importable, last_result, why_no_skill, is_saved)
+    own = Findings(reading, catalog, refusal_of, importable, last_result, saved.why_no_skill, saved.may_be_in_workspace)
     return own, own.all()
 
 

@@ -73,8 +73,8 @@ servers/__init__.py).
 Standard library only; no network, no host files. Each program starts fresh: only files in /workspace and results \
 stay. At most {limits.calls:,} calls, {limits.memory_mb} MB, {limits.wall_seconds:g} s of run time plus \
 {limits.upstream_seconds:g} s waiting for servers.
-from codemode import show, results: show(file) lets you see an image or file; results["x…"] is what an earlier program \
-returned, whole. Example:
+from codemode import show, results, skills: show(file) lets you see an image or file; results["x…"] is what an earlier \
+program returned, whole; skills.save(function) saves a function for later programs. Example:
 {example.program}"""
 
 

@@ -35,8 +35,13 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
 
     services, config = context.services, context.request.config
 
-    def skills() -> list[Entry]:
-        return [Entry(f"{skill.name}.py", skill.summary) for skill in services.skills.entries()]
+    def skills(parts: tuple[str, ...]) -> list[Entry]:
+        if parts:
+            return [Entry(one_line(name, 200), "", is_folder) for name, is_folder in services.skills.list_folder(parts)]
+        return [
+            Entry(skill.name if skill.is_folder else f"{skill.name}.py", skill.note, skill.is_folder)
+            for skill in services.skills.entries(context.request.owner)
+        ]
 
     def workspace(parts: tuple[str, ...]) -> list[Entry]:
         return [

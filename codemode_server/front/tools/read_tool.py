@@ -49,12 +49,20 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     services, config = context.services, context.request.config
     await services.wait_for_listing()
     workspace = services.workspaces(context.request.principal)
+
+    def skill(parts: tuple[str, ...]) -> tuple[str, str]:
+        if len(parts) > 1:
+            return services.skills.read_file(parts), ""
+        found = services.skills.source(context.request.owner, parts[0])
+        services.sources.take_over(context.request, found.sources)
+        return found.text, found.note
+
     reading = read_tool(
         services.catalog(),
         arguments.path,
         refusal_of=services.refusal_of,
         asks_first=services.asks_first,
-        skill=services.skills.source,
+        skill=skill,
         workspace=workspace.read,
     )
     # A program can write any value that it was given into /workspace.

@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from codemode_server.config.live import RequestContext
     from codemode_server.domain.input_requests import Feature, InputRequest
     from codemode_server.domain.log_messages import LogMessage
-    from codemode_server.domain.principals import Principal, Session
+    from codemode_server.domain.principals import Owner, Principal
     from codemode_server.executions.artifacts import ArtifactStore
     from codemode_server.executions.service import ExecutionService
-    from codemode_server.executions.skills import Skills
+    from codemode_server.executions.skills.library import SkillLibrary
     from codemode_server.executions.workspace import Workspace
     from codemode_server.gateway.changed_roots import ChangedRoots
     from codemode_server.gateway.completions import PromptCompletions
+    from codemode_server.gateway.read_sources import ReadSources
     from codemode_server.search.results import SearchResults
 
 READS: Mapping[str, bool] = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
@@ -116,7 +117,7 @@ class ToolSearch(Protocol):
     """The search over the tools of all servers and the skills."""
 
     async def search(
-        self, session: Session, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+        self, owner: Owner, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> SearchResults: ...
 
 
@@ -133,7 +134,8 @@ class Services:
     asks_first: AsksFirst
     search: ToolSearch
     workspaces: Callable[[Principal], Workspace]
-    skills: Skills
+    skills: SkillLibrary
+    sources: ReadSources
     executions: ExecutionService
     completions: PromptCompletions
     changed_roots: ChangedRoots

@@ -5,7 +5,17 @@ from __future__ import annotations
 import sys
 from difflib import get_close_matches
 
-CODEMODE_NAMES = ("File", "LimitExceeded", "ToolError", "call", "checkpoint", "results", "search_tools", "show")
+CODEMODE_NAMES = (
+    "File",
+    "LimitExceeded",
+    "ToolError",
+    "call",
+    "checkpoint",
+    "results",
+    "search_tools",
+    "show",
+    "skills",
+)
 """Names that programs can import from `codemode`."""
 NO_NETWORK = (
     "programs have no network; call a tool instead (search_tools finds it): from servers.<server> import <tool>"
@@ -23,8 +33,8 @@ TMP_IS_THE_SANDBOX_S = (
 )
 NO_TOOL_FILES = "tools are not files in programs: from servers.<server> import <tool>; read_tool shows their source"
 NO_SKILL_FILES = (
-    "programs can import skills (from skills.<name> import <name>), but not write them; the user saves a skill as "
-    "<name>.py in the skills folder (state.skills in upstream.yaml)"
+    "skills are no folder in programs: from skills.<name> import <name>; to save one: from codemode import skills; "
+    "skills.save(function), or open('/skills/<name>.py', 'w'); list_dir('/skills') lists them"
 )
 _NETWORK_MODULES = ("requests", "httpx", "aiohttp", "urllib3", "ssl", "websockets", "paramiko", "boto3")
 _INSTEAD = {

@@ -16,7 +16,10 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from types import FrameType
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    from .skill_files import SkillFiles
 
 # Made now: a program may put its own json.dumps in place later.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -127,6 +130,8 @@ class Link:
         """Called before the guest waits for the host: what is buffered has to go out first."""
         self.clock_frames: Callable[[], Iterable[str]] = tuple
         """The clock readings since the last time, as frames; they have to reach the host before the next call."""
+        self.skill_files: SkillFiles | None = None
+        """The files under /skills, which are at the host."""
         self.wait: Callable[[Future[Any]], Any] = self._pump_until_done
         """Blocks until a future is done and gives its result; each backend has its own way to block."""
         self.call_bytes = 2**62

@@ -7,6 +7,7 @@ always the function, also after its module was imported.
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
 import importlib.abc
@@ -26,6 +27,8 @@ from .files import File
 from .link import PROGRAM_FILE, Link, Refused
 from .resources import Resources
 from .results import Results
+from .skill_files import SkillFiles
+from .source import compile_skill
 from .stubs import Stub, stub_decorator
 from .value_descriptions import is_json
 from .workspace_modules import WorkspaceModules
@@ -72,6 +75,8 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, link: Link) -> None:
         self._link = link
         self._descriptions: dict[str, dict[str, Any]] = {}
+        self.save_skill: Callable[..., Any] | None = None
+        """`skills.save`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -85,6 +90,23 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def add(self, descriptions: dict[str, dict[str, Any]]) -> None:
         """Take in what the host sent with the program; a package's names may be missing."""
         self._descriptions.update(descriptions)
+
+    def source(self, skill: str) -> str:
+        """The text of a skill; raises `FileNotFoundError` if there is none."""
+        try:
+            description = self.description(f"skills.{skill}")
+        except ImportError as error:
+            raise FileNotFoundError(errno.ENOENT, str(error), f"/skills/{skill}.py") from None
+        text: str = description.get("source", "")
+        return text
+
+    def forget(self, skill: str) -> None:
+        """Ask the host anew for a skill that was saved."""
+        for name in ("skills", f"skills.{skill}"):
+            self._descriptions.pop(name, None)
+        sys.modules.pop(f"skills.{skill}", None)
+        if (package := sys.modules.get("skills")) is not None:
+            package.__dict__.pop(skill, None)
 
     def description(self, fullname: str) -> dict[str, Any]:
         if fullname not in self._descriptions:
@@ -109,6 +131,10 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
         if spec.submodule_search_locations is None:
             return _Skill(spec.name) if spec.name.startswith("skills.") else None
+        if spec.name == "skills":
+            package = _Package(spec.name, "Saved programs, and `save(function)`, which saves one.")
+            package.save = self.save_skill
+            return package
         package = _Package(spec.name, self._descriptions.get(spec.name, {}).get("doc"))
         if spec.name == "servers":
             package.tool = sys.modules["codemode"].__tool__
@@ -124,11 +150,13 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = module.__name__
         source = self._descriptions[name]["source"]
         file = _file_of(name)
+        code = None
         if name.startswith("skills."):
             PROGRAM_FILES.add(file)
             linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+            code = compile_skill(source, file)
         module.__file__ = file
-        exec(compile(source, file, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - that is what importing is
+        exec(code or compile(source, file, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - an import does that
         if isinstance(member := module.__dict__.get(name.rpartition(".")[2]), Resources):
             module.__dict__["__getattr__"] = functools.partial(
                 getattr, member
@@ -199,9 +227,13 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
     json.JSONEncoder.default = _json_default  # type: ignore[assignment,method-assign]
     json.loads = _lenient(json.loads)
     host_modules = HostModules(link)
+    link.skill_files = SkillFiles(link, host_modules.source, host_modules.forget)
+    link.skill_files.install()
+    host_modules.save_skill = link.skill_files.save
     sys.meta_path.insert(0, host_modules)
     sys.meta_path += [WorkspaceModules(PROGRAM_FILES), MissingModules(advice)]
     sys.dont_write_bytecode = True  # no compiled files in /workspace
+    sys.modules["codemode"].skills = importlib.import_module("skills")  # type: ignore[attr-defined]
     return host_modules
 
 

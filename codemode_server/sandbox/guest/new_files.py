@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from .skill_files import SkillFiles
+
 _open = io.open
 
 
 class NewFiles:
     """The file whose write was refused, among those that `open()` created."""
 
-    def __init__(self) -> None:
+    def __init__(self, skills: SkillFiles | None = None) -> None:
+        self._skills = skills
         self._refused: tuple[Any, os.stat_result] | None = None
 
     def install(self) -> None:
@@ -38,7 +41,9 @@ class NewFiles:
         closefd: bool = True,
         opener: Callable[[Any, int], int] | None = None,
     ) -> Any:
-        """As the built-in one."""
+        """As the built-in one, also for what is in /skills."""
+        if self._skills is not None and not isinstance(file, int) and (name := self._skills.name_of(file)):
+            return self._skills.open(name, mode, encoding, newline)
         created: list[os.stat_result] = []
 
         def create(path: Any, flags: int) -> int:

@@ -47,12 +47,14 @@ def run(
 
     link.before_wait = flush
     sys.stdout, sys.stderr = stdout, stderr
-    files = NewFiles()
+    files = NewFiles(link.skill_files)
     files.install()
     reserve = bytearray(_RESERVE_BYTES)
     done: dict[str, Any] = {"op": "done", "id": frame["id"], "value": None, "value_form": "none", "error": None}
     try:
         value = _Program(frame["code"], run_async).run(calls)
+        if link.skill_files is not None:
+            link.skill_files.close_all()
         is_listed = isinstance(value, Results)  # as print shows it: in full it would be all earlier values
         done["value"], done["value_form"] = (repr(value), "repr") if is_listed else to_result(value, resolve)
         done["hint"] = value.how_to_call if isinstance(value, Stub) else hint_on(value)

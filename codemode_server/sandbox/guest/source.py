@@ -40,6 +40,15 @@ def compile_program(text: str, filename: str) -> tuple[types.CodeType, ast.Modul
     return compile(tree, filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), tree
 
 
+def compile_skill(text: str, filename: str) -> types.CodeType:
+    """The code of a skill's module, with the same awaits as in a program."""
+    tree = ast.parse(text, filename)
+    await_gathers(tree)
+    _await_used_calls(tree)
+    ast.fix_missing_locations(tree)
+    return compile(tree, filename, "exec", dont_inherit=True)
+
+
 def is_coroutine_code(code: types.CodeType) -> bool:
     return bool(code.co_flags & inspect.CO_COROUTINE)
 

@@ -1,0 +1,217 @@
+"""The `skills` command: shows the skills that programs saved, with all that differs, and accepts or rejects them.
+
+Accepting insists on a person at a terminal, since the text was written by a model that others can talk into anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.person_at_terminal import person_confirms
+from codemode_server.cli.terminal import is_confirmed, show
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import local_principal
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.executions.skills.project_skills import ProjectSkills
+from codemode_server.executions.skills.skill_file import SavedSkill, written_time
+from codemode_server.executions.skills.skill_source import facts_of
+from codemode_server.executions.skills.store import SkillStore
+from codemode_server.first_listing import state_folder
+from codemode_server.text import escaped, one_line
+
+_MAX_LINE_CHARACTERS = 500
+_MAX_SOURCES = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listed = actions.add_parser("list", help="list the skills, those that wait for you first")
+    add_config(listed)
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    for name, summary in (
+        ("show", "print the whole text of one, and where it came from"),
+        ("diff", "print what a proposal changes in the skill that is in use"),
+        ("accept", "put a proposal in use as it is shown; asks you at the terminal"),
+        ("reject", "delete a proposal, or take a skill out of use"),
+    ):
+        action = actions.add_parser(name, help=summary)
+        add_config(action)
+        action.add_argument("name", metavar="NAME", help="its name; NAME@EXECUTION if several wait")
+        if name == "reject":
+            action.add_argument("--yes", action="store_true", help="do it without being asked")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded = load(config_file(parsed), require_trust=False, resolve=False)
+    store = SkillStore(state_folder(loaded.settings), local_principal(loaded.settings))
+    if parsed.action == "list":
+        show(json.dumps(_as_json(store), indent=2) if parsed.json else _page(loaded, store))
+        return 0
+    found = _find(store, parsed.name)
+    match parsed.action:
+        case "show":
+            show(_whole(found))
+        case "diff":
+            show(_diff(found))
+        case "accept":
+            return _accept(store, found)
+        case "reject":
+            return _reject(store, found, is_sure=parsed.yes)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A skill that the person named."""
+
+    skill: SavedSkill
+    in_use: SavedSkill | None
+    """What is in use under its name; the skill itself, unless that is a proposal."""
+
+    @property
+    def title(self) -> str:
+        return _title(self.skill)
+
+    @property
+    def state(self) -> str:
+        return _state(self.skill, self.in_use)
+
+
+def _find(store: SkillStore, name: str) -> Found:
+    name, _, execution = name.removesuffix(".py").partition("@")
+    in_use = next((it for it in store.in_use() if it.name == name), None)
+    proposals = [it for it in store.proposals() if it.name == name and execution in ("", it.execution_id)]
+    if len(proposals) > 1:
+        titles = ", ".join(_title(it) for it in proposals)
+        raise CodemodeError(f"several proposals have this name; say which: {titles}")
+    if proposals:
+        return Found(proposals[0], in_use)
+    if in_use is not None and execution in ("", in_use.execution_id):
+        return Found(in_use, in_use)
+    raise CodemodeError(f"no skill {one_line(name, 80)!r} was saved by a program; `codemode-server skills list`")
+
+
+def _accept(store: SkillStore, found: Found) -> int:
+    skill = found.skill
+    if not skill.is_proposal and skill.accepted_at is not None and not skill.is_changed:
+        show(f"{skill.name} is accepted already")
+        return 0
+    page = _diff(found) if found.in_use is not None and skill.is_proposal else _whole(found)
+    if not person_confirms(
+        page, f"Accept {found.title} as shown, for every session of {store.principal.principal_id}?"
+    ):
+        show("nothing was accepted")
+        return 1
+    store.put_in_use(skill.accepted(time.time()), shown=found.in_use)
+    show(f"accepted: from skills.{skill.name} import {facts_of(skill.name, skill.text).function}")
+    return 0
+
+
+def _reject(store: SkillStore, found: Found, *, is_sure: bool) -> int:
+    skill = found.skill
+    question = f"Delete the proposal {found.title}?" if skill.is_proposal else f"Take {skill.name} out of use?"
+    if not is_sure and not is_confirmed(f"{question} [y/N] "):
+        show("nothing was changed")
+        return 1
+    if not skill.is_proposal:
+        store.remove(skill)
+        show(f"{skill.name} is out of use; its text is in {escaped(str(store.path / 'earlier'))}")
+    elif store.delete_proposal(skill):
+        show(f"rejected: {found.title}")
+    else:
+        show(f"{found.title} was changed meanwhile; look at it again")
+        return 1
+    return 0
+
+
+def _page(loaded: LoadedSettings, store: SkillStore) -> str:
+    proposals, in_use = store.proposals(), store.in_use()
+    project = ProjectSkills(loaded.base_dir / loaded.settings.state.skills).entries()
+    lines: list[str] = []
+    by_name = {it.name: it for it in in_use}
+    for it in (*proposals, *in_use):
+        facts = facts_of(it.name, it.text)
+        lines.append(f"{_title(it)}: {_state(it, by_name.get(it.name))}; saved {written_time(it.saved_at)}")
+        lines += [f"    {_line(it)}" for it in (facts.signature, facts.summary) if it]
+        lines.append(f"    calls {_line(', '.join(it.tools))}" if it.tools else "    calls no tools")
+    lines += [f"{_line(it.name)}: yours, in {escaped(loaded.settings.state.skills)}/" for it in project]
+    lines += [f"{_line(str(it))}: not a skill that this product wrote; remove it" for it in store.unreadable()]
+    if proposals:
+        lines += ["", "codemode-server skills show | diff | accept | reject NAME"]
+    return "\n".join(lines) if lines else "there are no skills"
+
+
+def _whole(found: Found) -> str:
+    skill = found.skill
+    numbered = (f"{number:>4}  {_line(line)}" for number, line in enumerate(skill.text.rstrip("\n").split("\n"), 1))
+    return "\n".join([*_head(found), "", *numbered])
+
+
+def _diff(found: Found) -> str:
+    if found.in_use is None or not found.skill.is_proposal:
+        return f"{_whole(found)}\n\nnothing else is in use under this name"
+    lines = difflib.unified_diff(
+        found.in_use.text.split("\n"), found.skill.text.split("\n"), "in use", "proposed", lineterm="", n=5
+    )
+    return "\n".join([*_head(found), "", *map(_line, lines)])
+
+
+def _head(found: Found) -> list[str]:
+    skill = found.skill
+    lines = [
+        f"{found.title}: {found.state}",
+        f"saved {written_time(skill.saved_at)} by execution {_line(skill.execution_id)}",
+        f"calls {_line(', '.join(skill.tools))}" if skill.tools else "calls no tools",
+    ]
+    if skill.sources:
+        lines.append("its session had read:")
+        lines += [
+            f"    {_line(it.title)}: {', '.join(sorted(it.labels)) or 'no label'}"
+            for it in skill.sources[:_MAX_SOURCES]
+        ]
+        more = len(skill.sources) - _MAX_SOURCES
+        lines += [f"    and {more} more"] if more > 0 else []
+    return lines
+
+
+def _state(skill: SavedSkill, in_use: SavedSkill | None) -> str:
+    if skill.is_proposal:
+        return "a new version, waits for you" if in_use is not None else "waits for you"
+    if skill.is_changed:
+        return "changed since it was accepted, so nothing can import it; accept it again, or reject it"
+    return "in use, not reviewed" if skill.accepted_at is None else f"accepted {written_time(skill.accepted_at)}"
+
+
+def _title(skill: SavedSkill) -> str:
+    return f"{skill.name}@{_line(skill.execution_id)}" if skill.is_proposal else skill.name
+
+
+def _line(text: str) -> str:
+    return one_line(text, _MAX_LINE_CHARACTERS)
+
+
+def _as_json(store: SkillStore) -> list[dict[str, Any]]:
+    in_use = store.in_use()
+    by_name = {it.name: it for it in in_use}
+    return [_record(it, by_name) for it in (*store.proposals(), *in_use)]
+
+
+def _record(skill: SavedSkill, by_name: dict[str, SavedSkill]) -> dict[str, Any]:
+    facts = facts_of(skill.name, skill.text)
+    return {
+        "name": skill.name,
+        "state": "proposed" if skill.is_proposal else _state(skill, by_name.get(skill.name)).partition(" 2")[0],
+        "execution": skill.execution_id,
+        "saved": written_time(skill.saved_at),
+        "signature": facts.signature,
+        "summary": facts.summary,
+        "tools": list(skill.tools),
+        "sha256": skill.digest,
+    }

@@ -1,0 +1,208 @@
+"""The skills that one session sees: the project's, its principal's that are in use, and the proposals of its own.
+
+A proposal of the session takes the place of what is in use under its name. No saved skill takes the place of one of the
+project's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.errors import MetaToolError, UnknownTool
+from codemode_server.domain.flows import Source
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Owner, Principal
+from codemode_server.domain.skills import Skill, SkillState
+from codemode_server.executions.skills.project_skills import ProjectSkills
+from codemode_server.executions.skills.skill_file import SavedSkill
+from codemode_server.executions.skills.skill_folders import SkillFolder
+from codemode_server.executions.skills.skill_source import facts_of
+from codemode_server.executions.skills.store import SkillStore
+from codemode_server.sandbox.guest.similar_names import similar_name
+
+_MAX_DESCRIBED = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class SkillText:
+    """The text of a skill as a session may use it."""
+
+    text: str
+    note: str = ""
+    """For the head of the file."""
+    sources: tuple[Source, ...] = ()
+    """What the session had read that saved it, if no person has accepted it and this is another session."""
+
+
+class SkillLibrary:
+    """Used in threads and on the event loop: it reads small files."""
+
+    def __init__(self, project: ProjectSkills, state_folder: Path, config: LiveConfig) -> None:
+        self._project = project
+        self._state_folder = state_folder
+        self._config = config
+        self._stores: dict[PrincipalId, SkillStore] = {}
+        self._described: dict[tuple[SavedSkill, bool], Skill] = {}
+
+    def store(self, principal: Principal) -> SkillStore:
+        """What programs of a principal have saved."""
+        if principal.principal_id not in self._stores:
+            self._stores[principal.principal_id] = SkillStore(self._state_folder, principal)
+        return self._stores[principal.principal_id]
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether skills are in use without a person."""
+        return self._config.settings.skills.review == "auto"
+
+    def entries(self, owner: Owner) -> list[Skill]:
+        """Every skill that the session can import or read, by name."""
+        project = self._project.entries()
+        saved = [self._skill(it, owner) for it in self._visible(owner).values()]
+        return sorted([*project, *saved], key=lambda it: it.name)
+
+    def project_names(self) -> set[str]:
+        """The names that only people give, in the spelling that no file system tells apart."""
+        folders = [name for it in self._project.folders() for name in (it.name, it.module)]
+        return {name.casefold() for name in (*self._project.names(), *folders)}
+
+    def names(self, owner: Owner) -> list[str]:
+        """What can be imported from `skills`."""
+        folders = [it.module for it in self._project.folders()]
+        return sorted({*self._project.names(), *folders, *self._visible(owner)})
+
+    def source(self, owner: Owner, name: str) -> SkillText:
+        """The text of a program.
+
+        Raises:
+            MetaToolError: there is none of that name, which names the nearest, or it can't be read.
+        """
+        if name in self._project.names():
+            return SkillText(self._project.source(name))
+        if (found := self._now(owner, name)) is None:
+            raise UnknownTool(self.why_missing(owner, name) or f"there is no skill {name!r}")
+        skill = self._skill(found, owner)
+        note = [f"saved by {found.execution_id}", skill.calls, skill.mark]
+        sources = () if _is_known_to(owner, found) else found.sources
+        return SkillText(found.text, "".join(f" · {part}" for part in note if part), sources)
+
+    def load(self, owner: Owner, path: tuple[str, ...]) -> tuple[dict[str, Any], SkillText | None]:
+        """The answer to an import of `skills.<path>`, and the text, if it is a module.
+
+        Raises:
+            MetaToolError: there is no such module.
+        """
+        if not path:
+            return {"kind": "package", "names": self.names(owner), "doc": "Saved programs."}, None
+        if (folder := self._folder(path[0])) is not None and path[0] not in self._project.names():
+            return self._load_from(folder, path[1:])
+        if len(path) > 1:
+            raise UnknownTool(f"there is no module 'skills.{'.'.join(path)}'; a skill is one module: skills.{path[0]}")
+        found = self.source(owner, path[0])
+        return {"kind": "module", "source": found.text}, found
+
+    def list_folder(self, parts: tuple[str, ...]) -> list[tuple[str, bool]]:
+        """The names in a folder of a skill with a `SKILL.md`, and whether each is a folder.
+
+        Raises:
+            MetaToolError: there is no such folder.
+        """
+        folder, inner = self._folder(parts[0]), parts[1:]
+        files = folder.files if folder is not None else ()
+        below = [it for it in files if it[: len(inner)] == inner and len(it) > len(inner)]
+        if not below:
+            raise MetaToolError(f'there is no folder /skills/{"/".join(parts)}; list_dir("/skills") lists them')
+        return sorted({(it[len(inner)], len(it) > len(inner) + 1) for it in below})
+
+    def read_file(self, parts: tuple[str, ...]) -> str:
+        """The text of a file in a skill with a `SKILL.md`.
+
+        Raises:
+            MetaToolError: there is no such file.
+        """
+        folder = self._folder(parts[0])
+        if folder is None:
+            raise MetaToolError(f'there is no /skills/{"/".join(parts)}; list_dir("/skills") lists them')
+        return folder.read(parts[1:])
+
+    def why_missing(self, owner: Owner, name: str) -> str:
+        """An error that there is no such skill, with the nearest name; empty if it exists."""
+        if name in (names := self.names(owner)):
+            return ""
+        store = self.store(owner.principal)
+        if any(it.name == name for it in store.in_use()):
+            return f"skills.{name} waits for the user's review: codemode-server skills show {name}"
+        if any(it.name == name for it in store.proposals()):
+            return (
+                f"skills.{name} was proposed by another session and waits for the user: "
+                f"codemode-server skills accept {name}"
+            )
+        meant = similar_name(name, names)
+        others = f"there are: {', '.join(names[:20])}" if names else "no skills are saved yet"
+        return f"there is no skill {name!r}; {f'did you mean {meant}?' if meant else others}"
+
+    def _load_from(self, folder: SkillFolder, module: tuple[str, ...]) -> tuple[dict[str, Any], SkillText | None]:
+        if (file := folder.module_file(module)) is not None:
+            text = SkillText(folder.read(file))
+            return {"kind": "module", "source": text.text}, text
+        members = folder.members(module)
+        if not members and module:
+            raise UnknownTool(f"there is no module 'skills.{'.'.join((folder.module, *module))}'")
+        return {"kind": "package", "names": members, "doc": folder.skill.summary}, None
+
+    def _folder(self, name: str) -> SkillFolder | None:
+        return next((it for it in self._project.folders() if name in (it.name, it.module)), None)
+
+    def _visible(self, owner: Owner) -> dict[str, SavedSkill]:
+        """The saved skills of a session by name."""
+        store, project = self.store(owner.principal), self.project_names()
+        found = {it.name: it for it in store.in_use() if self._is_usable(it)}
+        found |= {it.name: it for it in store.proposals() if it.session_id == owner.session.session_id}
+        return {name: it for name, it in found.items() if name.casefold() not in project}
+
+    def _now(self, owner: Owner, name: str) -> SavedSkill | None:
+        """The skill as its file is now: what is checked is what is used."""
+        if name.casefold() in self.project_names():
+            return None
+        store = self.store(owner.principal)
+        own = [it for it in store.proposals() if it.name == name and it.session_id == owner.session.session_id]
+        if own:
+            return own[-1]
+        found = store.read_in_use(name)
+        return found if found is not None and self._is_usable(found) else None
+
+    def _is_usable(self, skill: SavedSkill) -> bool:
+        return not skill.is_changed and (skill.accepted_at is not None or self.is_automatic)
+
+    def _skill(self, saved: SavedSkill, owner: Owner) -> Skill:
+        key = saved, _is_known_to(owner, saved)
+        if (known := self._described.get(key)) is None:
+            if len(self._described) > _MAX_DESCRIBED:
+                self._described.clear()
+            known = self._described[key] = _described(*key, owner.principal.principal_id)
+        return known
+
+
+def _described(saved: SavedSkill, is_known: bool, principal_id: PrincipalId) -> Skill:
+    facts = facts_of(saved.name, saved.text)
+    # Text that a session wrote which had read what this one has not: it is shown to who asks for the whole file.
+    summary = facts.summary if is_known or not saved.sources else ""
+    state = SkillState.UNREVIEWED if saved.accepted_at is None else SkillState.ACCEPTED
+    return Skill(
+        saved.name,
+        summary,
+        facts.function,
+        facts.signature,
+        facts.tools,
+        SkillState.PROPOSED if saved.is_proposal else state,
+        saved.execution_id,
+        principal_id,
+    )
+
+
+def _is_known_to(owner: Owner, saved: SavedSkill) -> bool:
+    """Whether a text is this session's own, or a person has accepted it."""
+    return saved.session_id == owner.session.session_id or saved.accepted_at is not None

@@ -1,0 +1,150 @@
+"""The skills that programs import and save, and what becomes of their proposals when they end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.domain.errors import CodemodeError, MetaToolError
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.flows import Source
+from codemode_server.domain.principals import Owner
+from codemode_server.executions.execution import Execution
+from codemode_server.executions.guarded_programs import ProgramGuard
+from codemode_server.executions.preflight.preflight import Preflight, SavedCode
+from codemode_server.executions.skills.library import SkillLibrary
+from codemode_server.executions.skills.rules import check_name, check_text
+from codemode_server.executions.skills.skill_file import SavedSkill
+from codemode_server.executions.skills.skill_source import facts_of, functions_of
+from codemode_server.gateway.read_sources import ReadSources
+
+MAX_SAVES = 50
+"""Of one execution."""
+_MAX_WARNINGS = 3
+_MAX_LOADED = 100
+"""The texts of so many are held for questions about calls; a person is not shown the lines of more."""
+
+
+class ProgramSkills:
+    """Serves the programs of all executions."""
+
+    def __init__(
+        self,
+        library: SkillLibrary,
+        preflight: Preflight,
+        sources: ReadSources,
+        guard: ProgramGuard,
+        catalog: Callable[[], Catalog],
+    ) -> None:
+        self._library = library
+        self._preflight = preflight
+        self._sources = sources
+        self._guard = guard
+        self._catalog = catalog
+
+    def why_missing(self, owner: Owner, name: str) -> str:
+        """An error that a session has no such skill; empty if it has."""
+        return self._library.why_missing(owner, name)
+
+    async def load(self, execution: Execution, path: tuple[str, ...]) -> dict[str, Any]:
+        """The answer to an import of `skills.<path>`, which has passed the guardrails.
+
+        Raises:
+            MetaToolError: there is no such module, or a guardrail blocks it.
+        """
+        answer, found = await anyio.to_thread.run_sync(self._library.load, execution.owner, path)
+        if found is None:
+            return answer
+        text = await self._guard.imported(execution, found.text)
+        self._sources.take_over(execution.context, found.sources, execution.execution_id)
+        if len(execution.skills.loaded) < _MAX_LOADED:
+            execution.skills.loaded["/".join(("skills", *path)) + ".py"] = text
+        return {**answer, "source": text}
+
+    async def save(self, execution: Execution, name: str, text: str) -> str:
+        """Store a skill as a proposal of this execution; gives a line for the model.
+
+        Raises:
+            MetaToolError: it may not be saved, with what is wrong.
+        """
+        execution.skills.saves += 1
+        if execution.skills.saves > MAX_SAVES:
+            raise MetaToolError(f"a program may save at most {MAX_SAVES} skills")
+        if execution.calls.past is not None and execution.calls.past.is_closed:
+            return f"skills.{name} was not saved: this is a replay"
+        text = text.replace("\r\n", "\n").rstrip() + "\n"
+        check_name(name)
+        await anyio.to_thread.run_sync(check_text, name, text, self._catalog())
+        # As if a program called its functions: what is certain to fail in them is an error then.
+        checked = await self._preflight.check(
+            f"{text}print({', '.join(functions_of(text))})",
+            saved=SavedCode(why_no_skill=partial(self.why_missing, execution.owner)),
+        )
+        if checked.errors:
+            raise MetaToolError(checked.message.replace("not run:", f"skills/{name}.py was not saved:", 1))
+        sources = tuple(self._sources.of(execution.context))
+        try:
+            line = await anyio.to_thread.run_sync(self._propose, execution, name, text, sources)
+        except OSError as error:
+            raise MetaToolError(f"skills/{name}.py can't be written: {error.strerror}") from error
+        warnings = checked.warning_lines()[:_MAX_WARNINGS]
+        execution.skills.saved[name] = line
+        return "\n".join([line, *(f"warning: {warning}" for warning in warnings)])
+
+    def _propose(self, execution: Execution, name: str, text: str, sources: tuple[Source, ...]) -> str:
+        owner, store = execution.owner, self._library.store(execution.owner.principal)
+        if name.casefold() in self._library.project_names():
+            raise MetaToolError(f"skills.{name} is the user's own skill; save under another name")
+        saved = [*store.in_use(), *store.proposals()]
+        other = next((it.name for it in saved if it.name != name and it.name.casefold() == name.casefold()), None)
+        if other is not None:
+            raise MetaToolError(f"there is a skill {other!r}, which some file systems don't tell from {name!r}")
+        now = store.read_in_use(name)
+        if now is not None and now.text == text and not now.is_changed and now.accepted_at is not None:
+            return f"skills.{name} has this text already, and every session can import it"
+        facts = facts_of(name, text)
+        session_id = owner.session.session_id
+        store.propose(SavedSkill(name, text, execution.execution_id, session_id, time.time(), facts.tools, sources))
+        import_line = f"from skills.{name} import {facts.function}"
+        if self._is_automatic(now):
+            return f"skills.{name} is saved once this program succeeds: {import_line}"
+        new = "a new version of the accepted skill, proposed" if now is not None else "proposed"
+        only = "" if owner.session.is_ephemeral else f"this session can import it ({import_line}), "
+        return f"skills.{name} is {new}: {only}others once the user accepts it (codemode-server skills accept {name})"
+
+    async def settle(self, execution: Execution) -> None:
+        """Keep the proposals of an execution that succeeded, delete those of one that did not; an execution that waits
+        goes on later."""
+        if not execution.skills.saved or execution.status is ExecutionStatus.WAITING:
+            return
+        is_done = execution.status is ExecutionStatus.SUCCEEDED
+        try:
+            await anyio.to_thread.run_sync(self._put_in_use if is_done else self._discard, execution)
+        except (OSError, CodemodeError) as error:
+            execution.calls.messages.append(f"what was saved under /skills could not be settled: {error}")
+            return
+        names = ", ".join(execution.skills.saved)
+        lines = [line for line in execution.skills.saved.values() if line not in execution.outcome.stdout]
+        execution.calls.messages += lines if is_done else [f"not saved, since the program did not succeed: {names}"]
+
+    def _put_in_use(self, execution: Execution) -> None:
+        store = self._library.store(execution.owner.principal)
+        for skill in store.proposals_of(execution.execution_id):
+            now = store.read_in_use(skill.name)
+            if self._is_automatic(now):
+                store.put_in_use(replace(skill, is_proposal=False), shown=now)
+
+    def _discard(self, execution: Execution) -> None:
+        store = self._library.store(execution.owner.principal)
+        for skill in store.proposals_of(execution.execution_id):
+            store.delete_proposal(skill)
+
+    def _is_automatic(self, now: SavedSkill | None) -> bool:
+        """Whether a new version is in use without a person: never in place of what a person accepted."""
+        return self._library.is_automatic and (now is None or (now.accepted_at is None and not now.is_changed))

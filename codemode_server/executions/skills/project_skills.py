@@ -1,0 +1,70 @@
+"""The project's skills: programs and folders that people put beside the configuration; programs can't write there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.skills import Skill
+from codemode_server.executions.skills.plain_files import read_text
+from codemode_server.executions.skills.skill_folders import SkillFolder, folders_in
+from codemode_server.executions.skills.skill_source import facts_of
+
+_MAX_BYTES = 256 * 1024
+
+
+class ProjectSkills:
+    """The folder that `state.skills` names."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, tuple[_Stamp, Skill]] = {}
+
+    def names(self) -> list[str]:
+        """The names of the programs."""
+        if not self._folder.is_dir():
+            return []
+        return sorted(
+            path.stem
+            for path in self._folder.glob("*.py")
+            if path.stem.isidentifier() and not path.stem.startswith("_") and path.is_file() and not path.is_symlink()
+        )
+
+    def folders(self) -> list[SkillFolder]:
+        """The folders with a `SKILL.md`, by name."""
+        return folders_in(self._folder)
+
+    def entries(self) -> list[Skill]:
+        """Every skill; read anew only if its file changed."""
+        found: dict[str, tuple[_Stamp, Skill]] = {}
+        for name in self.names():
+            stamp, known = self._stamp(name), self._known.get(name)
+            found[name] = known if known is not None and known[0] == stamp else (stamp, self._read(name))
+        self._known = found
+        return [*(skill for _, skill in found.values()), *(folder.skill for folder in self.folders())]
+
+    def source(self, name: str) -> str:
+        """The text of a program.
+
+        Raises:
+            MetaToolError: it can't be read.
+        """
+        return read_text(self._folder, (f"{name}.py",), _MAX_BYTES, shown=f"skills/{name}.py")
+
+    def _stamp(self, name: str) -> _Stamp:
+        """A fingerprint that changes with the file."""
+        try:
+            found = (self._folder / f"{name}.py").stat()
+        except OSError:
+            return (0, 0, 0)
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def _read(self, name: str) -> Skill:
+        try:
+            facts = facts_of(name, self.source(name))
+        except MetaToolError as error:  # one bad file hides no other
+            return Skill(name, f"({error})")
+        return Skill(name, facts.summary, facts.function, facts.signature, facts.tools)
+
+
+_Stamp = tuple[int, int, int]

@@ -1,0 +1,158 @@
+"""What a program may save as a skill. A text is only parsed here, never executed.
+
+A skill has no rights of its own, so these rules protect those who read and import it: its name means one file on every
+file system, its text shows all that is in it, and its import does nothing but define.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import keyword
+import re
+import tokenize
+from collections.abc import Iterable, Iterator
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.executions.preflight.reading import Reading, bound_by, line_of, read
+from codemode_server.text import clean, escaped
+
+MAX_BYTES = 64 * 1024
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
+_RESERVED = frozenset(
+    {"save", "con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
+)
+"""`skills.save` is a function, and the others are devices on Windows."""
+_MAX_PROBLEMS = 5
+_HARMLESS = """
+frozenset set tuple list dict str int float bool bytes range object compile re.compile namedtuple
+collections.namedtuple timedelta datetime.timedelta Decimal Fraction Path PurePath dataclass dataclasses.dataclass field
+dataclasses.field lru_cache functools.lru_cache cache functools.cache wraps functools.wraps total_ordering
+functools.total_ordering contextmanager contextlib.contextmanager asynccontextmanager contextlib.asynccontextmanager
+staticmethod classmethod property overload typing.overload abstractmethod abc.abstractmethod TypeVar typing.TypeVar
+NewType typing.NewType
+"""
+_HARMLESS_CALLS = frozenset(_HARMLESS.split())
+"""What may be called, or used as a decorator, while a skill is imported."""
+_HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__", "__mro_entries__", "__prepare__"})
+"""Methods that Python calls while a class is defined or written in an annotation."""
+_SANDBOX_NAMES = frozenset({"ToolError", "LimitExceeded", "__file__", "__name__", "__doc__"})
+
+
+def check_name(name: str) -> None:
+    """Raises `MetaToolError` if no skill may have this name."""
+    shown = escaped(name[:80])
+    if not _NAME.fullmatch(name):
+        raise MetaToolError(
+            f"{shown!r} can't be the name of a skill: it takes a letter, then letters, digits and _, at most 60 in all"
+        )
+    if keyword.iskeyword(name) or name.lower() in _RESERVED:
+        raise MetaToolError(f"{shown!r} is reserved and can't be the name of a skill; choose another")
+
+
+def check_text(name: str, text: str, catalog: Catalog) -> None:
+    """Raises `MetaToolError` with all that is wrong, a line each."""
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        raise MetaToolError(f"a skill has at most {MAX_BYTES // 1024} KiB")
+    if clean(text) != text:
+        hidden = next(number for number, line in enumerate(text.split("\n"), start=1) if clean(line) != line)
+        raise MetaToolError(
+            f"line {hidden} has characters that nobody sees (controls, marks of direction, zero width); write them as "
+            "escapes such as \\u200b"
+        )
+    if (reading := read(text)) is None:
+        raise MetaToolError(f"skills/{name}.py is not valid Python, or too dense to be checked")
+    problems = sorted({*_look_alikes(text), *_runs_on_import(reading.tree.body), *_undefined(reading, catalog)})
+    if not any(isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef) for it in reading.tree.body):
+        problems.append((1, f"it defines no function; write def {name}(…)"))
+    if problems:
+        lines = [f"line {line}: {message}" for line, message in problems[:_MAX_PROBLEMS]]
+        more = [f"… {len(problems) - _MAX_PROBLEMS} more"] if len(problems) > _MAX_PROBLEMS else []
+        raise MetaToolError("\n".join([f"skills/{name}.py was not saved:", *lines, *more]))
+
+
+def _look_alikes(text: str) -> Iterator[tuple[int, str]]:
+    """Names with letters beyond ASCII: some look like others, and Python takes some for others."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME and not token.string.isascii():
+            yield token.start[0], f"the name {token.string[:40].encode('unicode_escape').decode()} is not plain ASCII"
+
+
+def _runs_on_import(body: Iterable[ast.stmt]) -> Iterator[tuple[int, str]]:
+    """The statements that do more than define something while the skill is imported."""
+    for statement in body:
+        match statement:
+            case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
+                pass
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                if statement.name in _HOOKS:
+                    yield statement.lineno, f"{statement.name} runs on import"
+                yield from _calls(statement.decorator_list, are_called=True)
+                yield from _calls([*statement.args.defaults, *filter(None, statement.args.kw_defaults)])
+                yield from _calls(_annotations(statement))
+            case ast.ClassDef():
+                if statement.keywords:
+                    yield statement.lineno, "the keywords of a class run code on import"
+                yield from _calls(statement.decorator_list, are_called=True)
+                yield from _calls(statement.bases)
+                yield from _runs_on_import(statement.body)
+            case ast.Assign(targets=targets, value=value) if all(isinstance(it, ast.Name) for it in targets):
+                yield from _calls([value])
+            case ast.AnnAssign(target=ast.Name()):
+                yield from _calls([statement.annotation, *([statement.value] if statement.value else [])])
+            case _:
+                yield (
+                    line_of(statement),
+                    "only imports, functions, classes and constants may stand at top level, since the rest would run "
+                    "on import; put it into a function",
+                )
+
+
+def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    found = [it.annotation for it in every if it is not None and it.annotation is not None]
+    return [*found, *([function.returns] if function.returns else [])]
+
+
+def _calls(expressions: Iterable[ast.expr], *, are_called: bool = False) -> Iterator[tuple[int, str]]:
+    """What would be called while these are evaluated; `are_called`: Python calls each itself, as a decorator."""
+    for expression in expressions:
+        is_property = isinstance(expression, ast.Attribute) and expression.attr in ("setter", "deleter", "getter")
+        is_call = isinstance(expression, ast.Call)
+        if are_called and not is_call and not is_property and _dotted(expression) not in _HARMLESS_CALLS:
+            yield line_of(expression), f"the decorator {ast.unparse(expression)[:40]} would run on import"
+        for node in ast.walk(expression):
+            if isinstance(node, ast.Call) and _dotted(node.func) not in _HARMLESS_CALLS:
+                yield line_of(node), f"{ast.unparse(node.func)[:40]}() would be called on import; call it in a function"
+            elif isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr):
+                yield line_of(node), "this would run on import; put it into a function"
+
+
+def _dotted(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=owner), attr=name):
+            return f"{owner}.{name}"
+    return ""
+
+
+def _undefined(reading: Reading, catalog: Catalog) -> Iterator[tuple[int, str]]:
+    """The names that nothing in the text gives a meaning, with the import that is missing."""
+    imports = [alias for node in reading.nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+    if any(alias.name == "*" for alias in imports):
+        yield 1, "import each name by itself in place of *"
+        return
+    known = {name for node in reading.nodes for name in bound_by(node)} | set(dir(builtins)) | _SANDBOX_NAMES
+    known |= {it.name for node in reading.nodes for it in getattr(node, "type_params", [])}
+    missing: dict[str, int] = {}
+    for node in reading.nodes:
+        if isinstance(node, ast.Name) and node.id not in known:
+            missing.setdefault(node.id, node.lineno)
+    for name, line in missing.items():
+        servers = [server.name for server in catalog.servers if name in server.by_name]
+        remedy = f"write: from servers.{servers[0]} import {name}" if len(servers) == 1 else "import it, or pass it in"
+        yield line, f"{escaped(name[:60])!r} is not defined in this file; {remedy}"

@@ -1,0 +1,220 @@
+"""The skills that programs of one principal saved, as plain files that a person can read and put under git:
+
+    skills/<principal>/
+        check_pending_orders.py                        in use
+        proposed/check_pending_orders@x7f3a9c21b04.py  waits for the person; named by the execution that saved it
+        earlier/check_pending_orders@2026-11-25T013034Z.py  what was in use before
+
+No sandbox sees the folder. A file is always written as a whole, and every change holds the lock of the folder, since
+the command line changes it too. Reading needs no lock: a file is read once, and what was read is what is used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.executions.skills.skill_file import SavedSkill, decode, encode, written_time
+from codemode_server.private_files import NotPrivate, open_private, private_folder, private_subfolder, replace_private
+from codemode_server.processes.file_lock import held
+
+MAX_SKILLS = 500
+MAX_PROPOSALS = 100
+MAX_PROPOSALS_OF_SESSION = 20
+MAX_EARLIER = 20
+"""Earlier versions of one skill; the oldest beyond them is deleted."""
+_FOLDER = "skills"
+_MAX_FILE_BYTES = 1 << 20
+_MAX_FILES = 5_000
+_NAME = re.compile(r"([A-Za-z][A-Za-z0-9_]*)(?:@([\w-]{1,40}))?\.py")
+_LOCK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamp:
+    """A fingerprint that changes with the file."""
+
+    changed_ns: int
+    size: int
+    inode: int
+
+
+class SkillStore:
+    """One principal's; used in threads."""
+
+    def __init__(self, state_folder: Path, principal: Principal) -> None:
+        self._state_folder, self.principal = state_folder, principal
+        self.path = state_folder / _FOLDER / principal.principal_id
+        self._known: dict[Path, tuple[_Stamp, SavedSkill | None]] = {}
+
+    def in_use(self) -> list[SavedSkill]:
+        """By name. One whose file was changed since it was accepted is among them, as `is_changed`."""
+        return self._all(self.path)
+
+    def proposals(self) -> list[SavedSkill]:
+        """By name and time."""
+        found = self._all(self.path / "proposed")
+        return sorted(found, key=lambda it: (it.name.casefold(), it.saved_at, it.execution_id))
+
+    def earlier(self, name: str) -> list[SavedSkill]:
+        """What was in use under this name, the newest first."""
+        found = [it for it in self._all(self.path / "earlier") if it.name == name]
+        return sorted(found, key=lambda it: it.saved_at, reverse=True)
+
+    def unreadable(self) -> list[Path]:
+        """Files that could be skills and have no whole header, or are no private files."""
+        folders = (self.path, self.path / "proposed")
+        return [path for folder in folders for path in _files(folder) if self._read(path) is None]
+
+    def read_in_use(self, name: str) -> SavedSkill | None:
+        """As the file is now; None if there is none."""
+        return self._read(self.path / f"{name}.py")
+
+    def propose(self, skill: SavedSkill) -> None:
+        """Store a proposal, in place of one that the same session made under this name.
+
+        Raises:
+            MetaToolError: there are too many.
+            OSError: it can't be written.
+        """
+        with self._changing():
+            others = [it for it in self.proposals() if not _is_same(it, skill)]
+            if sum(it.session_id == skill.session_id for it in others) >= MAX_PROPOSALS_OF_SESSION:
+                raise MetaToolError(
+                    f"this session has proposed {MAX_PROPOSALS_OF_SESSION} skills; save over one of them, or let the "
+                    "user accept or reject some (codemode-server skills list)"
+                )
+            if len(others) >= MAX_PROPOSALS or len(self.in_use()) >= MAX_SKILLS:
+                raise MetaToolError(
+                    "too many skills are saved; the user can accept or reject proposals (codemode-server skills list)"
+                )
+            replaced = [it for it in self.proposals() if _is_same(it, skill)]
+            content = encode(skill)
+            if len(content) > _MAX_FILE_BYTES:
+                raise MetaToolError("this session has read from too many tools for a skill to name them all")
+            private_subfolder(self.path, "proposed")
+            replace_private(self._proposal(skill), content)
+            for it in replaced:
+                if it.execution_id != skill.execution_id:
+                    self._proposal(it).unlink(missing_ok=True)
+
+    def put_in_use(self, skill: SavedSkill, *, shown: SavedSkill | None) -> None:
+        """Have a skill take the place of what is in use under its name, which becomes an earlier version, and delete
+        the proposal that it was, unless that has another text by now. `shown` is what was in use when this was decided.
+
+        Raises:
+            MetaToolError: something else is in use by now.
+            OSError: it can't be written.
+        """
+        with self._changing():
+            before = self.read_in_use(skill.name)
+            if (before and before.text) != (shown and shown.text):
+                raise MetaToolError(f"skills.{skill.name} was changed meanwhile; look at it again")
+            if before is not None and before.text != skill.text:
+                self._set_aside(before)
+            replace_private(self.path / f"{skill.name}.py", encode(skill))
+            proposal = self._read(self._proposal(skill))
+            if proposal is not None and proposal.text == skill.text:
+                self._proposal(skill).unlink(missing_ok=True)
+
+    def remove(self, skill: SavedSkill) -> None:
+        """Take a skill out of use; it becomes an earlier version."""
+        with self._changing():
+            self._set_aside(skill)
+            (self.path / f"{skill.name}.py").unlink(missing_ok=True)
+
+    def delete_proposal(self, skill: SavedSkill) -> bool:
+        """Delete a proposal; whether it was still there with this text."""
+        with self._changing():
+            now = self._read(self._proposal(skill))
+            if now is None or now.text != skill.text:
+                return False
+            self._proposal(skill).unlink(missing_ok=True)
+            return True
+
+    def delete_file(self, path: Path) -> None:
+        """Delete a file that can't be read as a skill."""
+        with self._changing():
+            path.unlink(missing_ok=True)
+
+    def proposals_of(self, execution_id: ExecutionId) -> list[SavedSkill]:
+        return [it for it in self.proposals() if it.execution_id == execution_id]
+
+    def _set_aside(self, skill: SavedSkill) -> None:
+        folder = private_subfolder(self.path, "earlier")
+        at = written_time(skill.accepted_at or skill.saved_at).replace(":", "")
+        replace_private(folder / f"{skill.name}@{at}.py", encode(skill))
+        for old in self.earlier(skill.name)[MAX_EARLIER:]:
+            at = written_time(old.accepted_at or old.saved_at).replace(":", "")
+            (folder / f"{old.name}@{at}.py").unlink(missing_ok=True)
+
+    def _proposal(self, skill: SavedSkill) -> Path:
+        return self.path / "proposed" / f"{skill.name}@{skill.execution_id}.py"
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
+            private_subfolder(state_folder, _FOLDER, self.principal.principal_id)
+            with held(self.path / ".lock", timeout_s=_LOCK_SECONDS):
+                yield
+        except TimeoutError:
+            raise MetaToolError("the skills are being changed by another process; try again") from None
+
+    def _all(self, folder: Path) -> list[SavedSkill]:
+        found = ((path, self._cached(path)) for path in _files(folder))
+        return [skill for path, skill in found if skill is not None]
+
+    def _cached(self, path: Path) -> SavedSkill | None:
+        try:
+            status = path.lstat()
+        except OSError:
+            return None
+        stamp, known = _Stamp(status.st_mtime_ns, status.st_size, status.st_ino), self._known.get(path)
+        if known is None or known[0] != stamp:
+            if len(self._known) > _MAX_FILES:
+                self._known.clear()
+            known = self._known[path] = (stamp, self._read(path))
+        return known[1]
+
+    def _read(self, path: Path) -> SavedSkill | None:
+        """A file as it is now; None if there is none, or none that could be a skill."""
+        match = _NAME.fullmatch(path.name)
+        if match is None:
+            return None
+        with suppress(OSError, NotPrivate):
+            descriptor = open_private(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            with os.fdopen(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    return None
+                content = file.read(_MAX_FILE_BYTES + 1)
+            skill = decode(match[1], content) if len(content) <= _MAX_FILE_BYTES else None
+            is_proposal = path.parent.name == "proposed"
+            if skill is None or not is_proposal:
+                return skill
+            # A proposal is what its execution saved, whatever its header claims.
+            return replace(skill, accepted_at=None, execution_id=ExecutionId(match[2] or ""), is_proposal=True)
+        return None
+
+
+def _is_same(one: SavedSkill, other: SavedSkill) -> bool:
+    return (one.name, one.session_id) == (other.name, other.session_id)
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder))
+    except OSError:
+        return []
+    return [folder / name for name in names[:_MAX_FILES] if _NAME.fullmatch(name)]
+
+
+SkillStores = Callable[[Principal], SkillStore]

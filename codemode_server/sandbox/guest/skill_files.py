@@ -1,0 +1,133 @@
+"""`codemode.skills.save`, and the files of /skills, which is no folder: what a program writes goes to the host whole.
+
+`open('/skills/triage.py', 'w')` collects the text, and closing the file saves it; reading gives the text that an import
+would run. Nothing else of a file system is there.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import weakref
+from collections.abc import Callable, Generator
+from typing import Any
+
+from .link import Link, Refused
+from .replacements import replace_members
+from .skill_text import text_of
+
+_FOLDER = "/skills"
+
+
+class Saved(str):
+    """What saving says; may be awaited."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, Saved]:
+        return self
+        yield  # what makes it a generator
+
+
+class SkillFiles:
+    """The skills as a program saves and opens them."""
+
+    def __init__(self, link: Link, source: Callable[[str], str], forget: Callable[[str], None]) -> None:
+        """`source` gives the text of a skill by name, `forget` has the next import ask for it anew."""
+        self._link = link
+        self._source = source
+        self._forget = forget
+        self._open: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def install(self) -> None:
+        """Let `os.mkdir` find the folder, as programs make folders before they write."""
+        mkdir = os.mkdir
+
+        def mkdir_but_skills(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+            if dir_fd is not None or _absolute(path) not in ("/", _FOLDER):
+                mkdir(path, mode, dir_fd=dir_fd) if dir_fd is not None else mkdir(path, mode)
+
+        replace_members(os, mkdir=mkdir_but_skills)
+
+    def save(self, function: Callable[..., Any]) -> Saved:
+        """Save a function of the program, with the imports, functions and constants that it uses, for later programs:
+        `from skills.<name> import <name>`."""
+        return self._send(*text_of(function))
+
+    def name_of(self, path: Any) -> str:
+        """The skill that a path means; empty for any other path."""
+        absolute = _absolute(path) if "skills" in str(path) else ""
+        folder, _, file = absolute.rpartition("/")
+        return file.removesuffix(".py") if folder == _FOLDER and file.endswith(".py") else ""
+
+    def open(self, name: str, mode: str, encoding: str | None, newline: str | None) -> Any:
+        """The file of a skill; only whole files are read and written."""
+        is_binary = "b" in mode
+        if set(mode) - set("bt") == {"r"}:
+            source = self._source(name)
+            return io.BytesIO(source.encode()) if is_binary else io.StringIO(source)
+        if set(mode) - set("bt") not in ({"w"}, {"x"}):
+            raise ValueError(f"/skills/{name}.py is read or written whole: open it with 'r' or 'w', not {mode!r}")
+        made: Any = _BinaryFile(name, self._send) if is_binary else _TextFile(name, self._send)
+        self._open.add(made)
+        return made
+
+    def close_all(self) -> None:
+        """Save what the program wrote and did not close."""
+        for file in list(self._open):
+            file.close()
+
+    def _send(self, name: str, text: str) -> Saved:
+        try:
+            said, _ = self._link.ask("skill", name=name, text=text)
+        except Refused as refusal:
+            raise ValueError(str(refusal)) from None
+        self._forget(name)
+        return Saved(said)
+
+
+class _TextFile(io.StringIO):
+    """A file that is written."""
+
+    def __init__(self, name: str, send: Callable[[str, str], object]) -> None:
+        super().__init__(newline="")
+        self.name = f"{_FOLDER}/{name}.py"
+        self._skill, self._send = name, send
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        if kind is not None:  # half of a text is no skill
+            super().close()
+        self.close()
+
+    def close(self) -> None:
+        if not self.closed:
+            text = self.getvalue()
+            super().close()
+            self._send(self._skill, text)
+
+
+class _BinaryFile(io.BytesIO):
+    """A file that is written in bytes."""
+
+    def __init__(self, name: str, send: Callable[[str, str], object]) -> None:
+        super().__init__()
+        self.name = f"{_FOLDER}/{name}.py"
+        self._skill, self._send = name, send
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        if kind is not None:
+            super().close()
+        self.close()
+
+    def close(self) -> None:
+        if not self.closed:
+            text = self.getvalue().decode()
+            super().close()
+            self._send(self._skill, text)
+
+
+def _absolute(path: Any) -> str:
+    try:
+        return os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - there are no links to follow
+    except (TypeError, ValueError):
+        return ""

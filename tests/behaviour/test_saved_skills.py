@@ -1,0 +1,304 @@
+"""Skills that programs save: what a session, a later session and a person get of them, on a whole product with real
+upstreams and sandboxes. The examples of the documents that the product comes from run unchanged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+import pytest_asyncio
+
+from codemode_server.app import App
+from codemode_server.domain.skills import SkillState
+
+from .product import configuration, for_all, in_memory, office
+from .sessions import Person, product
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SKILL_BUILDING = '''
+from servers.google_drive import get_sheet
+
+# Agents can save reusable functions
+# ./skills/check_pending_orders.py
+async def check_pending_orders(sheet_id: str) -> int:
+    """Reusable skill created by agent"""
+    all_rows = await get_sheet({'sheetId': sheet_id})
+    pending = [r for r in all_rows if r["Status"] == "pending"]
+    return len(pending)
+
+from codemode import skills
+skills.save(check_pending_orders)
+'''
+"""The first document, "4. Skill Building", with the import and the last two lines added."""
+
+STATE_PERSISTENCE = '''
+import os
+skill_code = """
+from servers.google_drive import get_sheet
+
+async def check_pending_orders(sheet_id: str) -> int:
+    return len([r for r in await get_sheet({'sheetId': sheet_id}) if r["Status"] == "pending"])
+"""
+os.makedirs('./skills', exist_ok=True)
+
+# Create reusable skill
+with open('./skills/check_pending_orders.py', 'w') as f:
+    f.write(skill_code)
+'''
+"""The first document, "State Persistence", with what it leaves undefined."""
+
+SKILL_LIBRARY = """
+from servers.slack import get_channel_history
+
+async def notify_team(message: str, urgent: bool = False):
+    channels = ['#engineering', '#leadership'] if urgent else ['#engineering']
+    sent = []
+    for channel in channels:
+        await get_channel_history({'channel': channel})
+        sent.append(f'{channel}: {message}')
+    return sent
+
+from codemode import skills
+skills.save(notify_team)
+"""
+"""The second document, "Pattern 4: The Skill Library Pattern", in Python."""
+
+FETCH_AND_SUMMARIZE = """
+from servers.google_drive import get_document
+
+def analyze_text(text, max_length):
+    return text[:max_length]
+
+async def fetch_and_summarize_report(report_id: str):
+    doc = await get_document(report_id)
+    return analyze_text(doc['content'], max_length=20)
+
+import inspect
+with open('/skills/fetch_and_summarize_report.py', 'w') as f:
+    f.write('from servers.google_drive import get_document\\n')
+    f.write(inspect.getsource(analyze_text) + '\\n' + inspect.getsource(fetch_and_summarize_report))
+"""
+"""The second document, "Benefit 2: Stateful Agents & Persistent Skills", in Python."""
+
+LATER = """
+from skills.fetch_and_summarize_report import fetch_and_summarize_report
+
+q3 = await fetch_and_summarize_report("q3_2025")
+q4 = await fetch_and_summarize_report("q4_2025")
+
+return f'Q3: {q3} Q4: {q4}'
+"""
+USE = "from skills.check_pending_orders import check_pending_orders\nawait check_pending_orders('abc123')"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    folder = tmp_path_factory.mktemp("skills")
+    (folder / "skills").mkdir()
+    (folder / "skills" / "mine.py").write_text('"""By a person."""\ndef mine(): return "a person\'s"\n')
+    async with for_all(product(configuration(folder, office(folder, "google_drive", "slack")))) as app:
+        yield app
+
+
+def accept(person: Person, name: str) -> None:
+    """What `codemode-server skills accept` does once the person has said yes."""
+    (found,) = [it for it in person.store.proposals() if it.name == name]
+    person.store.put_in_use(found.accepted(time.time()), shown=person.store.read_in_use(name))
+
+
+@pytest.mark.parametrize("code", [SKILL_BUILDING, STATE_PERSISTENCE])
+async def test_a_saved_skill_is_imported_by_its_session_at_once_and_by_others_once_it_is_accepted(
+    app: App, code: str
+) -> None:
+    it = Person(app)
+    saved = await it.run(code)
+    assert saved.status.value == "succeeded", saved.outcome.error
+    (line,) = saved.calls.messages
+    assert line == (
+        "skills.check_pending_orders is proposed: this session can import it (from skills.check_pending_orders import "
+        "check_pending_orders), others once the user accepts it (codemode-server skills accept check_pending_orders)"
+    )
+    assert await it.value(USE) == 2500
+    assert "was proposed by another session and waits for the user" in await it.error(USE, "two")
+    accept(it, "check_pending_orders")
+    assert await it.value(USE, "two") == 2500
+
+
+async def test_the_program_that_saves_a_skill_can_import_it(app: App) -> None:
+    assert await Person(app).value(SKILL_BUILDING + USE) == 2500
+
+
+async def test_the_skill_library_of_the_second_document(app: App) -> None:
+    it = Person(app)
+    await it.value(SKILL_LIBRARY)
+    accept(it, "notify_team")
+    use = "from skills.notify_team import notify_team\nawait notify_team('Deployment failed', True)"
+    assert await it.value(use, "two") == ["#engineering: Deployment failed", "#leadership: Deployment failed"]
+
+
+async def test_the_persistent_skill_of_the_second_document(app: App) -> None:
+    it = Person(app)
+    await it.value(FETCH_AND_SUMMARIZE)
+    accept(it, "fetch_and_summarize_report")
+    assert (await it.value(LATER, "two")).startswith("Q3: ")
+
+
+async def test_the_library_of_common_operations_of_the_third_document(app: App) -> None:
+    """Its "Example 6: Skills & Reusable Code": saving, importing and using skills, and building a library of them."""
+    it = Person(app)
+    await it.value(
+        "from codemode import skills\nimport statistics\n"
+        "def mean(rows: list[float]) -> float:\n    return statistics.mean(rows)\n"
+        "def spread(rows: list[float]) -> float:\n    return max(rows) - min(rows)\n"
+        "skills.save(mean)\nskills.save(spread)"
+    )
+    await it.value(
+        "from codemode import skills\nfrom skills.mean import mean\nfrom skills.spread import spread\n"
+        "def report(rows):\n    return mean(rows), spread(rows)\nskills.save(report)"
+    )
+    for name in ("mean", "spread", "report"):
+        accept(it, name)
+    assert await it.value("from skills import report\nreport([1, 2, 6])", "two") == [3, 5]
+
+
+async def test_what_is_known_of_a_saved_skill_is_listed_shown_and_found(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("front")
+    async with in_memory(configuration(folder, office(folder, "google_drive"))) as host:
+        saved = await host.run(SKILL_BUILDING)
+        execution = saved.content["execution_id"]
+        listed = (await host.call("list_dir", path="/skills")).text
+        read = (await host.call("read_tool", path="/skills/check_pending_orders.py")).text
+        found = (await host.call("search_tools", query="reusable skill pending orders")).text
+    assert "[note: skills.check_pending_orders is proposed: this session can import it" in saved.text
+    about = (
+        "Reusable skill created by agent · calls google_drive.get_sheet [proposed: only this session can import it "
+        "until the user accepts it]"
+    )
+    assert listed.splitlines()[1] == f"check_pending_orders.py  {about}"
+    assert read.splitlines()[0] == (
+        f"# /skills/check_pending_orders.py · saved by {execution} · calls google_drive.get_sheet · proposed: only "
+        "this session can import it until the user accepts it"
+    )
+    assert found.splitlines()[:3] == [
+        "from skills.check_pending_orders import check_pending_orders",
+        "  check_pending_orders(sheet_id: str) -> int",
+        f"    {about}",
+    ]
+
+
+async def test_a_function_is_saved_with_what_it_uses_of_the_program_and_nothing_else(app: App) -> None:
+    it = Person(app)
+    await it.value(
+        "import json, math\nfrom codemode import skills\nunused = 1\nLIMIT = 2\n"
+        "def helper(x):\n    return math.floor(x) + LIMIT\n"
+        "def area(radius: float) -> float:\n    return helper(math.pi * radius ** 2)\n"
+        "skills.save(area)\nprint(json)"
+    )
+    (saved,) = it.store.proposals()
+    assert saved.text == (
+        "import math\n\n\nLIMIT = 2\n\n\ndef helper(x):\n    return math.floor(x) + LIMIT\n\n\n"
+        "def area(radius: float) -> float:\n    return helper(math.pi * radius ** 2)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("skills.save(len)", "skills.save() takes a function that the program defines"),
+        ("skills.save(lambda: 1)", "defined at the top level of the program"),
+        (
+            "rows = sorted([2, 1])\ndef first():\n    return rows[0]\nskills.save(first)",
+            "'rows' is computed by the pro",
+        ),
+        ("open('/skills/a.py', 'w').write('')\nopen('/skills/a.py', 'a')", "is read or written whole"),
+        ("def save(): pass\nskills.save(save)", "'save' is reserved"),
+    ],
+)
+async def test_what_can_not_be_saved_is_an_error_with_the_remedy(app: App, code: str, problem: str) -> None:
+    it = Person(app)
+    assert problem in await it.error(f"from codemode import skills\n{code}")
+    assert it.store.proposals() == []
+
+
+async def test_a_wrong_call_of_a_tool_is_found_when_the_skill_is_saved(app: App) -> None:
+    it = Person(app)
+    text = "from servers.google_drive import get_sheet\n\n\ndef rows():\n    return get_sheet({})\n"
+    write = "with open('/skills/rows.py', 'w') as f:\n    f.write({!r})"
+    error = await it.error(write.format(text.format("a=1")))
+    assert error.startswith("skills/rows.py was not saved:\nline 5: get_sheet()")
+    await it.value(write.format(text.format("'a'")))  # the control
+    assert [saved.name for saved in it.store.proposals()] == ["rows"]
+
+
+async def test_what_a_program_saved_that_did_not_succeed_is_not_kept(app: App) -> None:
+    it = Person(app)
+    failed = await it.run(f"{SKILL_BUILDING}\n1 / 0")
+    assert "not saved, since the program did not succeed: check_pending_orders" in failed.calls.messages
+    assert it.store.proposals() == []
+    kept = await it.run(SKILL_BUILDING)  # the control
+    assert kept.status.value == "succeeded"
+    assert len(it.store.proposals()) == 1
+
+
+async def test_a_new_version_is_for_its_session_alone_until_it_is_accepted_and_the_old_one_stays_beside_it(
+    app: App,
+) -> None:
+    it = Person(app)
+    save = "from codemode import skills\ndef n():\n    return {}\nskills.save(n)"
+    await it.value(save.format(1))
+    accept(it, "n")
+    line = (await it.run(save.format(2), "two")).calls.messages[0]
+    assert line.startswith("skills.n is a new version of the accepted skill, proposed: this session can import it")
+    use = "from skills.n import n\nn()"
+    assert [await it.value(use), await it.value(use, "two")] == [1, 2]
+    accept(it, "n")
+    assert await it.value(use) == 2
+    assert [old.text for old in it.store.earlier("n")] == ["def n():\n    return 1\n"]
+
+
+async def test_without_review_a_skill_is_in_use_once_its_program_has_succeeded(
+    app: App, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("auto")
+    async with product(configuration(folder, office(folder, "google_drive"), skills={"review": "auto"})) as auto:
+        it = Person(auto)
+        await it.run(f"{SKILL_BUILDING}\n1 / 0")
+        assert "there is no skill" in await it.error(USE, "two")
+        saved = await it.run(SKILL_BUILDING)
+        assert saved.calls.messages[0].startswith("skills.check_pending_orders is saved once this program succeeds")
+        assert await it.value(USE, "two") == 2500
+        (skill,) = auto._skills.entries(it.owner("two"))
+        assert skill.state is SkillState.UNREVIEWED
+        accepted = it.store.in_use()[0].accepted(time.time())
+        it.store.put_in_use(accepted, shown=accepted)
+        await it.run(SKILL_BUILDING.replace("Reusable", "Another"), "two")
+        assert [old.text for old in it.store.in_use()] == [accepted.text]  # what a person accepted stays
+        assert len(it.store.proposals()) == 1
+
+
+async def test_a_session_that_ends_with_its_request_is_told_that_no_later_program_has_the_skill(app: App) -> None:
+    it = Person(app)
+    saved = await it.run(SKILL_BUILDING, is_ephemeral=True)
+    assert saved.calls.messages[0].startswith("skills.check_pending_orders is proposed: others once the user accepts")
+
+
+async def test_an_approval_shows_the_line_of_the_skill_that_makes_the_call(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("approval")
+    rules = {"rules": [{"ask": "google_drive/get_sheet"}]}
+    async with product(configuration(folder, office(folder, "google_drive"), permissions=rules)) as asking:
+        it = Person(asking)
+        execution = it.start(f"{SKILL_BUILDING}\n{USE}")
+        with anyio.fail_after(30):
+            while not (waiting := await asking.stores.approvals.unanswered(it.principal)):
+                await anyio.sleep(0.02)
+        await asking.executions.cancel(execution.execution_id)
+    (question,) = [found.question for found in waiting]
+    assert question.lines[-1] == ("skills/check_pending_orders.py 6: all_rows = await get_sheet({'sheetId': sheet_id})")
+    assert question.lines[0].startswith("8: all_rows")

@@ -1,0 +1,134 @@
+"""`codemode-server skills`: a person sees all of what a program saved, and only a person at a terminal accepts it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codemode_server.cli import run, skills
+from codemode_server.domain.flows import Source
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.executions.skills.skill_file import SavedSkill
+from codemode_server.executions.skills.store import SkillStore
+
+from .pseudo_terminal import at_terminal, without_terminal
+
+TEXT = 'def count(rows: list[int]) -> int:\n    """Count them."""\n    return len(rows)\n'
+SAVED = SavedSkill(
+    "count",
+    TEXT,
+    ExecutionId("x7f3a9c21b04"),
+    "s1",
+    1_790_000_000.0,
+    ("drive.get",),
+    (Source("drive", "get", "drive.get", frozenset({"private"}), 1.0),),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SkillStore:
+    (tmp_path / "upstream.yaml").write_text(json.dumps({"servers": {}, "state": {"dir": str(tmp_path / "state")}}))
+    made = SkillStore(tmp_path / "state", Principal(PrincipalId("default")))
+    made.propose(SAVED)
+    return made
+
+
+def call(store: SkillStore, *arguments: str) -> int:
+    return run(["skills", *arguments, "--config", str(store.path.parents[2] / "upstream.yaml")])
+
+
+@pytest.fixture
+def _agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skills, "person_confirms", lambda _page, _question: True)
+
+
+def test_the_list_has_what_waits_with_its_signature_and_its_tools(
+    store: SkillStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(store, "list") == 0
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "count@x7f3a9c21b04: waits for you; saved 2026-09-21T14:13:20Z",
+        "    count(rows: list[int]) -> int",
+        "    Count them.",
+        "    calls drive.get",
+    ]
+
+
+def test_the_list_as_json(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(store, "list", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["name"], found["state"], found["sha256"]) == ("count", "proposed", SAVED.digest)
+
+
+def test_all_of_the_text_is_shown_with_what_its_session_had_read(
+    store: SkillStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(store, "show", "count") == 0
+    shown = capsys.readouterr().out
+    assert "    drive.get: private" in shown
+    assert "   3      return len(rows)" in shown
+
+
+def test_no_text_of_a_program_controls_the_terminal(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
+    store.propose(replace(SAVED, text="x = '\x1b[2J\u202e'\n"))
+    for action in ("show", "diff", "list"):
+        assert call(store, action, *(["count"] if action != "list" else [])) == 0
+    shown = capsys.readouterr().out
+    assert "\\x1b[2J\\u202e" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.usefixtures("_agrees")
+def test_a_new_version_is_shown_as_the_difference_and_the_old_one_stays_beside_it(
+    store: SkillStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(store, "accept", "count") == 0
+    assert "accepted: from skills.count import count" in capsys.readouterr().out
+    store.propose(replace(SAVED, text=TEXT.replace("len(rows)", "len(rows) + 1"), execution_id=ExecutionId("x2")))
+    assert call(store, "diff", "count") == 0
+    shown = capsys.readouterr().out
+    assert "-    return len(rows)" in shown
+    assert "+    return len(rows) + 1" in shown
+    assert call(store, "accept", "count") == 0
+    (in_use,) = store.in_use()
+    assert "len(rows) + 1" in in_use.text
+    assert in_use.sources == ()
+    assert [it.text for it in store.earlier("count")] == [TEXT]
+
+
+def test_of_two_proposals_the_person_says_which(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
+    store.propose(replace(SAVED, execution_id=ExecutionId("x2"), session_id="s2", saved_at=1_790_000_060.0))
+    assert call(store, "show", "count") == 2
+    assert "say which: count@x7f3a9c21b04, count@x2" in capsys.readouterr().err
+    assert call(store, "reject", "count@x2", "--yes") == 0
+    assert [it.execution_id for it in store.proposals()] == ["x7f3a9c21b04"]
+
+
+def test_a_name_that_nothing_has_is_an_error(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(store, "show", "../count") == 2
+    assert "no skill '../count' was saved by a program" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_agrees")
+def test_a_skill_is_taken_out_of_use(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(store, "accept", "count") == 0
+    assert call(store, "reject", "count", "--yes") == 0
+    assert "count is out of use" in capsys.readouterr().out
+    assert store.in_use() == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_only_a_person_at_a_terminal_accepts(store: SkillStore) -> None:
+    command = [sys.executable, "-m", "codemode_server", "skills", "accept", "count"]
+    command += ["--config", str(store.path.parents[2] / "upstream.yaml")]
+    ran = without_terminal(command)
+    assert (ran.returncode, "needs a person at a terminal" in ran.stderr) == (2, True)
+    assert store.in_use() == []
+    shown = at_terminal(command)
+    assert "return len(rows)" in shown
+    assert [it.name for it in store.in_use()] == ["count"]

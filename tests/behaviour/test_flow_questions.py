@@ -16,7 +16,7 @@ from codemode_server.settings import PermissionSettings
 from tests.attacks.test_flows import flowing
 
 from .product import Host
-from .test_approvals import NO, ONCE, SESSION, Person
+from .test_approvals import NO, ONCE, PROGRAM, SESSION, Person
 
 READS = "from servers import bank, web\nbank.read()\nweb.read()\n"
 POST = "from servers.board import post\npost(text='hello')\n"
@@ -73,6 +73,18 @@ async def test_an_answer_for_the_session_does_not_cover_what_the_session_reads_l
     assert BOTH in person.seen[1].message
     assert "rule 1 of permissions.rules" in person.seen[1].message
     assert posted(tmp_path) == 3
+
+
+@pytest.mark.parametrize("answer", [SESSION, PROGRAM])
+async def test_an_answer_does_not_cover_further_sources_of_the_same_kind(tmp_path: Path, answer: str) -> None:
+    """What has been read since was not in the question, though the labels are the same."""
+    person = Person([answer, NO])
+    async with asked(tmp_path, person, ASKS) as (_, host):
+        further = await host.run(READS + POST + POST + "bank.echo(text='x')\n" + POST)
+    assert "the user refused it" in further.text
+    assert posted(tmp_path) == 2, "control: it covers what was read until then"
+    assert len(person.seen) == 2
+    assert "private data (bank.read, bank.echo)" in person.seen[1].message
 
 
 async def test_what_is_read_while_the_person_is_asked_is_asked_about_as_well(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ It only restricts: a call that a rule of `permissions.rules` allows may still be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from codemode_server.catalog.labels import PRIVATE, PUBLIC_SINK, UNTRUSTED
@@ -20,6 +20,7 @@ from codemode_server.gateway.targets import CallTarget
 from codemode_server.permission_settings import FlowRule, PermissionSettings
 
 _MAX_KNOWN = 20_000
+_MAX_NAMED = 3
 
 
 class FlowStep:
@@ -63,10 +64,10 @@ class FlowRules:
         self, rules: Iterable[tuple[int, FlowRule]], read: SourceSet, target: CallTarget
     ) -> Iterator[Deny | Ask]:
         for number, rule in rules:
-            source = next((it for it in read if self._is_from(rule.source, it, target)), None)
-            if source is not None:
+            sources = [it for it in read if self._is_from(rule.source, it, target)]
+            if sources:
                 name = f"rule {number} of permissions.flows.rules (from: {rule.source}, to: {rule.to})"
-                reason = f"{name}: this session has read {described(source)}"
+                reason = f"{name}: this session has read {_named(sources)}"
                 reason = f"{reason}: {rule.reason}" if rule.reason else reason
                 yield Deny(reason) if rule.decision == "deny" else Ask(reason)
 
@@ -91,16 +92,24 @@ class FlowRules:
         return _fits(pattern, Spellings(source.server, server), names, labels)
 
     def _leak(self, read: SourceSet) -> str:
-        """Why data may leak; the sources that were read first are named. Empty if it can't."""
+        """Why data may leak; empty if it can't."""
         labels = [(it, self._labels.of_source(it)) for it in read]
-        private = next((it for it, its in labels if PRIVATE in its), None)
-        untrusted = next((it for it, its in labels if UNTRUSTED in its), None)
-        if private is None or untrusted is None:
+        private = [it for it, its in labels if PRIVATE in its]
+        untrusted = [it for it, its in labels if UNTRUSTED in its]
+        if not private or not untrusted:
             return ""
         return (
             f"it may send data to others ({PUBLIC_SINK}), and this session has read {PRIVATE} data "
-            f"({described(private)}) and {UNTRUSTED} text ({described(untrusted)}): permissions.flows.public_sinks"
+            f"({_named(private)}) and {UNTRUSTED} text ({_named(untrusted)}): permissions.flows.public_sinks"
         )
+
+
+def _named(sources: Sequence[Source]) -> str:
+    """Those that were read first, and how many more there are: an answer that a person gives for one reason must not
+    cover a call after further sources."""
+    named = ", ".join(map(described, sources[:_MAX_NAMED]))
+    more = len(sources) - _MAX_NAMED
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def flows_to(

@@ -180,6 +180,17 @@ def declared_result(definition: ToolDefinition) -> tuple[object, bool]:
     return schema, False
 
 
+def result_schema(definition: ToolDefinition, observed: Observed | None) -> tuple[object, object]:
+    """What is known of a result as a schema, declared or observed, and the root of its references. `{}`: nothing."""
+    has_calls = observed is not None and observed.calls > 0
+    schema, _ = declared_result(definition)
+    if observed is None or not has_calls:
+        return ({} if is_vague(definition) else schema), definition.output_schema
+    if not is_vague(definition):
+        return _filled_in(SchemaReader(definition.output_schema), schema, observed.shape), definition.output_schema
+    return _schema(settled(observed.shape, _MAX_SHOWN)), None
+
+
 def is_vague(definition: ToolDefinition) -> bool:
     """Whether the declared result tells a program nothing: any value, a dict of any values, or the single text in
     which SDKs wrap the return value of a function."""

@@ -26,6 +26,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
+from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit_history import read_execution
@@ -97,9 +98,12 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
         CodemodeError: there is none (any more).
     """
     async with _Records(loaded) as reader:
-        found, calls = await reader.execution(ExecutionId(execution_id))
+        found, calls, code = await reader.execution(ExecutionId(execution_id))
+    plan = reader.plan(code, calls) if found.is_dry_run else None
     if as_json:
         content = reader.execution_json(found) | {"calls": [reader.call_json(it) for it in calls]}
+        if plan is not None:
+            content["plan"] = {"calls": plan.calls, "unforeseen": plan.unforeseen}
         return json.dumps(content, indent=2)
     fields = reader.execution_json(found)
     code = fields.pop("code")
@@ -107,6 +111,10 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     rows = [tuple("-" if value is None else str(value) for value in reader.call_json(it).values()) for it in calls]
     if rows:
         lines += ["", _table([("call", "tool", "started", "decision", "reason", "status", "ms", "error"), *rows])]
+    if plan is not None:
+        lines += ["", f"plan ({plan.captured} calls that may change something; none was sent):"]
+        lines += [f"  {line}" for line in plan.lines]
+        lines += [f"  not foreseen: {line}" for line in plan.unforeseen]
     return "\n".join([*lines, *(["", code] if code else [])])
 
 
@@ -177,13 +185,15 @@ class _Records:
         found |= {it.execution_id: self._shown(it) for it in await journal.executions(self._principal, limit=limit)}
         return sorted(found.values(), key=lambda it: it.started_at, reverse=True)[:limit]
 
-    async def execution(self, execution_id: ExecutionId) -> tuple[ExecutionRecord, list[CallRecord]]:
+    async def execution(self, execution_id: ExecutionId) -> tuple[ExecutionRecord, list[CallRecord], str]:
+        """The execution, its calls and its whole program, empty if that is not recorded."""
         if self._thread is not None:
             journal = self._journal(self._thread)
             if (found := await journal.execution(self._principal, execution_id)) is not None:
-                return self._shown(found), list(await journal.calls(self._principal, execution_id))
+                calls = list(await journal.calls(self._principal, execution_id))
+                return self._shown(found), calls, found.code or ""
             if (audited := await read_execution(SqliteAudit(self._thread), self._principal, execution_id)) is not None:
-                return audited
+                return *audited, ""
         raise CodemodeError(
             f"no execution {execution_id!r} is recorded (any more); `codemode-server executions list` shows those that "
             "are"
@@ -196,10 +206,17 @@ class _Records:
         broken_row = await audit.first_broken_row()
         return Verification(*await audit.extent(), broken_row)
 
+    def plan(self, code: str, calls: Sequence[CallRecord]) -> PlanReport:
+        """The plan of a dry run, with its arguments if the configuration lets values be recorded."""
+        if self._config.payloads != "all":
+            code, calls = "", [replace(it, call=replace(it.call, arguments={})) for it in calls]
+        return plan_report(calls, code, self._config.redactor)
+
     def execution_json(self, it: ExecutionRecord) -> dict[str, Any]:
         return {
             "execution_id": it.execution_id,
-            "kind": it.kind.value,
+            "kind": "dry run" if it.is_dry_run else it.kind.value,
+            "applies": it.applies,
             "status": it.status.value,
             "sandbox": it.level.value if it.level else None,
             "session": it.session.session_id,
@@ -244,7 +261,8 @@ class _Records:
 
 def _row(it: ExecutionRecord) -> tuple[str, ...]:
     level = it.level.value if it.level else f"none ({it.kind.value})"
-    return it.execution_id, _time(it.started_at), it.status.value, level, _number(it.calls), _number(it.milliseconds)
+    status = f"{it.status.value} (dry run)" if it.is_dry_run else it.status.value
+    return it.execution_id, _time(it.started_at), status, level, _number(it.calls), _number(it.milliseconds)
 
 
 def _time(seconds: float) -> str:

@@ -23,11 +23,12 @@ class CallStatus(StrEnum):
     TIMED_OUT = "timed_out"  # sent and not answered in time; the outcome is unknown
     UNKNOWN = "unknown"  # sent, and the connection ended before the answer; the outcome is unknown
     CANCELLED = "cancelled"  # the program ended before the answer; the outcome is unknown
+    SIMULATED = "simulated"  # answered with a placeholder in a dry run; nothing was sent
 
     @property
     def may_have_been_sent(self) -> bool:
         """Whether a call that ended so may have reached its upstream."""
-        return self not in (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE)
+        return self not in (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE, CallStatus.SIMULATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,15 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Simulate:
-    """A dry run: nothing is sent, and the program gets a value of the result's type."""
+    """A dry run: nothing is sent, and the program gets a placeholder of the result's type."""
 
     kind: ClassVar[str] = "simulate"
     result_type: str
     reason: str
+    asks: str = ""
+    """Why a person would be asked to approve the call; empty if nobody would."""
+    is_reading: bool = False
+    """Whether it only reads, and its arguments could not be foreseen."""
 
 
 Decision = Allow | Deny | Ask | Replay | Simulate

@@ -14,6 +14,7 @@
     │   └── EncoderMissing     nobody has to act: no model is configured
     ├── DecisionOutdated       nobody has to act: the pipeline decides on the call again
     ├── MetaToolError          the model: a bad argument to one of the four tools
+    │   └── PlanApplied        another execution applies the dry run already
     ├── ExecutionError         the model: the program can't go on
     │   ├── LimitExceeded      a limit of upstream.yaml ended it
     │   └── SandboxFailed      the sandbox died under it
@@ -135,6 +136,10 @@ class MetaToolError(CodemodeError):
     """Raised for a bad argument to one of the four tools; the message says what is valid."""
 
     code = "bad_argument"
+
+
+class PlanApplied(MetaToolError):
+    """Raised when a dry run is applied that another execution has applied already."""
 
 
 class ExecutionError(CodemodeError):

@@ -58,6 +58,9 @@ class ExecutionRecord:
     error: str | None = None
     calls: int | None = None
     milliseconds: float | None = None
+    is_dry_run: bool = False
+    applies: ExecutionId | None = None
+    """The dry run whose plan it carries out."""
 
     @property
     def kind(self) -> ExecutionKind:

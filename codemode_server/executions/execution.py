@@ -17,6 +17,7 @@ from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.pending_input import PendingInput
+from codemode_server.executions.plan_report import PlanReport
 from codemode_server.executions.scheduling import QueuePlace
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.sandbox.contract import Ending, Limits, Outcome
@@ -100,6 +101,10 @@ class Execution:
     """Whether it was ended because it was suspended for too long; it can be resumed."""
     is_rerun: bool = False
     """Whether its program ran before."""
+    applies: ExecutionId | None = None
+    """The dry run whose plan it carries out."""
+    plan: PlanReport | None = None
+    """Of a dry run, once it has ended."""
     resumed: anyio.Event = field(default_factory=anyio.Event)
     """Set when the host repeats the call that was answered with input requests."""
     milliseconds: float = 0.0
@@ -113,6 +118,11 @@ class Execution:
     def pending_input(self) -> PendingInput | None:
         """What its upstreams ask of the host, if that is asked by answers to the host's call."""
         return self.calls.host if isinstance(self.calls.host, PendingInput) else None
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether its calls that may change something are not sent."""
+        return self.calls.captured is not None
 
     @property
     def session(self) -> Session:
@@ -133,6 +143,8 @@ class Execution:
             self.started_at,
             code=self.code or None,
             calls=self.calls.started,
+            is_dry_run=self.is_dry_run,
+            applies=self.applies,
         )
 
 

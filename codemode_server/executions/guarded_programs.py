@@ -11,6 +11,7 @@ from codemode_server.domain.calls import Deny
 from codemode_server.domain.errors import MetaToolError, ResultWithheld
 from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.execution import Execution
+from codemode_server.executions.plan_report import PlanReport
 from codemode_server.guardrails.chain import GuardrailChain
 from codemode_server.guardrails.guardrail import GuardedProgram, ProgramResult
 from codemode_server.sandbox.contract import Ending, Outcome, ProgramError
@@ -74,6 +75,23 @@ class ProgramGuard:
         return replace(
             outcome, value=after.value, value_form=form, stdout=after.stdout, stderr=after.stderr, error=error
         )
+
+    async def plan(self, execution: Execution, plan: PlanReport) -> PlanReport:
+        """The plan of a dry run as the model and the stores get it: arguments may hold what the program has read."""
+        if not self._chain.looks_at("on_result") or not plan.lines:
+            return plan
+        before = {"lines": list(plan.lines), "calls": list(plan.calls)}
+        found = await self._chain.on_result(_program(execution), ProgramResult(before))
+        if isinstance(found.decision, Deny):
+            execution.warnings.append(f"the plan is withheld: {found.decision.reason}")
+            return replace(plan, lines=(), calls=())
+        if not found.changes:
+            return plan
+        execution.warnings += [f"the plan was {change}" for change in found.changes]
+        match found.value.value:
+            case {"lines": [*lines], "calls": [*calls]} if all(isinstance(it, str) for it in lines):
+                return replace(plan, lines=tuple(lines), calls=tuple(it for it in calls if isinstance(it, dict)))
+        return replace(plan, lines=(), calls=())
 
     async def direct_result(self, execution: Execution, result: JsonValue) -> JsonValue:
         """The result of a direct call that the host gets.

@@ -13,13 +13,19 @@ from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Ite
 from codemode_server.executions.execution import Execution
 from codemode_server.redaction import Redactor
 
+_OF_DRY_RUN = "nor is that of any dry run"
 _LONG = 2_000
 """Characters; shorter output is always shown in full."""
 
 
 async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Redactor) -> None:
-    """Store the value and the output, in an ephemeral session only if long; after a failure the calls' results."""
+    """Store the value and the output, in an ephemeral session only if long; after a failure the calls' results. Of a
+    dry run only the plan is stored: later programs must not take placeholders for results."""
     outcome, min_bytes = execution.outcome, _LONG if execution.session.is_ephemeral else 0
+    if execution.is_dry_run:
+        execution.artifacts |= dict.fromkeys(("value", "stdout"), _OF_DRY_RUN)
+        await _store_plan(execution, store)
+        return
     if outcome.value_form != "none":
         await _store(execution, "value", outcome.value, min_bytes, store, redactor)
     if len(outcome.stdout) > _LONG:
@@ -32,6 +38,22 @@ async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Re
         execution.artifacts["calls"] = str(error)
     else:
         execution.artifacts |= {"calls": item} if item is not None else {}
+
+
+async def _store_plan(execution: Execution, store: ArtifactStore) -> None:
+    plan = execution.plan
+    if plan is None or not plan.calls:
+        return
+
+    def keep() -> Item:
+        content = {"calls": plan.calls, "unforeseen": plan.unforeseen}
+        data = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+        return store.keep(execution.owner, Item(f"{execution.execution_id}/plan", "json", len(data)), data)
+
+    try:
+        execution.artifacts["plan"] = await anyio.to_thread.run_sync(keep)
+    except NotStored as error:
+        execution.artifacts["plan"] = str(error)
 
 
 async def _store(

@@ -11,6 +11,8 @@ from opentelemetry.trace import Span
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
+from codemode_server.executions.plan_report import PlanReport
+from codemode_server.executions.plans import report_of
 from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.gateway.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, Audit, AuditEvent, AuditEventKind
 from codemode_server.gateway.journal import Journal
@@ -60,6 +62,10 @@ class ExecutionRecorder:
             codemode__check_errors=len(checked.errors) or None,
             codemode__check_warnings=len(checked.warnings) or None,
         )
+
+    async def plan(self, execution: Execution) -> PlanReport:
+        """What a dry run recorded; raises `JournalUnavailable` if that can't be read."""
+        return await report_of(self._journal, execution.context.principal, execution.record(), self._config)
 
     async def end(self, execution: Execution, span: Span) -> None:
         """Record the end; raises `JournalUnavailable` if that fails."""

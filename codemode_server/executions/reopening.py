@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.executions import CallRecord, ExecutionKind, ExecutionStatus
+from codemode_server.domain.executions import CallRecord, ExecutionKind, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.repetition import Repeat
@@ -22,6 +22,7 @@ _TRIES, _PAUSE_SECONDS = 6, 0.5
 class PastRun:
     """What the journal has of the execution."""
 
+    record: ExecutionRecord
     code: str
     repeat: Repeat
     calls: Sequence[CallRecord]
@@ -36,10 +37,14 @@ async def recorded(journal: Journal, principal: Principal, execution_id: Executi
     record = await journal.execution(principal, execution_id)
     if record is None:
         raise MetaToolError(f"there is no execution {execution_id!r} (any more: state.journal_hours)")
+    if record.is_dry_run:
+        raise MetaToolError(
+            f"{execution_id} is a dry run, which can only be applied: execute_code(apply={execution_id!r})"
+        )
     repeat = await journal.repeat(principal, execution_id)
     if record.kind is ExecutionKind.DIRECT_CALL or not record.code or repeat is None:
         raise MetaToolError(f"{execution_id} has no program that can run again")
-    return PastRun(record.code, repeat, await journal.calls(principal, execution_id))
+    return PastRun(record, record.code, repeat, await journal.calls(principal, execution_id))
 
 
 async def reopened(journal: Journal, principal: Principal, execution_id: ExecutionId) -> PastRun:
@@ -51,7 +56,7 @@ async def reopened(journal: Journal, principal: Principal, execution_id: Executi
     past = await recorded(journal, principal, execution_id)
     for _ in range(_TRIES):
         if await journal.reopen_execution(principal, execution_id):
-            return PastRun(past.code, past.repeat, await journal.calls(principal, execution_id))
+            return replace(past, calls=await journal.calls(principal, execution_id))
         record = await journal.execution(principal, execution_id)
         if record is not None and record.status is ExecutionStatus.SUCCEEDED:
             raise MetaToolError(f"{execution_id} has succeeded already; its value is results[{execution_id!r}]")

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -32,6 +34,7 @@ from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.workspace import Workspace
+from codemode_server.executions.workspace_copy import copied
 from codemode_server.executions.workspace_sources import followed
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.read_sources import ReadSources
@@ -196,23 +199,36 @@ class ExecutionRunner:
         execution.phase = Phase.RUNNING
         execution.calls.doubted_keys = checked.doubted_keys
         host_api = self._host_api(execution)
-        program = self._program(execution, host_api.modules(checked.imports), workspace)
-        async with followed(self._sources, execution, workspace):
-            outcome = await backend.run(program, host_api)
+        async with followed(self._sources, execution, workspace), self._folder(execution, workspace) as folder:
+            outcome = await backend.run(self._program(execution, host_api.modules(checked.imports), folder), host_api)
         execution.outcome = await self._guard.after(execution, outcome)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
-        execution.calls.messages += execution.calls.past.remarks() if execution.calls.past else []
+        for earlier in (execution.calls.past, execution.calls.plan):
+            execution.calls.messages += earlier.remarks() if earlier is not None else []
+        if execution.is_dry_run:
+            execution.plan = await self._guard.plan(execution, await self._recorder.plan(execution))
         await store_outcome(execution, self._artifacts, self._config.redactor)
 
-    def _program(self, execution: Execution, modules: Mapping[str, dict[str, Any]], workspace: Workspace) -> Program:
+    @asynccontextmanager
+    async def _folder(self, execution: Execution, workspace: Workspace) -> AsyncGenerator[Path]:
+        """What the program sees as /workspace; for a dry run a copy that is thrown away."""
+        folder = workspace.make()
+        if not execution.is_dry_run:
+            yield folder
+            return
+        async with copied(folder, execution.limits.workspace_mb * 2**20) as copy:
+            yield copy
+
+    def _program(self, execution: Execution, modules: Mapping[str, dict[str, Any]], workspace: Path) -> Program:
         return Program(
             execution.execution_id,
             execution.code,
             execution.limits,
-            workspace.make(),
+            workspace,
             session_id=execution.session.session_id,
-            is_last=execution.session.is_ephemeral,
+            # A sandbox with the copy of a workspace is of no use to later programs.
+            is_last=execution.session.is_ephemeral or execution.is_dry_run,
             modules=modules,
             begun=execution.begun,
             host_wait=execution.calls.host_wait,

@@ -36,7 +36,8 @@ from codemode_server.executions.events import (
 )
 from codemode_server.executions.execution import DirectCall, Execution, limits_of
 from codemode_server.executions.pending_input import PendingInput
-from codemode_server.executions.reopening import recorded, reopened
+from codemode_server.executions.plans import plan_of, to_apply, with_planned_clock
+from codemode_server.executions.reopening import PastRun, recorded, reopened
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.suspension import Suspensions
 from codemode_server.gateway.events import (
@@ -97,10 +98,11 @@ class ExecutionService(OwnsTasks):
         *,
         timeout_s: float | None = None,
         host: HostInput = NO_HOST_INPUT,
+        is_dry_run: bool = False,
     ) -> Execution:
         """Start a program and return at once. `timeout_s` takes the place of `limits.wall_seconds`; `host` answers what
-        upstreams ask."""
-        return self._start(code, context, host, timeout_s=timeout_s)
+        upstreams ask. In a dry run, calls that may change something are not sent."""
+        return self._start(code, context, host, timeout_s=timeout_s, is_dry_run=is_dry_run)
 
     def start_call(
         self,
@@ -127,11 +129,11 @@ class ExecutionService(OwnsTasks):
         call: DirectCall | None = None,
         *,
         timeout_s: float | None = None,
+        is_dry_run: bool = False,
     ) -> Execution:
-        execution_id = ExecutionId("x" + secrets.token_hex(6))
-        limits = limits_of(self._config.settings.limits, timeout_s)
-        calls, results = ExecutionCalls(execution_id, context, host=host), CallResults(self._artifacts)
-        return self._started(Execution(execution_id, code, context, limits, calls, results, call))
+        calls = ExecutionCalls(_new_id(), context, host=host, captured=set() if is_dry_run else None)
+        limits, results = limits_of(self._config.settings.limits, timeout_s), CallResults(self._artifacts)
+        return self._started(Execution(calls.execution_id, code, context, limits, calls, results, call))
 
     def _started(self, execution: Execution) -> Execution:
         if self._tasks is None:
@@ -166,12 +168,42 @@ class ExecutionService(OwnsTasks):
             return live
         settings = self._config.settings
         past = await reopened(self._journal, context.principal, execution_id)
+        past = await with_planned_clock(self._journal, context.principal, past)
         calls = ExecutionCalls(execution_id, context, host=host)
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=settings.approvals.unknown)
-        limits, results = limits_of(settings.limits, timeout_s), CallResults(self._artifacts)
-        execution = Execution(execution_id, past.code, context, limits, calls, results, repeat=past.repeat)
+        execution = self._again(past, calls, timeout_s)
         execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
+        return await self._planned(execution, past.record.applies)
+
+    async def apply(
+        self,
+        execution_id: ExecutionId,
+        context: RequestContext,
+        *,
+        timeout_s: float | None = None,
+        host: HostInput = NO_HOST_INPUT,
+    ) -> Execution:
+        """Start to run the program of a dry run for real, in an execution of its own; a call that differs from the plan
+        waits for a person. `timeout_s`: as for `start`.
+
+        Raises:
+            MetaToolError: there is no such dry run, or it can't be applied.
+        """
+        past = await to_apply(self._journal, context.principal, execution_id)
+        calls = ExecutionCalls(_new_id(), context, host=host)
+        return await self._planned(self._again(past, calls, timeout_s), execution_id)
+
+    async def _planned(self, execution: Execution, dry_run_id: ExecutionId | None) -> Execution:
+        """Start it; if it applies a dry run, with the plan of that."""
+        execution.applies = dry_run_id
+        if dry_run_id is not None:
+            execution.calls.plan = await plan_of(self._journal, execution.context.principal, dry_run_id, self._config)
         return self._started(execution)
+
+    def _again(self, past: PastRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
+        """An execution of a recorded program, with the same randomness and clock."""
+        limits, results = limits_of(self._config.settings.limits, timeout_s), CallResults(self._artifacts)
+        return Execution(calls.execution_id, past.code, calls.context, limits, calls, results, repeat=past.repeat)
 
     async def replay(self, execution_id: ExecutionId, context: RequestContext) -> Execution:
         """Start to run the program of a recorded execution in an execution of its own, in which the journal answers
@@ -180,13 +212,10 @@ class ExecutionService(OwnsTasks):
         Raises:
             MetaToolError: there is none with a program (any more).
         """
-        past, settings = await recorded(self._journal, context.principal, execution_id), self._config.settings
-        calls = ExecutionCalls(ExecutionId("x" + secrets.token_hex(6)), context)
+        past = await recorded(self._journal, context.principal, execution_id)
+        calls = ExecutionCalls(_new_id(), context)
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown="fail", is_closed=True)
-        limits, results = limits_of(settings.limits, None), CallResults(self._artifacts)
-        return self._started(
-            Execution(calls.execution_id, past.code, context, limits, calls, results, repeat=past.repeat)
-        )
+        return self._started(self._again(past, calls))
 
     def detach(self, execution: Execution) -> None:
         """Let an execution that waits for a person go on without its host; `resume` comes back to it."""
@@ -365,3 +394,7 @@ class ExecutionService(OwnsTasks):
             self._live.pop(execution.execution_id)
             execution.done.set()
             self._subscriptions.publish(ExecutionSettled(execution.execution_id, execution.status))
+
+
+def _new_id() -> ExecutionId:
+    return ExecutionId("x" + secrets.token_hex(6))

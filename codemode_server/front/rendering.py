@@ -4,6 +4,8 @@
     …
     value:                  or `error:` if it failed
     …
+    plan (…):               of a dry run
+    …
     [warning: …]            remarks, one a line; after a failure the calls, too
 
 An empty part is left out. What a program prints, returns and raises may come from an upstream: it is cleaned of control
@@ -29,6 +31,7 @@ from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.preflight.reading import Reading, last_name, read
 from codemode_server.front import call_reports
+from codemode_server.front.plans import plan_content, plan_lines
 from codemode_server.front.shortening import as_text, fit_text, fit_value, shares
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
@@ -67,9 +70,9 @@ _REMARKS = {
 }
 """Fields of the structured content that hold lines → the label of such a line in the text, in the order of the text.
 Errors that came as normal results stand first: they matter more than any other remark."""
-_OURS = r"\[(?:cut|shown|hint|warning|note|call|[\d,]+ calls|stored|took)\b"
+_OURS = r"\[(?:cut|shown|hint|warning|note|dry run|call|[\d,]+ calls|stored|took)\b"
 _IMITATION = re.compile(
-    rf"^(?=(?:output|stderr|value|value \(repr\)|error|calls)\b[^\n]{{0,80}}:$|{_OURS})", re.MULTILINE
+    rf"^(?=(?:output|stderr|value|value \(repr\)|error|calls|plan)\b[^\n]{{0,80}}:$|{_OURS})", re.MULTILINE
 )
 _REMARK_WITHIN = re.compile(rf"(?={_OURS}[^\]]*:)\[")
 _REMEDIES = {
@@ -125,17 +128,19 @@ def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     content |= ({"cut": cut} if cut else {}) | _lines(execution, redactor, _MAX_REMARKS)
     content["calls"] = call_reports.counted(execution.calls.reports)
     remarks = remarks_of(content)
-    if not parts and not execution.shown:
+    if not parts and not execution.shown and not execution.is_dry_run:
         remarks.insert(0, _nothing_remark(execution))
     texts = {name: as_text(part) if name == "value" else part for name, part in parts.items()}
     if has_value and _is_odd_line(execution.outcome.value):
         texts["value"] = json.dumps(parts["value"], ensure_ascii=False)
+    content |= plan_content(execution, redactor)
     remarks += call_reports.failed_calls(content["calls"], "\n".join(texts.values()))
     stored = execution.artifacts.get("value")
     is_whole = not any("the whole value" in line for line in cut)
     if has_value and is_whole and isinstance(stored, Item) and estimate_tokens(texts["value"]) >= _NAMED_FROM_TOKENS:
         remarks.append(f"[stored as {_expression(stored)}]")
-    return _lay_out(texts, remarks + _duration(execution), is_repr=execution.outcome.value_form == "repr"), content
+    remarks = [*plan_lines(execution), *remarks, *_duration(execution)]
+    return _lay_out(texts, remarks, is_repr=execution.outcome.value_form == "repr"), content
 
 
 def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) -> tuple[str, dict[str, Any]]:
@@ -153,6 +158,7 @@ def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
             *remarks_of(lines | {"cut": cut, "hints": [*hints, *lines.get("hints", [])]}),
             *call_reports.call_lines(calls, execution.calls.reports),
             *_stored_results(execution),
+            *plan_lines(execution),
             *_duration(execution),
         ]
 
@@ -161,6 +167,7 @@ def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     parts, cut = _fit(execution, limits, redactor, budget, max(200, MAX_ERROR_CHARACTERS - rest - 400))
     content |= parts | ({"cut": cut} if cut else {}) | {kind: those for kind, those in lines.items() if those}
     content["calls"] = calls
+    content |= plan_content(execution, redactor)
     return _lay_out({**parts, "error": shown or execution.status.value}, remarks(cut)), content
 
 

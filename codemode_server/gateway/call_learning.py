@@ -30,6 +30,8 @@ class CallLearning:
         match event:
             case CallEnded(decision=Replay()):
                 pass  # learned when it was made
+            case CallEnded(calls=calls) if calls.captured is not None:
+                pass  # a dry run teaches nothing
             case CallEnded(target=ToolTarget(is_raw=False) as target, reply=Reply() as reply):
                 if event.result.unmarked_error is None:
                     self._learn(event, target.tool, reply)

@@ -18,6 +18,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.host_log import HostLog
 from codemode_server.gateway.past_calls import PastCalls
+from codemode_server.gateway.plan import Plan
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.contract import HostWait
 from codemode_server.upstreams.progress import CallProgress
@@ -124,6 +125,10 @@ class ExecutionCalls:
 
     past: PastCalls | None = None
     """The calls of the earlier run, if the program runs again."""
+    plan: Plan | None = None
+    """What the program may do unasked, if it applies a dry run."""
+    captured: set[int] | None = None
+    """Numbers of the calls that were not sent, if this is a dry run."""
     in_flight: dict[int, RunningCall] = field(default_factory=dict)
     """By their number (`seq`), the oldest first."""
     reports: list[CallReport] = field(default_factory=list)

@@ -68,10 +68,15 @@ class CallGuard:
         *,
         is_counted: bool = False,
         is_made: bool = False,
+        is_simulated: bool = False,
     ) -> Decision:
         """The decision of the policy on what would be sent, under what the guardrails found; see `Policy.decide`."""
         decision = self._policy.decide(
-            calls, target, guarded.arguments, is_counted=is_counted, is_made=is_made, also=guarded.restriction
+            *(calls, target, guarded.arguments),
+            is_counted=is_counted,
+            is_made=is_made,
+            is_simulated=is_simulated,
+            also=guarded.restriction,
         )
         if guarded.changes:  # the person and the records are to see them
             return replace(decision, reason="; ".join((decision.reason, *guarded.changes)))

@@ -27,7 +27,14 @@ class Journal(Protocol):
 
     async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
         """Returns once the record survives the death of the process. `repeat`: of a program that can run again; its
-        clock readings come with the calls."""
+        clock readings come with the calls.
+
+        Raises:
+            PlanApplied: another execution applies the same dry run.
+        """
+
+    async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        """The execution of this principal that applies a dry run; None if there is none (any more)."""
 
     async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
         """Take an execution of this principal that has ended and did not succeed, to run it again; its status is

@@ -113,8 +113,7 @@ class PastCalls:
                 return decided
             case "skip":
                 return Replay(CallOutcome(CallStatus.SUCCEEDED, 0.0), f"{reason} (approvals.unknown is 'skip')")
-        asked = f"; {decided.reason}" if isinstance(decided, Ask) else ""
-        return Ask(f"{reason}; approve it only if it did not{asked}")
+        return Ask(f"{reason}; approve it only if it did not")
 
     def _went_on_after(self, record: CallRecord) -> bool:
         return record.ended_at is not None and record.ended_at < self._last_start

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,32 +25,42 @@ from codemode_server.domain.calls import (
     Ask,
     CallOutcome,
     CallStatus,
-    Decision,
     Deny,
     Replay,
+    Simulate,
     ToolCall,
     arguments_digest,
 )
 from codemode_server.domain.errors import (
     AddressRequired,
-    AnswerLost,
     CallError,
-    CallRefused,
-    CallTimedOut,
     DecisionOutdated,
     ExecutionError,
-    InvalidArguments,
     JournalUnavailable,
     SignInRequired,
-    ToolFailed,
     UpstreamUnavailable,
 )
 from codemode_server.domain.input_requests import InputRequest
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver
 from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
+from codemode_server.gateway.call_attempt import CallAttempt, status_of
 from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
 from codemode_server.gateway.call_input import CallInput
+from codemode_server.gateway.dry_run import (
+    CHANGED,
+    captured,
+    derives_from_placeholder,
+    is_captured,
+    placeholder_reply,
+)
+from codemode_server.gateway.earlier_runs import (
+    decision_after,
+    departure_of,
+    naming_departure,
+    recorded_reply,
+    with_departure,
+)
 from codemode_server.gateway.events import (
     CallApprovalRequested,
     CallApprovalSettled,
@@ -61,9 +71,10 @@ from codemode_server.gateway.events import (
     CallSent,
 )
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.guarded_calls import CallGuard, GuardedArguments
+from codemode_server.gateway.guarded_calls import CallGuard
 from codemode_server.gateway.host_log import CallLog
 from codemode_server.gateway.journal import Journal
+from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, summarise, without_secrets
@@ -78,42 +89,6 @@ logger = logging.getLogger(__name__)
 
 MAX_GUESSES = 20
 """Different arguments with a secret of the configuration in them; a program with more of them is ended."""
-_STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
-    (CallRefused, CallStatus.REFUSED),
-    (InvalidArguments, CallStatus.INVALID),
-    (AnswerLost, CallStatus.UNKNOWN),
-    (UpstreamUnavailable, CallStatus.UNAVAILABLE),
-    (CallTimedOut, CallStatus.TIMED_OUT),
-)
-
-
-@dataclass(slots=True)
-class CallAttempt:
-    """One call on its way through the pipeline."""
-
-    calls: ExecutionCalls
-    call: ToolCall
-    target: CallTarget
-    decision: Decision
-    revision: int
-    """Revision of the configuration under which it was decided."""
-    began_at: float
-    """Value of `time.perf_counter`."""
-    is_large: bool
-    """Whether work on the arguments is done in a thread."""
-    guarded: GuardedArguments
-    """What the guardrails found."""
-    approved: Ask | None = None
-    """What a person has approved, if anything."""
-    approval: Decision | None = None
-    """The decision that came of it."""
-    is_recorded: bool = False
-    """Whether the journal was asked to record its beginning."""
-
-    @property
-    def milliseconds(self) -> float:
-        """Since it began."""
-        return (time.perf_counter() - self.began_at) * 1e3
 
 
 class CallPipeline:
@@ -160,8 +135,7 @@ class CallPipeline:
             reply, result = await self._received(attempt, reply)
         except CallError as error:
             message = self._config.redactor.text(str(error))
-            status = next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)
-            await self._end(attempt, status, error=message)
+            await self._end(attempt, status_of(error), error=message)
             raise type(error)(message) from error
         except ExecutionError as error:
             await self._end(attempt, CallStatus.INVALID, error=str(error))
@@ -173,24 +147,32 @@ class CallPipeline:
             await self._end(attempt, CallStatus.CANCELLED, error="the program ended before the answer")
             raise
         status = CallStatus.FAILED if result.marked_error else CallStatus.SUCCEEDED
+        status = CallStatus.SIMULATED if isinstance(attempt.decision, Simulate) else status
         await self._end(attempt, status, reply, result, error=result.marked_error)
         return reply
 
     async def _begin(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> CallAttempt:
         """Give the call its number, its key and its decision."""
         began_at, seq, server, tool = time.perf_counter(), calls.next_seq(), target.server.raw_name, target.raw_name
+        derives = await run_sized(is_large(arguments), derives_from_placeholder, calls, arguments)
+        is_simulated = is_captured(calls, target, derives=derives)
         guarded = await self._guard.before(calls, target, arguments)
         arguments, has_many = guarded.arguments, is_large(guarded.arguments)
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
         is_made = calls.past is not None and calls.past.has_answer(call)
-        decision = self._guard.decide(calls, target, guarded, is_made=is_made)
+        decision = self._guard.decide(calls, target, guarded, is_made=is_made, is_simulated=is_simulated)
         revision = self._config.revision
-        if calls.past is not None:
-            decision = calls.past.decision(call, target.effect, decision)
+        if is_simulated:
+            decision = captured(calls, call, target, decision)
+        decision, departure = decision_after(calls, call, target, decision)
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
-        return CallAttempt(calls, call, target, decision, revision, began_at, has_many, guarded)
+        return CallAttempt(
+            *(calls, call, target, decision, revision, began_at, has_many, guarded),
+            departure=departure,
+            derives=derives,
+        )
 
     async def _stop_guessing(self, attempt: CallAttempt) -> None:
         """End a program that goes on sending secrets that it can only have guessed, and warn the person."""
@@ -212,8 +194,11 @@ class CallPipeline:
     async def _result(self, attempt: CallAttempt) -> Reply:
         """What the upstream answers, or what it answered to this call in an earlier run of the program."""
         if isinstance(attempt.decision, Replay):
-            return _recorded_reply(attempt.decision.outcome)
-        await self._check_arguments(attempt)
+            return recorded_reply(attempt.decision.outcome)
+        if not attempt.derives:  # a placeholder may be of another type than the result will be
+            await self._check_arguments(attempt)
+        if isinstance(attempt.decision, Simulate):
+            return placeholder_reply(attempt.call, attempt.target)
         await self._stop_departure(attempt)
         await self._approve(attempt)
         await self._record_begin(attempt)
@@ -221,12 +206,10 @@ class CallPipeline:
 
     async def _stop_departure(self, attempt: CallAttempt) -> None:
         """Have a person asked if a program that runs again makes another call than in its earlier run."""
-        calls, decision = attempt.calls, attempt.decision
-        if calls.past is None:
-            return
-        departure = await calls.past.departure(attempt.call, attempt.target.effect, lambda: bool(calls.in_flight))
+        departure = await departure_of(attempt.calls, attempt.call, attempt.target)
         if departure is not None:
-            attempt.decision = Ask(f"{departure}; {decision.reason}" if isinstance(decision, Ask) else departure)
+            attempt.decision = with_departure(attempt.decision, departure)
+            attempt.departure = departure if attempt.departure is None else joined([attempt.departure, departure])
 
     async def _check_arguments(self, attempt: CallAttempt) -> None:
         await run_sized(attempt.is_large, attempt.target.check, attempt.calls, attempt.call.arguments)
@@ -254,9 +237,7 @@ class CallPipeline:
                 answer = await self._approver.approve(calls, call, attempt.target, ask)
         finally:
             self._events.publish(CallApprovalSettled(calls, call, attempt.target, answer))
-        if isinstance(answer, Deny) and calls.past is not None and ask.reason not in answer.reason:
-            return Deny(f"{answer.reason} ({ask.reason})")  # it names the call of the earlier run
-        return answer
+        return naming_departure(calls, ask, answer)
 
     async def _record_begin(self, attempt: CallAttempt) -> None:
         is_read_only, clock = attempt.target.effect is Effect.READS, attempt.calls.clock
@@ -320,15 +301,20 @@ class CallPipeline:
         server, target = self._config.settings.servers.get(attempt.call.server), attempt.target
         is_offered = server is not None and server.enabled and target.is_selected(server)
         if is_offered or attempt.revision == self._config.revision:
-            attempt.decision = self._guard.decide(attempt.calls, target, attempt.guarded, is_counted=True)
+            decision = self._guard.decide(attempt.calls, target, attempt.guarded, is_counted=True)
+            attempt.decision = with_departure(decision, attempt.departure)
         else:
             attempt.decision = Deny("the edited upstream.yaml does not offer it")
+        if is_captured(attempt.calls, target, derives=False):
+            attempt.decision = CHANGED
         attempt.revision = self._config.revision
 
     async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
         """What the program gets, and its summary: without secrets, and as the guardrails leave it."""
         calls, target, redactor = attempt.calls, attempt.target, self._config.redactor
         reply = await without_secrets(reply, calls, target.server.raw_name, redactor)
+        if isinstance(attempt.decision, Simulate):  # no guardrail looks at what no server has sent
+            return reply, summarise(target, reply, self._config.payloads, redactor)
         reply, changes = await self._guard.after(calls, target, attempt.call.arguments, reply)
         if changes:
             attempt.decision = replace(attempt.decision, reason="; ".join((attempt.decision.reason, *changes)))
@@ -388,10 +374,3 @@ class CallPipeline:
             return None
         text = outcome.error if self._config.payloads == "all" else outcome.status.value
         return recorded_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
-
-
-def _recorded_reply(outcome: CallOutcome) -> Reply:
-    """The answer of an earlier run; raises `ToolFailed` if that was an error."""
-    if outcome.status is CallStatus.FAILED and outcome.result is None:
-        raise ToolFailed(outcome.error or "it failed in the earlier run")
-    return Reply(outcome.result, outcome.encoding)

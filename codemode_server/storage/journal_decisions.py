@@ -18,8 +18,8 @@ def detail_of(decision: Decision) -> JsonValue:
                 "error": it.error,
                 "encoding": it.encoding,
             }
-        case Simulate(result_type=result_type):
-            return result_type
+        case Simulate(result_type=result_type, asks=asks, is_reading=is_reading):
+            return {"result_type": result_type, "asks": asks, "is_reading": is_reading}
         case _:
             return None
 
@@ -33,7 +33,7 @@ def to_decision(name: str, reason: str, detail: JsonValue) -> Decision:
             return Ask(reason)
         case "replay" if isinstance(detail, dict):
             return Replay(CallOutcome(**detail | {"status": CallStatus(detail["status"])}), reason)
-        case "simulate" if isinstance(detail, str):
-            return Simulate(detail, reason)
+        case "simulate" if isinstance(detail, dict):
+            return Simulate(reason=reason, **detail)
         case _:
             return Deny(reason)

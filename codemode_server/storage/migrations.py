@@ -300,4 +300,9 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     );
     CREATE INDEX tool_definitions_size ON tool_definitions (principal, server, size);
     """,
+    """
+    ALTER TABLE journal_executions ADD COLUMN is_dry_run INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE journal_executions ADD COLUMN applies TEXT;
+    CREATE UNIQUE INDEX journal_applies ON journal_executions (principal, applies) WHERE applies IS NOT NULL;
+    """,
 )

@@ -20,9 +20,10 @@ from codemode_server.domain.calls import (
     ToolCall,
     arguments_digest,
 )
-from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
-from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
-from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.errors import PlanApplied
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
+from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.domain.principals import Principal
 from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, joined
 from codemode_server.json_bytes import json_bytes
 from codemode_server.off_loop import is_large, run_large
@@ -30,6 +31,7 @@ from codemode_server.private_cipher import ValueUnreadable
 from codemode_server.storage import journal_repetition
 from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.execution_rows import EXECUTION_COLUMNS, applying, to_record, to_row
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.journal_decisions import detail_of, to_decision
 from codemode_server.storage.ownership import Ownership
@@ -40,10 +42,6 @@ _ROW_BYTES = 300
 """About the size of the fixed-size fields and index entries of a row."""
 _OMITTED = b"\x00"
 """Stored in place of a value that would exceed the limit for one execution."""
-_EXECUTION_COLUMNS = (
-    "execution_id, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, calls,"
-    " milliseconds"
-)
 _CALL_COLUMNS = (
     "seq, server, tool, occurrence, arguments, decision, reason, detail, started_at, status, milliseconds,"
     " result_bytes, result, error, ended_at"
@@ -83,29 +81,26 @@ class SqliteJournal:
         owner = self._ownership.name() if self._ownership else None
         self._bytes[record.execution_id] = _ROW_BYTES + len(record.code or "")
 
-        def insert(connection: sqlite3.Connection) -> None:
+        def insert(connection: sqlite3.Connection) -> ExecutionId | None:
+            if (other := applying(connection, record)) is not None:
+                return other
             connection.execute(
-                f"INSERT INTO journal_executions ({_EXECUTION_COLUMNS}, owner, seed)"  # noqa: S608
-                f" VALUES ({placeholders(_EXECUTION_COLUMNS.count(',') + 1)}, ?, ?)",
+                f"INSERT INTO journal_executions ({EXECUTION_COLUMNS}, owner, seed)"  # noqa: S608
+                f" VALUES ({placeholders(EXECUTION_COLUMNS.count(',') + 1)}, ?, ?)",
                 (
-                    record.execution_id,
-                    record.principal.principal_id,
-                    record.session.session_id,
-                    record.session.is_ephemeral,
-                    record.level,
-                    record.status,
-                    record.started_at,
-                    self._encrypted(record.code, f"{record.execution_id}/code"),
-                    record.ended_at,
-                    self._encrypted(record.error, f"{record.execution_id}/error"),
-                    record.calls,
-                    record.milliseconds,
+                    *to_row(
+                        record,
+                        code=self._encrypted(record.code, f"{record.execution_id}/code"),
+                        error=self._encrypted(record.error, f"{record.execution_id}/error"),
+                    ),
                     owner,
                     self._encrypted(repeat and journal_repetition.from_repeat(repeat), f"{record.execution_id}/seed"),
                 ),
             )
+            return None
 
-        await self._thread.run(insert)
+        if (other := await self._thread.run(insert)) is not None:
+            raise PlanApplied(f"the plan of {record.applies} is applied already, as {other}")
 
     async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
         owner = self._ownership.name() if self._ownership else None
@@ -232,8 +227,16 @@ class SqliteJournal:
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         rows = await self._select(
-            f"SELECT {_EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
+            f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
             " AND execution_id = :execution_id",
+            {"principal": principal.principal_id, "execution_id": execution_id},
+        )
+        return (await run_large(self._execution_records, rows))[0] if rows else None
+
+    async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        rows = await self._select(
+            f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
+            " AND applies = :execution_id",
             {"principal": principal.principal_id, "execution_id": execution_id},
         )
         return (await run_large(self._execution_records, rows))[0] if rows else None
@@ -242,7 +245,7 @@ class SqliteJournal:
         self, principal: Principal, *, limit: int, before: float | None = None
     ) -> Sequence[ExecutionRecord]:
         rows = await self._select(
-            f"SELECT {_EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
+            f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
             " AND started_at < :before ORDER BY started_at DESC LIMIT :limit",
             {
                 "principal": principal.principal_id,
@@ -329,24 +332,7 @@ class SqliteJournal:
         return json.loads(self._cipher.decrypt(data, place))
 
     def _execution_records(self, rows: Sequence[_Row]) -> list[ExecutionRecord]:
-        return [self._execution_record(row) for row in rows]
-
-    def _execution_record(self, row: _Row) -> ExecutionRecord:
-        (name, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, *ending) = row
-        calls, milliseconds = ending
-        return ExecutionRecord(
-            ExecutionId(name),
-            Principal(PrincipalId(principal)),
-            Session(session_id, bool(is_ephemeral)),
-            IsolationLevel(level) if level else None,
-            ExecutionStatus(status),
-            started_at,
-            self._text(code, f"{name}/code"),
-            ended_at,
-            self._text(error, f"{name}/error"),
-            calls,
-            milliseconds,
-        )
+        return [to_record(row, self._text) for row in rows]
 
     def _call_records(self, execution_id: ExecutionId, rows: Sequence[_Row]) -> list[CallRecord]:
         return [self._call_record(execution_id, row) for row in rows]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
+from codemode_server.domain.errors import PlanApplied
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
@@ -30,6 +31,8 @@ class MemoryJournal:
         self._repetitions: dict[ExecutionId, _Repetition] = {}
 
     async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
+        if record.applies is not None and (other := await self.applied_by(record.principal, record.applies)):
+            raise PlanApplied(f"the plan of {record.applies} is applied already, as {other.execution_id}")
         self._check()
         if repeat is not None:
             self._repetitions[record.execution_id] = _Repetition(repeat)
@@ -54,8 +57,8 @@ class MemoryJournal:
     ) -> None:
         self._check()
         self._take(execution_id, clock)
-        record = self._executions[execution_id]
-        if record.ended_at is None:
+        record = self._executions.get(execution_id)
+        if record is not None and record.ended_at is None:
             self._executions[execution_id] = replace(
                 record, status=status, ended_at=self._clock(), error=error, calls=calls, milliseconds=milliseconds
             )
@@ -77,6 +80,11 @@ class MemoryJournal:
         self._check()
         record = self._executions.get(execution_id)
         return record if record is not None and record.principal == principal else None
+
+    async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        self._check()
+        found = (it for it in self._executions.values() if it.principal == principal and it.applies == execution_id)
+        return next(found, None)
 
     async def executions(
         self, principal: Principal, *, limit: int, before: float | None = None

@@ -41,7 +41,7 @@ def page(question: Question, action: str) -> str:
         f"<h1>May a program call <code>{_shown(question.title)}</code>?</h1>",
         f"<p>{_shown(_EFFECTS[question.effect])} It needs your approval: {_shown(question.reason)}.</p>",
         *_section("It would send", _arguments(question.arguments)),
-        *_section("What has changed in the tool (- accepted, + now)", _preformatted(question.changes)),
+        *_section("What differs (- before, + now)", _preformatted(question.changes)),
         *_section("Lines of the program that may make this call", _preformatted(question.lines)),
         *_section("What the program has done so far", _preformatted(question.done)),
         *_section("Data that this session has read", _preformatted(question.sources)),

@@ -229,3 +229,26 @@ async def test_a_product_whose_guardrail_cant_be_loaded_runs_no_program(tmp_path
     with pytest.raises(SettingsError, match="did you mean 'secrets'"):
         async with in_memory(configuration(tmp_path, guardrails=[{"use": "secretz"}])):
             pass
+
+
+class TestDryRuns:
+    @pytest.mark.parametrize(("title", "shown"), [("hide", False), ("plain", True)])
+    async def test_a_plan_whose_arguments_are_blocked_is_withheld(
+        self, tmp_path: Path, title: str, shown: bool
+    ) -> None:
+        """Arguments of captured calls may hold what the program has read, as its result may."""
+        async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:
+            code = f"{CREATE}create_issue('acme', 'web', {title!r}); 'done'"
+            answer = await host.run(code, dry_run=True)
+            assert bool(answer.content["plan"]["calls"]) is shown
+            assert ("withheld" in answer.text) is not shown
+            assert ("acme" in answer.text) is shown
+            assert host.reached("create_issue") == []
+
+    async def test_the_plan_has_what_the_guardrails_leave_and_apply_sends_that(self, tmp_path: Path) -> None:
+        async with in_memory(configuration(tmp_path, **rails("Footer"))) as host:
+            dry = await host.run(ISSUE, dry_run=True)
+            assert dry.content["plan"]["calls"][0]["arguments"]["body"] == "(made by a program)"
+            applied = await host.call("execute_code", apply=dry.content["execution_id"])
+            assert applied.content["status"] == "succeeded", applied.text
+            assert [it["body"] for it in host.reached("create_issue")] == ["(made by a program)"]

@@ -13,7 +13,15 @@ import anyio.to_thread
 import pytest
 
 from codemode_server.cli import run
-from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
+from codemode_server.domain.calls import (
+    Allow,
+    CallKey,
+    CallOutcome,
+    CallStatus,
+    Simulate,
+    ToolCall,
+    arguments_digest,
+)
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
@@ -154,3 +162,35 @@ async def test_a_program_is_resumed_and_replayed(tmp_path: Path, capsys: pytest.
     assert (tmp_path / "diary").read_text() == "a\n"
     assert await command(path, "resume", name) == 2
     assert "has succeeded" in capsys.readouterr().err
+
+
+async def test_a_dry_run_is_shown_with_its_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "all")
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    thread = DatabaseThread(state)
+    journal, owner = SqliteJournal(thread, JournalCipher(state)), Principal(PrincipalId("default"))
+    level, status, code = (
+        IsolationLevel.WASM,
+        ExecutionStatus.RUNNING,
+        "from servers.github import add\nadd(n=add(n=1))",
+    )
+    record = ExecutionRecord(NAME, owner, Session("s"), level, status, 1_700_000_000.0, code, is_dry_run=True)
+    await journal.begin_execution(record)
+    for seq, arguments in ((1, {"n": 1}), (2, {"n": "<result of github.add #1>"})):
+        key = CallKey("github", "add", arguments_digest(arguments), 1)
+        call = ToolCall(NAME, seq, "github", "add", arguments, key)
+        await journal.begin_call(call, Simulate("Any", "a dry run", "permissions.default is ask"), is_read_only=True)
+        await journal.end_call(NAME, seq, CallOutcome(CallStatus.SIMULATED, 1.0))
+    await journal.end_execution(NAME, ExecutionStatus.SUCCEEDED, error=None, calls=2, milliseconds=1.0)
+    thread.close()
+    assert await command(path, "show", NAME) == 0
+    page = capsys.readouterr().out
+    assert "call 1: github.add(n=1)  [asks the user]" in page
+    assert 'call 2: github.add(n="<result of github.add #1>")  [n from call 1; asks the user]' in page
+    assert await command(path, "show", NAME, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["kind"] == "dry run"
+    assert [call["from_calls"] for call in shown["plan"]["calls"][1:]] == [{"n": [1]}]
+    assert await command(path, "list") == 0
+    assert "succeeded (dry run)" in capsys.readouterr().out

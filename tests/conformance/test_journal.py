@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from codemode_server.domain.calls import (
     ToolCall,
     arguments_digest,
 )
+from codemode_server.domain.errors import PlanApplied
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
@@ -88,6 +90,20 @@ async def test_an_execution_that_ended_has_its_status_time_error_and_counts(jour
     assert (found.calls, found.milliseconds, found.code) == (3, 40.5, "print('\ud800 ✓')")
 
 
+async def test_a_dry_run_is_read_back_as_one_and_is_applied_by_one_execution(journal: Journal) -> None:
+    dry_run = replace(execution(), is_dry_run=True)
+    await journal.begin_execution(dry_run)
+    assert await journal.execution(LOCAL, X1) == dry_run
+    assert await journal.applied_by(LOCAL, X1) is None
+    applying = replace(execution("x2"), applies=X1)
+    await journal.begin_execution(applying)
+    assert await journal.applied_by(LOCAL, X1) == applying
+    assert await journal.applied_by(SOMEBODY, X1) is None
+    with pytest.raises(PlanApplied, match="x2"):
+        await journal.begin_execution(replace(execution("x3"), applies=X1))
+    assert await journal.execution(LOCAL, ExecutionId("x3")) is None
+
+
 async def test_an_execution_ends_once(journal: Journal) -> None:
     await journal.begin_execution(execution())
     await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, calls=0, milliseconds=1.0)
@@ -134,7 +150,7 @@ async def test_a_call_is_read_back_with_complete_arguments_and_result_in_the_ord
         Deny("rule 2"),
         Ask("rule 3"),
         Replay(SUCCEEDED, "the same call of x0"),
-        Simulate("dict[str, int]", "dry run"),
+        Simulate("dict[str, int]", "dry run", "rule 4", is_reading=True),
     ],
     ids=lambda decision: type(decision).__name__,
 )

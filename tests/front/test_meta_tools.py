@@ -105,6 +105,16 @@ DEFINITIONS: list[dict[str, Any]] = [
                     "description": "In place of code: id of an execution that is waiting or did not end, to go on "
                     "with it",
                 },
+                "dry_run": {
+                    "type": "boolean",
+                    "description": "Hold back calls that may change something; get the plan of them",
+                },
+                "apply": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 100,
+                    "description": "In place of code: id of a dry run, to carry out",
+                },
                 "timeout": {
                     "type": "number",
                     "exclusiveMinimum": 0,
@@ -126,6 +136,7 @@ DEFINITIONS: list[dict[str, Any]] = [
                 "stderr": {"type": "string"},
                 "error": {"type": "object"},
                 "calls": {"type": "array", "items": {"type": "object"}},
+                "plan": {"type": "object"},
                 **dict.fromkeys(("awaited", "unmarked_errors", "cut", "shown", "hints", "warnings", "notes"), LINES),
             },
             "required": ["status", "execution_id", "calls"],
@@ -246,7 +257,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "execute_code",
         {"code": "", "source": "1"},
         "execute_code: 'code': string should have at least 1 character; there is no argument 'source'. "
-        "It takes code?, resume?, timeout?.",
+        "It takes code?, resume?, dry_run?, apply?, timeout?.",
     ),
     (
         "execute_code",

@@ -78,6 +78,10 @@ class ProgramSkills:
             raise MetaToolError(f"a program may save at most {MAX_SAVES} skills")
         if execution.calls.past is not None and execution.calls.past.is_closed:
             return f"skills.{name} was not saved: this is a replay"
+        if execution.is_dry_run:
+            line = f"skills.{name} was not saved: this is a dry run"
+            execution.calls.messages.append(line)
+            return line
         text = text.replace("\r\n", "\n").rstrip() + "\n"
         check_name(name)
         await anyio.to_thread.run_sync(check_text, name, text, self._catalog())

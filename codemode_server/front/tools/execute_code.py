@@ -29,6 +29,7 @@ _RESULT: dict[str, Any] = {
         "stderr": {"type": "string"},
         "error": {"type": "object"},
         "calls": {"type": "array", "items": {"type": "object"}},
+        "plan": {"type": "object"},
         "awaited": _LINES,
         "unmarked_errors": _LINES,
         "cut": _LINES,
@@ -44,6 +45,8 @@ _RESULT: dict[str, Any] = {
 class ExecuteCodeArguments(ToolArguments):
     code: Annotated[str | None, Field(min_length=1)] = None
     resume: Annotated[str | None, Field(min_length=1, max_length=100)] = None
+    dry_run: bool | None = None
+    apply: Annotated[str | None, Field(min_length=1, max_length=100)] = None
     timeout: Annotated[float | None, Field(gt=0)] = None
 
 
@@ -61,7 +64,10 @@ def _describe(settings: Settings, servers: Listing) -> Description:
     }
     resume = {"description": "In place of code: id of an execution that is waiting or did not end, to go on with it"}
     code = {"description": _rules(settings.limits, servers.example)}
-    return Description(text, {"code": code, "resume": resume, "timeout": timeout})
+    dry_run: dict[str, Any] = {"description": "Hold back calls that may change something; get the plan of them"}
+    apply = {"description": "In place of code: id of a dry run, to carry out"}
+    options = {"code": code, "resume": resume, "dry_run": dry_run, "apply": apply, "timeout": timeout}
+    return Description(text, options)
 
 
 def _rules(limits: LimitSettings, example: Example) -> str:
@@ -88,16 +94,27 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         raise MetaToolError(
             f"execute_code: 'timeout' is at most {limits.wall_seconds:g} (the user can raise limits.wall_seconds)"
         )
-    if (arguments.code is None) == (arguments.resume is None):
-        raise MetaToolError("execute_code: give either 'code', or 'resume' with the id of an execution")
+    if sum(it is not None for it in (arguments.code, arguments.resume, arguments.apply)) != 1:
+        raise MetaToolError(
+            "execute_code: give either 'code', or 'resume' with the id of an execution, or 'apply' with the id of a "
+            "dry run"
+        )
+    if arguments.dry_run and arguments.code is None:
+        raise MetaToolError("execute_code: 'dry_run' goes with 'code' only")
     host = host_input(context.host)
     execution = resumed(context)
     if execution is None and arguments.resume is not None:
         name = ExecutionId(arguments.resume)
         execution = await executions.resume(name, context.request, timeout_s=timeout_s, host=host)
+    elif execution is None and arguments.apply is not None:
+        name = ExecutionId(arguments.apply)
+        execution = await executions.apply(name, context.request, timeout_s=timeout_s, host=host)
     elif execution is None and arguments.code is not None:
-        execution = executions.start(arguments.code, context.request, timeout_s=timeout_s, host=host)
-    assert execution is not None  # noqa: S101 - one of both is given
+        is_dry_run = bool(arguments.dry_run)
+        execution = executions.start(
+            arguments.code, context.request, timeout_s=timeout_s, host=host, is_dry_run=is_dry_run
+        )
+    assert execution is not None  # noqa: S101 - one of them is given
     if (asked := await wait_for(execution, context)) is not None:
         return asked
     outcome = execution.outcome

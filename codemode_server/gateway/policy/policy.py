@@ -44,15 +44,19 @@ class Policy:
         *,
         is_counted: bool = False,
         is_made: bool = False,
+        is_simulated: bool = False,
         also: Decision | None = None,
     ) -> Decision:
         """The most restrictive decision of all steps.
 
         A call that is let through counts for the limits of rules, unless `is_counted`: it was decided before. One that
-        an earlier run made (`is_made`) exceeds none, and counts for those of the execution alone. `also` is what the
-        guardrails found; it restricts as a step does.
+        an earlier run made (`is_made`) exceeds none, and counts for those of the execution alone. One that is not
+        sent (`is_simulated`) has to do with those of the execution alone. `also` is what the guardrails found; it
+        restricts as a step does.
         """
-        ruling = self._permissions.rule_on(calls, target, arguments, is_counted=is_counted, is_made=is_made)
+        ruling = self._permissions.rule_on(
+            *(calls, target, arguments), is_counted=is_counted, is_made=is_made, is_simulated=is_simulated
+        )
         steps = (step.decide(calls, target, arguments) for step in self._steps)
         decision = most_restrictive([one for one in (ruling.decision, *steps, also) if one is not None])
         if isinstance(decision, Allow | Ask):
@@ -64,9 +68,10 @@ def most_restrictive(decisions: Sequence[Decision]) -> Decision:
     """Of equally restrictive ones the first. If several ask, the reason has those of all: a person has to know
     everything that is approved."""
     decision = max(decisions, key=lambda one: _STRICTNESS[type(one)])
-    return _joined([one for one in decisions if isinstance(one, Ask)]) if isinstance(decision, Ask) else decision
+    return joined([one for one in decisions if isinstance(one, Ask)]) if isinstance(decision, Ask) else decision
 
 
-def _joined(questions: Sequence[Ask]) -> Ask:
+def joined(questions: Sequence[Ask]) -> Ask:
+    """One question for all of them."""
     reasons = dict.fromkeys(one.reason for one in questions)
     return Ask("; ".join(reasons), tuple(line for one in questions for line in one.details))

@@ -27,14 +27,12 @@ def require_not_denied(title: str, decision: Decision) -> None:
 
 
 def refusal_of(decision: Decision) -> Refusal | None:
-    """Why calls with this decision are refused; None if they are sent."""
+    """Why calls with this decision are refused; None if they are not."""
     match decision:
-        case Allow() | Ask() | Replay():
+        case Allow() | Ask() | Replay() | Simulate():
             return None
         case Deny(reason=reason):
             return Refusal("not permitted", f"is not permitted: {reason.rstrip('.')}", reason, _ADVICE)
-        case Simulate():
-            return Refusal("refused", f"was refused: {decision.kind} is not possible yet", decision.kind)
 
 
 class Refusals:

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from types import FrameType
 from typing import Any, Protocol
 
-from . import encoded
+from . import encoded, placeholders
 from .pictures import dimensions
 
 
@@ -283,6 +283,8 @@ def from_reply(value: Any, encoding: str, origin: Origin | None = None, *, is_ra
 def _from_block(block: dict[str, Any], origin: Origin | None) -> Any:
     if block["type"] == "text":
         return block["text"]
+    if block["type"] == "placeholder":
+        return placeholders.from_block(block)
     if block["type"] == "json":
         return _from_value(block["value"], block.get("beside", {}), origin)
     return _file(block, block.get("data"), origin)

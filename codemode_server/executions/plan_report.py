@@ -1,0 +1,86 @@
+"""The plan of a dry run as people and models read it: each captured call in order, and what could not be foreseen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.domain.executions import CallRecord
+from codemode_server.executions.unforeseen_steps import unforeseen_steps
+from codemode_server.gateway.plan import PlannedCall, planned_calls
+from codemode_server.redaction import Redactor
+
+_MAX_VALUE = 120
+_MAX_NAMES = 20
+_MAX_LINE = 500
+_MAX_REASON = 160
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """A plan without secrets."""
+
+    lines: tuple[str, ...] = ()
+    """One line for each call."""
+    calls: tuple[dict[str, Any], ...] = ()
+    """The same for programs, with the whole arguments."""
+    unforeseen: tuple[str, ...] = ()
+    """A line on each branch or loop that depends on a placeholder."""
+    captured: int = 0
+    """Number of the calls that may change something and were not sent."""
+
+
+def plan_report(records: Sequence[CallRecord], code: str, redactor: Redactor) -> PlanReport:
+    """The plan of a dry run with these calls. May take long: to be called in a thread if they are large."""
+    planned = planned_calls(records)
+    captured = [it for it in planned if not it.refused]
+    return PlanReport(
+        tuple(_line(it, redactor) for it in planned),
+        tuple(_content(it, redactor) for it in planned),
+        tuple(unforeseen_steps(code, {it.call.tool for it in captured})),
+        sum(not it.is_reading for it in captured),
+    )
+
+
+def from_calls(calls: frozenset[int]) -> str:
+    """`call 1`, or `calls 1, 4`."""
+    return f"call{'s' if len(calls) > 1 else ''} {', '.join(map(str, sorted(calls)))}"
+
+
+def _line(planned: PlannedCall, redactor: Redactor) -> str:
+    call = planned.call
+    remarks = [f"{name} from {from_calls(calls)}" for name, calls in planned.sources.items()]
+    if planned.is_unreadable:
+        remarks.append("the journal does not hold its arguments")
+    if planned.is_reading:
+        remarks.append("reads; not sent")
+    if planned.refused:
+        remarks.append(f"denied: {planned.refused[:_MAX_REASON]}")
+    elif planned.asks:
+        remarks.append("asks the user")
+    shown = redactor.line(f"{call.server}.{call.tool}({_arguments(call.arguments, redactor)})", _MAX_LINE)
+    return f"call {call.seq}: {shown}" + (f"  [{redactor.line('; '.join(remarks), _MAX_LINE)}]" if remarks else "")
+
+
+def _arguments(arguments: Mapping[str, Any], redactor: Redactor) -> str:
+    shown = [f"{name}={_value(value, redactor)}" for name, value in list(arguments.items())[:_MAX_NAMES]]
+    return ", ".join([*shown, "…"] if len(arguments) > _MAX_NAMES else shown)
+
+
+def _value(value: Any, redactor: Redactor) -> str:
+    return redactor.line(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
+
+
+def _content(planned: PlannedCall, redactor: Redactor) -> dict[str, Any]:
+    call = planned.call
+    content: dict[str, Any] = {
+        "call": call.seq,
+        "tool": f"{call.server}.{call.tool}",
+        "arguments": None if planned.is_unreadable else redactor.value(call.arguments),
+    }
+    content |= {"from_calls": {name: sorted(it) for name, it in planned.sources.items()}} if planned.sources else {}
+    content |= {"asks": redactor.text(planned.asks)} if planned.asks else {}
+    content |= {"denied": redactor.text(planned.refused)} if planned.refused else {}
+    return content | ({"only_reads": True} if planned.is_reading else {})

@@ -1,0 +1,72 @@
+"""Takes dry runs out of the journal: the report of their plan, and what is needed to apply them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.errors import MetaToolError, PlanApplied
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.repetition import ClockRecord
+from codemode_server.executions.plan_report import PlanReport, plan_report
+from codemode_server.executions.reopening import PastRun
+from codemode_server.gateway.journal import Journal
+from codemode_server.gateway.plan import Plan
+from codemode_server.off_loop import run_large
+
+_ENDED = (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED, ExecutionStatus.LIMITED)
+
+
+async def report_of(journal: Journal, principal: Principal, record: ExecutionRecord, config: LiveConfig) -> PlanReport:
+    """The plan of a dry run that has ended."""
+    records = await journal.calls(principal, record.execution_id)
+    return await run_large(plan_report, records, record.code or "", config.redactor)
+
+
+async def plan_of(journal: Journal, principal: Principal, execution_id: ExecutionId, config: LiveConfig) -> Plan:
+    """The plan of a dry run. If the journal has deleted it, it is empty, so the person is asked about each call."""
+    return Plan(execution_id, await journal.calls(principal, execution_id), redact=config.redactor.text)
+
+
+async def with_planned_clock(journal: Journal, principal: Principal, past: PastRun) -> PastRun:
+    """An execution that applies a dry run gets the clock readings of that once its own are used up."""
+    planned = await journal.repeat(principal, past.record.applies) if past.record.applies is not None else None
+    own, rest = past.repeat.clock, planned.clock if planned is not None else None
+    if own is None or rest is None:
+        return past
+    clock = ClockRecord(
+        (*own.wall_ns, *rest.wall_ns[len(own.wall_ns) :]),
+        (*own.monotonic_ns, *rest.monotonic_ns[len(own.monotonic_ns) :]),
+        own.is_complete and rest.is_complete,
+    )
+    return replace(past, repeat=replace(past.repeat, clock=clock))
+
+
+async def to_apply(journal: Journal, principal: Principal, execution_id: ExecutionId) -> PastRun:
+    """The program of a dry run that may be applied, with its randomness and its clock.
+
+    Raises:
+        MetaToolError: it is no dry run of this principal, has not come to an end, or was applied already: what it
+            found out is no longer true then.
+    """
+    record = await journal.execution(principal, execution_id)
+    if record is None:
+        raise MetaToolError(f"there is no execution {execution_id!r} (any more: state.journal_hours)")
+    if not record.is_dry_run:
+        raise MetaToolError(f"{execution_id} is no dry run; make one with execute_code(code=…, dry_run=true)")
+    if (other := await journal.applied_by(principal, execution_id)) is not None:
+        again = (
+            "" if other.status is ExecutionStatus.SUCCEEDED else f"; go on with that by resume={other.execution_id!r}"
+        )
+        raise PlanApplied(
+            f"the plan of {execution_id} is applied already, as {other.execution_id} ({other.status.value}){again}; "
+            "to do it a second time, make a new dry run"
+        )
+    repeat = await journal.repeat(principal, execution_id)
+    if record.status not in _ENDED or not record.code or repeat is None:
+        raise MetaToolError(
+            f"the dry run {execution_id} did not come to an end ({record.status.value}); make a new one"
+        )
+    return PastRun(record, record.code, repeat, [])

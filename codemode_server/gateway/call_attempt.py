@@ -1,0 +1,65 @@
+"""One call on its way through the pipeline, and the status that its error stands for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from codemode_server.domain.calls import Ask, CallStatus, Decision, ToolCall
+from codemode_server.domain.errors import (
+    AnswerLost,
+    CallError,
+    CallRefused,
+    CallTimedOut,
+    InvalidArguments,
+    UpstreamUnavailable,
+)
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.guarded_calls import GuardedArguments
+from codemode_server.gateway.targets import CallTarget
+
+_STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
+    (CallRefused, CallStatus.REFUSED),
+    (InvalidArguments, CallStatus.INVALID),
+    (AnswerLost, CallStatus.UNKNOWN),
+    (UpstreamUnavailable, CallStatus.UNAVAILABLE),
+    (CallTimedOut, CallStatus.TIMED_OUT),
+)
+
+
+@dataclass(slots=True)
+class CallAttempt:
+    """One call on its way through the pipeline."""
+
+    calls: ExecutionCalls
+    call: ToolCall
+    target: CallTarget
+    decision: Decision
+    revision: int
+    """Revision of the configuration under which it was decided."""
+    began_at: float
+    """Value of `time.perf_counter`."""
+    is_large: bool
+    """Whether work on the arguments is done in a thread."""
+    guarded: GuardedArguments
+    """What the guardrails found."""
+    departure: Ask | None = None
+    """What a person has to approve since the call differs from an earlier run or a plan."""
+    derives: bool = False
+    """Whether its arguments derive from a placeholder of a dry run."""
+    approved: Ask | None = None
+    """What a person has approved, if anything."""
+    approval: Decision | None = None
+    """The decision that came of it."""
+    is_recorded: bool = False
+    """Whether the journal was asked to record its beginning."""
+
+    @property
+    def milliseconds(self) -> float:
+        """Since it began."""
+        return (time.perf_counter() - self.began_at) * 1e3
+
+
+def status_of(error: CallError) -> CallStatus:
+    """The status of a call that ended with this error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), CallStatus.FAILED)

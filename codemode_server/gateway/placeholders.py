@@ -1,0 +1,182 @@
+"""Placeholders: what a dry run gives a program in place of the results of calls that are not sent.
+
+A placeholder is plain data of the result's type, declared or observed, and most of it says which call it came from,
+also as a part of a longer text: `<number of github.create_issue #1>`, unusual numbers, and addresses, ids and dates
+that no server gives. So most arguments that derive from one are recognised. Booleans, null and the values of an enum
+can't be: they are plain guesses. Nothing is secret about placeholders: a program that makes one up, or hides that it
+uses one, changes only what the plan says; the person is asked where a call differs from it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from urllib.parse import unquote_plus
+
+from codemode_server.catalog.json_schema import (
+    SchemaReader,
+    branches_of,
+    enum_of,
+    kinds_of,
+    properties_of,
+    tuple_of,
+)
+from codemode_server.domain.ids import JsonValue
+
+_BASE = 4_000_000_000_000_000
+"""Numbers of placeholders begin here: JSON holds them exactly, and hardly anything counts so far."""
+_PER_CALL = 1_000
+"""Different numbers of one call, and how far a program may add to one."""
+_MAX_CALLS = 999_999
+_FIRST_DAY = date(1971, 1, 1)
+_MAX_DAYS = 3 * 365
+_MAX_DEPTH = 8
+_MAX_VALUES = 300
+_MAX_NAME_CHARACTERS = 60
+_TEXT = re.compile(r" of [\w.-]{1,200} #(\d{1,6})>", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\d.])4000000\d{9}(?!\d)")
+_ADDRESS = re.compile(r"\bcall-(\d{1,6})\.placeholder\.invalid\b", re.IGNORECASE)
+_UUID = re.compile(r"\b40000000-0000-4000-8000-(\d{6})\d{6}\b")
+_DAY = re.compile(r"(?<!\d)(197[1-3])-(\d\d)-(\d\d)(?!\d)")
+_NOT_IN_NAMES = re.compile(r"[^\w.\[\]-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """The result of a call that was not sent."""
+
+    value: JsonValue
+    unknown: tuple[str, ...] = ()
+    """The texts in it that stand for something of an unknown type."""
+    number: int = 0
+    """What these count as."""
+
+
+def placeholder_of(schema: object, root: object, seq: int, title: str) -> Placeholder:
+    """A value of a schema for call `seq` to `title`, such as `github.create_issue`. A schema is untrusted, so depth and
+    size are bounded; what is beyond them is of unknown type."""
+    maker = _Maker(SchemaReader(root), min(seq, _MAX_CALLS), title)
+    value = maker.value(schema, "result", 0)
+    return Placeholder(value, tuple(maker.unknown), maker.number())
+
+
+def calls_in(value: JsonValue) -> frozenset[int]:
+    """The numbers of the calls from whose placeholders something in a value derives, as far as that shows."""
+    found: set[int] = set()
+    left: list[JsonValue] = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, Mapping):
+            left += [*one, *one.values()]
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, str):
+            found |= _calls_in_text(one)
+        elif isinstance(one, int | float) and not isinstance(one, bool):
+            found |= _calls_of_number(one)
+    return frozenset(found)
+
+
+@dataclass(slots=True)
+class _Maker:
+    reader: SchemaReader
+    seq: int
+    title: str
+    unknown: list[str] = field(default_factory=list)
+    _values: int = 0
+    _numbers: int = 0
+
+    def value(self, schema: object, name: str, depth: int) -> JsonValue:
+        self._values += 1
+        flat = self.reader.flat(schema)
+        kinds = [kind for kind in kinds_of(flat) if kind != "null"]
+        if depth > _MAX_DEPTH or self._values > _MAX_VALUES:
+            return self._unknown(name)
+        if allowed := enum_of(flat):
+            return next((it for it in allowed if it is not None), None)
+        if branches := branches_of(flat):
+            rest = [it for it in branches if kinds_of(self.reader.flat(it)) != ["null"]]
+            return self.value(rest[0], name, depth + 1) if rest else None
+        match kinds[0] if kinds else None:
+            case "object" if properties := properties_of(flat):
+                return {key: self.value(inner, self._inner(name, key), depth + 1) for key, inner in properties.items()}
+            case "object" if isinstance(flat.get("additionalProperties"), dict) and flat["additionalProperties"]:
+                return {self._text("key"): self.value(flat["additionalProperties"], name, depth + 1)}
+            case "array":
+                items = tuple_of(flat) or [flat.get("items", {})]
+                return [self.value(inner, f"{name}[{at}]", depth + 1) for at, inner in enumerate(items)]
+            case "string":
+                return self._of_format(flat.get("format"), name)
+            case "integer":
+                return self.number()
+            case "number":
+                return self.number() + 0.5
+            case "boolean":
+                return True
+            case None if kinds_of(flat):
+                return None
+            case _:
+                return self._unknown(name)
+
+    def _inner(self, name: str, key: str) -> str:
+        return key if name == "result" else f"{name}.{key}"
+
+    def _text(self, name: str) -> str:
+        shown = _NOT_IN_NAMES.sub("_", name)
+        if len(shown) > _MAX_NAME_CHARACTERS:
+            shown = f"…{shown[-_MAX_NAME_CHARACTERS:]}"
+        return f"<{shown} of {self.title} #{self.seq}>"
+
+    def _unknown(self, name: str) -> str:
+        self.unknown.append(text := self._text(name))
+        return text
+
+    def number(self) -> int:
+        number = _BASE + self.seq * _PER_CALL + min(self._numbers, _PER_CALL // 2)
+        self._numbers += 1
+        return number
+
+    def _of_format(self, name_of_format: object, name: str) -> str:
+        day = (_FIRST_DAY + timedelta(days=self.seq % _MAX_DAYS)).isoformat()
+        match name_of_format:
+            case "date-time":
+                return f"{day}T00:00:00Z"
+            case "date":
+                return day
+            case "uuid":
+                self._numbers += 1
+                return f"40000000-0000-4000-8000-{self.seq:06d}{self._numbers:06d}"
+            case "uri" | "url":
+                return f"https://call-{self.seq}.placeholder.invalid/{_NOT_IN_NAMES.sub('_', name)}"
+            case "email":
+                return f"somebody@call-{self.seq}.placeholder.invalid"
+            case _:
+                return self._text(name)
+
+
+def _calls_in_text(text: str) -> set[int]:
+    found: set[int] = set()
+    for spelling in dict.fromkeys((text, unquote_plus(text) if "%" in text else text, html.unescape(text))):
+        for pattern in (_TEXT, _ADDRESS, _UUID):
+            found.update(int(it[1]) for it in pattern.finditer(spelling))
+        for number in _NUMBER.finditer(spelling):
+            found |= _calls_of_number(int(number[0]))
+        for day in _DAY.finditer(spelling):
+            found |= _calls_of_day(*map(int, day.groups()))
+    return found
+
+
+def _calls_of_number(number: float) -> set[int]:
+    seq = (int(number) - _BASE) // _PER_CALL if _BASE <= abs(number) < 2 * _BASE else 0
+    return {seq} if 1 <= seq <= _MAX_CALLS else set()
+
+
+def _calls_of_day(year: int, month: int, day: int) -> set[int]:
+    try:
+        days = (date(year, month, day) - _FIRST_DAY).days
+    except ValueError:
+        return set()
+    return {days} if 1 <= days < _MAX_DAYS else set()

@@ -1,0 +1,208 @@
+"""The plan of a dry run: the calls that it captured, and in what the calls of the program that is applied differ.
+
+A call that may change something is as planned if the plan has one with the same server, tool and arguments, all of
+which were foreseen, and no earlier planned call of the same server is still to come. About any other the person is
+asked: arguments that derive from a placeholder, other arguments, a call that is not in the plan, another order on one
+server. Calls at the same time may come in any order, so a departure in the order is only said once nothing else of the
+program has been in flight for `MIN_PATIENCE_SECONDS`. Calls that only read are not compared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from codemode_server.domain.calls import Ask, CallStatus, Deny, Simulate, ToolCall
+from codemode_server.domain.executions import CallRecord
+from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.gateway.answer_order import MIN_PATIENCE_SECONDS
+from codemode_server.gateway.placeholders import calls_in
+from codemode_server.text import clean_line
+
+_MAX_NAMES = 3
+_MAX_EXCERPT = 200
+_BEFORE_DIFFERENCE = 30
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """One call that a dry run captured or refused."""
+
+    call: ToolCall
+    sources: Mapping[str, frozenset[int]]
+    """The arguments that derive from placeholders, and the numbers of the calls that these stand for."""
+    asks: str = ""
+    """Why a person is asked about it anyway."""
+    refused: str = ""
+    """Why the permissions refuse it."""
+    is_reading: bool = False
+    """Whether it only reads, and was captured since its arguments could not be foreseen."""
+    is_unreadable: bool = False
+    """Whether the journal does not hold its arguments."""
+
+    @property
+    def is_foreseen(self) -> bool:
+        """Whether all its arguments are known."""
+        return not self.sources and not self.is_unreadable
+
+
+def planned_calls(records: Sequence[CallRecord]) -> list[PlannedCall]:
+    """The calls of a dry run that were captured or refused, in order."""
+    captured = {it.call.seq for it in records if isinstance(it.decision, Simulate)}
+    return [found for it in records if (found := _planned(it, captured)) is not None]
+
+
+def _planned(record: CallRecord, captured: set[int]) -> PlannedCall | None:
+    call, is_unreadable = record.call, record.unreadable is not None
+    match record.decision:
+        case Deny(reason=reason):
+            return PlannedCall(call, {}, refused=reason, is_unreadable=is_unreadable)
+        case Simulate(asks=asks, is_reading=is_reading):
+            if record.outcome is not None and record.outcome.status is not CallStatus.SIMULATED:
+                return None  # its arguments were wrong
+            found = {name: calls_in({name: value}) & captured for name, value in call.arguments.items()}
+            sources = {name: calls for name, calls in found.items() if calls}
+            return PlannedCall(call, sources, asks, "", is_reading, is_unreadable)
+    return None
+
+
+class Plan:
+    """The planned calls that the program which is applied has not made yet. Used from one event loop."""
+
+    def __init__(
+        self, dry_run_id: ExecutionId, records: Sequence[CallRecord], *, redact: Callable[[str], str] = str
+    ) -> None:
+        """`redact` masks secrets in what a person is shown."""
+        self.dry_run_id = dry_run_id
+        self._redact = redact
+        self._left = [it for it in planned_calls(records) if not it.is_reading and not it.refused]
+        self._passed: set[int] = set()
+        """Numbers of planned calls that later ones were approved before."""
+        self._changed = anyio.Event()
+
+    def take(self, call: ToolCall) -> PlannedCall | None:
+        """Take the planned call that this one is; None if there is none with the same arguments."""
+        digest = call.key.arguments_digest
+        same = (it for it in self._of_tool(call) if it.is_foreseen and it.call.key.arguments_digest == digest)
+        return self._taken(next(same, None))
+
+    async def departure(self, call: ToolCall, has_others: Callable[[], bool]) -> Ask | None:
+        """What a person has to approve about a call that may change something; None if it is as planned. `has_others`
+        tells whether other calls of the program are in flight."""
+        if (planned := self.take(call)) is not None:
+            return await self._order(planned, has_others)
+        if (found := next((it for it in self._of_tool(call) if _may_be(it, call)), None)) is not None:
+            names = _names(found.sources) if found.sources else "its arguments"
+            reason = f"the plan of {self.dry_run_id} could not foresee {names}"
+        elif (found := self._nearest(call)) is not None:
+            differing = [name for name in _all_names(found, call) if _value(found, name) != _value(call, name)]
+            reason = f"it departs from the plan of {self.dry_run_id}, which has other arguments: {_names(differing)}"
+        else:
+            reason = f"it departs from the plan of {self.dry_run_id}, which has no such call any more"
+        self._taken(found)
+        return Ask(reason, tuple(self._differences(found, call)))
+
+    def remarks(self) -> list[str]:
+        """Lines for the model at the end of the run."""
+        if not self._left:
+            return []
+        return [f"the plan of {self.dry_run_id} has calls that the program did not make: {named(self._left)}"]
+
+    async def _order(self, planned: PlannedCall, has_others: Callable[[], bool]) -> Ask | None:
+        while self._earlier(planned):
+            with anyio.move_on_after(MIN_PATIENCE_SECONDS) as quiet:
+                await self._changed.wait()
+            if quiet.cancelled_caught and not has_others():
+                break
+        if not (earlier := self._earlier(planned)):
+            return None
+        self._passed.update(it.call.seq for it in earlier)
+        return Ask(f"it departs from the plan of {self.dry_run_id}, which makes {named(earlier)} before it")
+
+    def _earlier(self, planned: PlannedCall) -> list[PlannedCall]:
+        """Those of the same server that the plan makes first and the program has not made."""
+        return [
+            it
+            for it in self._left
+            if it.call.seq < planned.call.seq
+            and it.call.server == planned.call.server
+            and it.call.seq not in self._passed
+        ]
+
+    def _of_tool(self, call: ToolCall) -> list[PlannedCall]:
+        return [it for it in self._left if (it.call.server, it.call.tool) == (call.server, call.tool)]
+
+    def _nearest(self, call: ToolCall) -> PlannedCall | None:
+        """The planned call that this one most probably takes the place of."""
+
+        def common(it: PlannedCall) -> int:
+            return sum(_value(it, name) == _value(call, name) for name in _all_names(it, call))
+
+        return max(self._of_tool(call), key=common, default=None)
+
+    def _taken(self, found: PlannedCall | None) -> PlannedCall | None:
+        if found is not None:
+            self._left.remove(found)
+            changed, self._changed = self._changed, anyio.Event()
+            changed.set()
+        return found
+
+    def _differences(self, found: PlannedCall | None, call: ToolCall) -> list[str]:
+        if found is None or found.is_unreadable:
+            return []
+        lines: list[str] = []
+        for name in _all_names(found, call):
+            before, now = (self._redact(_text(_value(it, name))) for it in (found, call))
+            if before != now:
+                lines += [f"- {name}: {_excerpt(before, now)}", f"+ {name}: {_excerpt(now, before)}"]
+        return lines
+
+
+def named(calls: Sequence[PlannedCall]) -> str:
+    """`call 1 (github/create_issue), …`."""
+    shown = ", ".join(f"call {it.call.seq} ({it.call.server}/{it.call.tool})" for it in calls[:_MAX_NAMES])
+    return f"{shown} and {len(calls) - _MAX_NAMES} more" if len(calls) > _MAX_NAMES else shown
+
+
+_MISSING = object()
+
+
+def _may_be(planned: PlannedCall, call: ToolCall) -> bool:
+    """Whether this is the planned call, as far as its arguments could be foreseen."""
+    if planned.is_foreseen:
+        return False
+    if planned.is_unreadable:
+        return True
+    return planned.call.arguments.keys() == call.arguments.keys() and all(
+        name in planned.sources or _value(planned, name) == _value(call, name) for name in call.arguments
+    )
+
+
+def _value(of: PlannedCall | ToolCall, name: str) -> Any:
+    arguments = of.call.arguments if isinstance(of, PlannedCall) else of.arguments
+    return arguments.get(name, _MISSING)
+
+
+def _all_names(planned: PlannedCall, call: ToolCall) -> list[str]:
+    return list(dict.fromkeys([*planned.call.arguments, *call.arguments]))
+
+
+def _names(names: Sequence[str] | Mapping[str, object]) -> str:
+    shown = [clean_line(name, 40) for name in list(names)[:_MAX_NAMES]]
+    return ", ".join([*shown, "…"] if len(names) > _MAX_NAMES else shown)
+
+
+def _text(value: JsonValue) -> str:
+    return "(not given)" if value is _MISSING else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _excerpt(text: str, other: str) -> str:
+    """The text from where it begins to differ from the other one."""
+    first = next((at for at, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), len(other))
+    start = max(0, min(first, len(text)) - _BEFORE_DIFFERENCE)
+    shown = text[start : start + _MAX_EXCERPT]
+    return f"{'…' if start else ''}{shown}{'…' if start + _MAX_EXCERPT < len(text) else ''}"

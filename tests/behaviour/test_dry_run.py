@@ -1,0 +1,509 @@
+"""A dry run sends only calls that read and gives the plan of all others; applying it sends what was planned, and asks a
+person about what differs.
+
+The product is in memory; its upstream writes each call that it receives to a file, which the tests look at.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import pytest_asyncio
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.domain.approvals import Approval, ApprovalAnswer
+from codemode_server.domain.ids import ExecutionId
+
+from .product import PLAIN, UPSTREAMS, Answer, Host, configuration, for_all
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+IMPORTS = "import asyncio, json, os, random, time, uuid\nfrom servers.diary import *\nfrom servers.tracker import *\n"
+TRACKER = (
+    PLAIN
+    + """
+import json
+from pathlib import Path
+from typing import Any
+server = Server("tracker")
+path = Path(sys.argv[1])
+NUMBER = {"type": "integer"}
+ISSUE = {
+    "type": "object",
+    "properties": {
+        "number": NUMBER, "title": {"type": "string"}, "state": {"enum": ["open", "closed"]},
+        "created_at": {"type": "string", "format": "date-time"}, "url": {"type": "string", "format": "uri"},
+        "labels": {"type": "array", "items": {"type": "string"}}, "score": {"type": "number"},
+        "is_new": {"type": "boolean"}, "extra": {},
+    },
+    "required": ["number"],
+}
+def note(*what):
+    with path.open("a") as file:
+        file.write(json.dumps(what) + "\\n")
+def count():
+    return len(path.read_text().splitlines()) if path.exists() else 0
+@server.tool(outputSchema=ISSUE)
+def create_issue(title: str) -> Any:
+    note("create", title)
+    return {"number": 100 + count(), "title": title, "state": "closed", "created_at": "2026-01-01T00:00:00Z",
+            "url": "http://x/1", "labels": ["a", "b", "c"], "score": 1.5, "is_new": False, "extra": {"id": 7}}
+@server.tool()
+def comment(issue: int, text: str) -> Any:
+    note("comment", issue, text)
+    return {"id": 5, "tags": ["x", "y"]}
+@server.tool(annotations={"readOnlyHint": True})
+def read_issue(issue: int) -> Any:
+    note("read", issue)
+    return {"number": issue, "title": "a real issue"}
+server.run()
+"""
+)
+
+
+@dataclass
+class Product:
+    """A product with one host."""
+
+    app: App
+    host: Host
+    folder: Path
+
+    def diary(self) -> list[str]:
+        path = self.folder / "diary"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def tracker(self) -> list[Any]:
+        path = self.folder / "tracker"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def forget(self) -> None:
+        for name in ("diary", "tracker"):
+            (self.folder / name).unlink(missing_ok=True)
+
+    async def dry(self, code: str, **arguments: Any) -> Answer:
+        """A dry run."""
+        self.forget()
+        return await self.host.run(IMPORTS + code, dry_run=True, **arguments)
+
+    async def apply(self, planned: Answer) -> Answer:
+        return await self.host.call("execute_code", apply=planned.content["execution_id"])
+
+    async def apply_answering(self, planned: Answer, *answers: bool) -> tuple[Answer, list[Approval]]:
+        """Apply while the person gives these answers; also the questions."""
+        applied: list[Answer] = []
+        asked: list[Approval] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def apply() -> None:
+                applied.append(await self.apply(planned))
+
+            tasks.start_soon(apply)
+            for is_approved in answers:
+                asked.append(await self.question({it.approval_id for it in asked}))
+                answer = ApprovalAnswer(is_approved, channel="command")
+                await self.app.stores.approvals.answer(asked[-1].approval_id, answer)
+        return applied[0], asked
+
+    async def question(self, besides: set[str]) -> Approval:
+        """Wait until one is open."""
+        found: list[Approval] = []
+
+        async def is_there() -> bool:
+            open_ones = await self.app.stores.approvals.unanswered(self.app.principal)
+            found[:] = [it for it in open_ones if it.approval_id not in besides]
+            return bool(found)
+
+        await self.host.until(is_there)
+        return found[0]
+
+    async def open_questions(self) -> int:
+        return len(await self.app.stores.approvals.unanswered(self.app.principal))
+
+
+@asynccontextmanager
+async def product(folder: Path, **sections: Any) -> AsyncIterator[Product]:
+    script = folder / "tracker.py"
+    script.write_text(TRACKER)
+    servers = {
+        "diary": {"command": sys.executable, "args": [str(UPSTREAMS / "diary.py"), str(folder / "diary")]},
+        "tracker": {"command": sys.executable, "args": [str(script), str(folder / "tracker")]},
+    }
+    path = configuration(folder, servers, **sections)
+    async with App.open(load(path)) as app, Client(app.front) as client:
+        host = Host(client, folder)
+        await host.settled()
+        yield Product(app, host, folder)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
+    async with for_all(product(tmp_path_factory.mktemp("dry"))) as opened:
+        yield opened
+
+
+def planned(answer: Answer) -> list[tuple[str, dict[str, Any]]]:
+    return [(it["tool"], it["arguments"]) for it in answer.content["plan"]["calls"]]
+
+
+async def test_a_dry_run_sends_readings_and_captures_writes_and_apply_sends_them(shared: Product) -> None:
+    code = "count()\n[write(text=f'a{n}') for n in range(3)]"
+    dry = await shared.dry(code)
+    assert shared.diary() == ["(count)"]
+    assert planned(dry) == [("diary.write", {"text": f"a{n}"}) for n in range(3)]
+    assert f'execute_code(apply="{dry.content["execution_id"]}")' in dry.text
+    shared.forget()
+    applied = await shared.apply(dry)
+    assert applied.value == [2, 3, 4]
+    assert shared.diary() == ["(count)", "a0", "a1", "a2"]
+    assert await shared.open_questions() == 0
+
+
+async def test_the_same_program_without_dry_run_sends_the_writes(shared: Product) -> None:
+    """The control of the test above."""
+    shared.forget()
+    await shared.host.run(IMPORTS + "write(text='a')")
+    assert shared.diary() == ["a"]
+
+
+async def test_the_declared_result_type_makes_the_placeholder_and_the_plan_names_what_derives_from_it(
+    shared: Product,
+) -> None:
+    code = """
+issue = create_issue(title='bug')
+comment(issue=issue['number'], text=f"see {issue['url']}")
+comment(issue=1, text=json.dumps(issue['labels']))
+comment(issue=issue['number'] + 1, text='next')
+comment(issue=2, text='foreseen')
+{k: type(v).__name__ for k, v in issue.items()}"""
+    dry = await shared.dry(code)
+    assert dry.value == {
+        "number": "int",
+        "title": "str",
+        "state": "str",
+        "created_at": "str",
+        "url": "str",
+        "labels": "list",
+        "score": "float",
+        "is_new": "bool",
+        "extra": "Unknown",
+    }
+    derived = [it.get("from_calls", {}) for it in dry.content["plan"]["calls"]]
+    assert derived == [{}, {"issue": [1], "text": [1]}, {"text": [1]}, {"issue": [1]}, {}]
+    assert "issue from call 1" in dry.text
+    assert shared.tracker() == []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "found['id']",
+        "found['id']['deeper'][0]",
+        "found[0]['name']",
+        "found.get('id', None)",
+        "[it['id'] for it in found]",
+        "int(found['count']) + 1",
+        "found['count'] * 2",
+        "found['count'] > 3 and 'many'",
+        "json.dumps({'x': found})",
+        "f'{found}'.upper()",
+        "dict(found)",
+        "found.splitlines()",
+        "[*found.items()]",
+        "sum(it['n'] for it in found)",
+    ],
+)
+async def test_a_result_of_unknown_type_can_be_used_as_most_things(shared: Product, use: str) -> None:
+    dry = await shared.dry(f"found = comment(issue=1, text='a')\nwrite(text=str({use}))")
+    assert dry.content["status"] == "succeeded", dry.text
+    assert len(planned(dry)) == 2
+    if use not in ("found['count'] * 2", "found['count'] > 3 and 'many'"):  # these are only found out at apply
+        assert dry.content["plan"]["calls"][1]["from_calls"] == {"text": [1]}, dry.text
+
+
+async def test_a_program_that_breaks_on_a_placeholder_has_a_plan_up_to_there(shared: Product) -> None:
+    dry = await shared.dry("write(text='a')\njson.loads(comment(issue=1, text='b'))\nwrite(text='c')")
+    assert dry.content["status"] == "failed"
+    assert [tool for tool, _ in planned(dry)] == ["diary.write", "tracker.comment"]
+    assert "up to where it ended" in dry.text
+    assert "JSONDecodeError" in dry.text
+
+
+async def test_a_reading_of_something_that_does_not_exist_yet_is_not_sent(shared: Product) -> None:
+    dry = await shared.dry("read_issue(issue=3)\nissue = create_issue(title='bug')\nread_issue(issue=issue['number'])")
+    assert shared.tracker() == [["read", 3]], "control: the other reading was sent"
+    last = dry.content["plan"]["calls"][-1]
+    assert (last["tool"], last["only_reads"], last["from_calls"]) == ("tracker.read_issue", True, {"issue": [2]})
+    assert "reads; not sent" in dry.text
+
+
+async def test_branches_and_loops_on_placeholders_are_named_with_their_lines(shared: Product) -> None:
+    code = """issue = create_issue(title='bug')
+if issue['state'] == 'open':
+    write(text='open')
+for label in issue['labels']:
+    write(text=label)
+if count() > 0:
+    write(text='known')
+if issue['is_new']:
+    print('no call here')
+"""
+    dry = await shared.dry(code)
+    assert [it.split(":")[0] for it in dry.content["plan"]["unforeseen"]] == ["line 5", "line 7"], dry.text
+
+
+async def test_calls_at_the_same_time_are_planned_and_applied_in_any_order(shared: Product) -> None:
+    code = """
+async def some(n):
+    await asyncio.sleep(0.01 * (n if os.path.exists('/workspace/reversed') else 5 - n))
+    return await write(text=f't{n}')
+await asyncio.gather(*(some(n) for n in range(5)))"""
+    await shared.host.run("import os\nif os.path.exists('/workspace/reversed'): os.remove('/workspace/reversed')")
+    dry = await shared.dry(code)
+    assert len(planned(dry)) == 5
+    await shared.host.run("open('/workspace/reversed', 'w').close()")
+    applied = await shared.apply(dry)
+    assert applied.content["status"] == "succeeded", applied.text
+    assert sorted(shared.diary()) == [f"t{n}" for n in range(5)]
+
+
+async def test_apply_asks_about_what_could_not_be_foreseen_and_shows_both(shared: Product) -> None:
+    dry = await shared.dry("issue = create_issue(title='bug')\ncomment(issue=issue['number'], text='hello')")
+    applied, asked = await shared.apply_answering(dry, True)
+    assert applied.content["status"] == "succeeded", applied.text
+    assert shared.tracker() == [["create", "bug"], ["comment", 101, "hello"]]
+    assert "could not foresee issue" in asked[0].question.reason
+    assert asked[0].question.changes == ("- issue: 4000000000001000", "+ issue: 101")
+
+
+async def test_a_write_with_other_arguments_is_asked_about_and_not_sent_if_refused(shared: Product) -> None:
+    """A file of the workspace has changed in between."""
+    await shared.host.run("open('/workspace/text', 'w').write('before')")
+    dry = await shared.dry("write(text=open('/workspace/text').read())\nwrite(text='same')")
+    await shared.host.run("open('/workspace/text', 'w').write('after')")
+    applied, asked = await shared.apply_answering(dry, False)
+    assert "the user refused it" in applied.text
+    assert "other arguments: text" in asked[0].question.reason
+    assert asked[0].question.changes == ('- text: "before"', '+ text: "after"')
+    assert shared.diary() == []
+
+
+async def test_a_write_that_depends_on_changed_data_of_a_server_is_asked_about(shared: Product) -> None:
+    dry = await shared.dry("write(text=f'there are {count()}')")
+    await shared.host.run(IMPORTS + "write(text='meanwhile')")
+    applied, asked = await shared.apply_answering(dry, True)
+    assert applied.content["status"] == "succeeded"
+    assert asked[0].question.changes == ('- text: "there are 1"', '+ text: "there are 3"')
+    assert shared.diary() == ["(count)", "meanwhile", "(count)", "there are 3"]
+
+
+@pytest.mark.parametrize("choice", ["random.random()", "time.time_ns()", "uuid.uuid4()"])
+async def test_chance_and_time_are_those_of_the_dry_run(shared: Product, choice: str) -> None:
+    dry = await shared.dry(f"write(text=str({choice}))")
+    applied = await shared.apply(dry)
+    assert applied.content["status"] == "succeeded", applied.text
+    assert shared.diary() == [planned(dry)[0][1]["text"]]
+
+
+async def test_another_order_on_one_server_is_a_departure_and_on_two_servers_none(shared: Product) -> None:
+    await shared.host.run("import os\nif os.path.exists('/workspace/other'): os.remove('/workspace/other')")
+    turned = "calls = calls[::-1] if os.path.exists('/workspace/other') else calls\nfor call in calls: call()"
+    one = await shared.dry(f"calls = [lambda: write(text='a'), lambda: write(text='b')]\n{turned}")
+    two = await shared.dry(f"calls = [lambda: write(text='a'), lambda: comment(issue=1, text='b')]\n{turned}")
+    await shared.host.run("open('/workspace/other', 'w').close()")
+    assert (await shared.apply(two)).content["status"] == "succeeded"
+    _, asked = await shared.apply_answering(one, True)
+    assert "makes call 1 (diary/write) before it" in asked[0].question.reason
+    assert shared.diary() == ["a", "b", "a"]
+
+
+async def test_a_denied_call_is_denied_and_one_that_would_be_asked_about_is_marked(tmp_path: Path) -> None:
+    rules = [{"deny": "diary/write_and_fail"}, {"ask": "tracker/comment"}]
+    async with product(tmp_path, permissions={"rules": rules}) as one:
+        code = """
+from codemode import ToolError
+from servers import diary
+try:
+    getattr(diary, 'write_and_fail')(text='a')
+except ToolError as error:
+    print(error)
+comment(issue=1, text='b')
+write(text='c')"""
+        dry = await one.dry(code)
+        calls = {it["tool"]: it for it in dry.content["plan"]["calls"]}
+        assert "not permitted" in dry.text or "denied" in dry.text
+        assert calls["diary.write_and_fail"]["denied"]
+        assert calls["tracker.comment"]["asks"]
+        assert "asks" not in calls["diary.write"]
+        assert await one.open_questions() == 0
+        assert one.tracker() == []
+        _, asked = await one.apply_answering(dry, True)
+        assert "plan" not in asked[0].question.reason
+        assert one.tracker() == [["comment", 1, "b"]]
+
+
+async def test_what_is_unforeseen_and_asked_about_anyway_is_one_question(tmp_path: Path) -> None:
+    async with product(tmp_path, permissions={"rules": [{"ask": "tracker/comment"}]}) as one:
+        dry = await one.dry("issue = create_issue(title='bug')\ncomment(issue=issue['number'], text='a')")
+        applied, asked = await one.apply_answering(dry, True)
+        assert applied.content["status"] == "succeeded", applied.text
+        assert "could not foresee issue" in asked[0].question.reason
+        assert "permissions" in asked[0].question.reason
+        assert one.tracker()[-1] == ["comment", 101, "a"]
+
+
+async def test_captured_calls_count_for_no_rate(tmp_path: Path) -> None:
+    rules = [{"allow": "diary/write", "limit": "2/hour"}]
+    async with product(tmp_path, permissions={"rules": rules}) as one:
+        dry = await one.dry("[write(text=f'{n}') for n in range(4)]")
+        assert dry.content["status"] == "succeeded", dry.text
+        again = await one.dry("[write(text=f'{n}') for n in range(2)]")
+        assert (await one.apply(again)).value == [1, 2], "control: none of the captured calls has counted"
+        refused = await one.host.run(IMPORTS + "write(text='too many')")
+        assert "its limit" in refused.text
+        assert one.diary() == ["0", "1"]
+
+
+async def test_the_workspace_is_a_copy_that_is_thrown_away(shared: Product) -> None:
+    await shared.host.run(
+        "import os\nopen('/workspace/kept', 'w').write('old')\nos.makedirs('/workspace/folder', exist_ok=True)"
+    )
+    dry = await shared.dry(
+        "read = open('/workspace/kept').read()\nopen('/workspace/kept', 'w').write('new')\n"
+        "open('/workspace/folder/made', 'w').write('x')\nos.remove('/workspace/kept')\n"
+        "[read, os.listdir('/workspace/folder')]"
+    )
+    assert dry.value == ["old", ["made"]]
+    after = await shared.host.run("import os\n[open('/workspace/kept').read(), os.listdir('/workspace/folder')]")
+    assert after.value == ["old", []]
+
+
+async def test_a_plan_is_applied_once(shared: Product) -> None:
+    dry = await shared.dry("write(text='a')")
+    applied = await shared.apply(dry)
+    again = await shared.apply(dry)
+    assert again.result.is_error
+    assert f"applied already, as {applied.content['execution_id']}" in again.text
+    assert shared.diary() == ["a"]
+
+
+async def test_of_two_that_apply_the_same_plan_one_runs(tmp_path: Path) -> None:
+    async with product(tmp_path) as one, product(tmp_path) as other:
+        dry = await one.dry("write(text='a')")
+        answers: list[Answer] = []
+
+        async def apply(by: Product) -> None:
+            answers.append(await by.apply(dry))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(apply, one)
+            tasks.start_soon(apply, other)
+        assert one.diary() == ["a"]
+        assert sorted(bool(answer.result.is_error) for answer in answers) == [False, True]
+
+
+async def test_an_applied_program_that_breaks_is_resumed_and_still_compared_with_its_plan(shared: Product) -> None:
+    await shared.host.run("import os\nif os.path.exists('/workspace/broken'): os.remove('/workspace/broken')")
+    code = """
+time.time_ns()
+write(text='a')
+if os.path.exists('/workspace/broken'):
+    raise RuntimeError
+write(text='c' if os.path.exists('/workspace/other text') else 'b')
+write(text=f'd {time.time_ns()}')"""
+    dry = await shared.dry(code)
+    await shared.host.run("open('/workspace/broken', 'w').close(); open('/workspace/other text', 'w').close()")
+    applied = await shared.apply(dry)
+    assert applied.content["status"] == "failed"
+    name = applied.content["execution_id"]
+    await shared.host.run("import os; os.remove('/workspace/broken')")
+    async with anyio.create_task_group() as tasks:
+        answers: list[Answer] = []
+
+        async def resume() -> None:
+            answers.append(await shared.host.call("execute_code", resume=name))
+
+        tasks.start_soon(resume)
+        asked = await shared.question(set())
+        await shared.app.stores.approvals.answer(asked.approval_id, ApprovalAnswer(True, channel="command"))
+    assert asked.question.changes == ('- text: "b"', '+ text: "c"')
+    assert answers[0].content["status"] == "succeeded", answers[0].text
+    assert shared.diary() == ["a", "c", planned(dry)[2][1]["text"]]
+
+
+@pytest.mark.parametrize("action", ["resume", "apply"])
+async def test_only_a_dry_run_is_applied_and_none_is_resumed(shared: Product, action: str) -> None:
+    """A dry run that is resumed would send what it captured."""
+    dry = await shared.dry("write(text='a')\nraise RuntimeError")
+    real = await shared.host.run(IMPORTS + "write(text='b')\nraise RuntimeError")
+    name = (dry if action == "resume" else real).content["execution_id"]
+    answer = await shared.host.call("execute_code", **{action: name})
+    assert answer.result.is_error
+    assert "dry run" in answer.text
+    assert shared.diary() == ["b"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"apply": "x1", "code": "1"}, {"apply": "x1", "dry_run": True}, {"dry_run": True}]
+)
+async def test_arguments_that_do_not_go_together_are_refused(shared: Product, arguments: dict[str, Any]) -> None:
+    answer = await shared.host.call("execute_code", **arguments)
+    assert answer.result.is_error
+    assert "execute_code:" in answer.text
+
+
+async def test_nothing_is_learned_and_no_placeholder_is_stored(tmp_path: Path) -> None:
+    async with product(tmp_path) as one:
+
+        def learned() -> int:
+            tools = [tool for server in one.app.catalog().servers for tool in server.tools]
+            observed = next(tool.observed for tool in tools if tool.name == "comment")
+            return observed.calls if observed is not None else 0
+
+        dry = await one.dry("comment(issue=1, text='a')")
+        name = dry.content["execution_id"]
+        read = await one.host.run(f"from codemode import results\n[n for n in results if n.startswith({name!r})]")
+        assert read.value == [f"{name}/plan"]
+        assert learned() == 0
+        await one.apply(dry)
+        await one.host.until(lambda: learned() == 1)
+
+
+async def test_the_audit_has_captured_calls_with_the_decision_simulate(shared: Product) -> None:
+    dry = await shared.dry("count()\nwrite(text='a')")
+    rows = await shared.app.stores.audit.rows(
+        shared.app.principal, execution_id=ExecutionId(dry.content["execution_id"])
+    )
+    assert [(row.event.decision, row.event.status) for row in rows if row.event.tool] == [
+        ("allow", None),
+        ("allow", "succeeded"),
+        ("simulate", None),
+        ("simulate", "simulated"),
+    ]
+
+
+async def test_a_program_that_changes_nothing_has_nothing_to_apply(shared: Product) -> None:
+    dry = await shared.dry("count()")
+    assert dry.value == 1
+    assert "changes nothing" in dry.text
+    assert dry.content["plan"]["calls"] == []
+
+
+@pytest.mark.parametrize("is_dry_run", [True, False])
+async def test_a_skill_is_not_saved_in_a_dry_run(tmp_path: Path, is_dry_run: bool) -> None:
+    async with product(tmp_path) as one:
+        text = '"""Adds one."""\ndef add_one(n: int) -> int:\n    return n + 1\n'
+        answer = await one.host.run(f"open('/skills/add_one.py', 'w').write({text!r})", dry_run=is_dry_run)
+        assert answer.content["status"] == "succeeded", answer.text
+        assert ("was not saved: this is a dry run" in answer.text) is is_dry_run
+        listed = await one.host.call("list_dir", path="/skills")
+        assert ("add_one" in listed.text) is not is_dry_run

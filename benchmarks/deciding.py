@@ -116,4 +116,4 @@ def _decision_ms(config: LiveConfig, calls: int) -> float:
 
 
 def _execution(config: LiveConfig) -> ExecutionCalls:
-    return ExecutionCalls(NAME, RequestContext.local(Session("s"), config))
+    return ExecutionCalls(NAME, RequestContext.of(Session("s"), config))

@@ -178,13 +178,13 @@ class App:
             catalog=self.catalog,
             listed=self.tools.wait_for_first_listing,
             config=self.config,
-            refusal_of=self.refusals.of,
         )
 
     def _new_executions(self) -> ExecutionService:
         runner = ExecutionRunner(
             traced=lambda: self._traced.wait(),
             check=self._preflight.check,
+            refusals=self.refusals.for_principal,
             sandbox=self.sandbox,
             host_api=self._host_api,
             gateway=self.gateway,
@@ -211,8 +211,7 @@ class App:
             wait_for_listing=self.tools.up_to_date,
             wait_for_newer_listings=self.tools.wait_newer,
             catalog=self.catalog,
-            refusal_of=self.refusals.of,
-            asks_first=self.refusals.asks_first,
+            refusals=self.refusals.for_principal,
             search=self.search,
             workspaces=self._workspaces,
             skills=self._skills,
@@ -245,7 +244,7 @@ class App:
             listed=self.tools.wait_for_first_listing,
             catalog=self.catalog,
             skills=self._program_skills,
-            search=partial(self.search.search, execution.owner),
+            search=partial(self.search.search, execution.context),
             attachments=attachments,
             artifacts=self.artifacts,
         )

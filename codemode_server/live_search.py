@@ -8,7 +8,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.principals import Owner
 from codemode_server.domain.skills import Skill
 from codemode_server.executions.skills.library import SkillLibrary
@@ -54,7 +54,7 @@ class LiveSearch:
         self.stack = self._new_stack()
 
     async def search(
-        self, owner: Owner, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+        self, context: RequestContext, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> SearchResults:
         """Search as `search_tools` does, for a model or a program.
 
@@ -62,13 +62,14 @@ class LiveSearch:
             MetaToolError: an argument is not what it may be.
         """
         await self._tools.wait_for_first_listing()
+        owner, refusals = context.owner, self._refusals.for_principal(context)
         stack = await self._ready(owner)
         catalog = self._tools.current()
         skills = self._seen.get(owner, frozenset())
         found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
-            search_tools, catalog, stack, query, detail_level, server, limit, effect, self._refusals.of, skills
+            search_tools, catalog, stack, query, detail_level, server, limit, effect, refusals.of, skills
         )
-        found = found.marked(lambda tool: self._refusals.asks_first(catalog.server(tool.server), tool))
+        found = found.marked(lambda tool: refusals.asks_first(catalog.server(tool.server), tool))
         if query.strip():
             self._usage.found(owner.session, found.tools)
         return found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from codemode_server.domain.principal_names import checked_name
 from codemode_server.setting_types import Glob, ProblemWithin, RuleEffect, Section, checked_glob
 
 Answer = Literal["allow", "deny", "ask"]
@@ -37,6 +38,15 @@ class RuleLimit:
         return cls(int(found[1]), _SECONDS[found[2]])
 
 
+GROUP = "group:"
+"""What a group begins with where principals are named."""
+
+
+def _principal_or_group(text: str) -> str:
+    checked_name(text.removeprefix(GROUP))
+    return text
+
+
 class PermissionRule(Section):
     """One rule. Either exactly one of `allow`, `deny`, `ask`, each a glob `server/tool` (or `server`, for all its
     tools); or `decision`, with `server` and `tool`. It matches calls that fit everything that it says."""
@@ -63,6 +73,10 @@ class PermissionRule(Section):
     limit: str | None = Field(default=None, max_length=40)
     """How many calls the rule lets through, for each principal: `10/minute`, `5/hour`, `100/execution` (one program).
     Further calls that match are denied. Denied calls don't count."""
+    principals: tuple[Annotated[str, AfterValidator(_principal_or_group)], ...] | None = Field(
+        default=None, min_length=1, max_length=1_000
+    )
+    """Only calls of these principals, or of those in a group, as `[alice, group:ops]`; default: of all."""
     reason: str | None = Field(default=None, max_length=300)
     """Part of the error that the program gets when the rule refuses a call."""
 
@@ -141,7 +155,12 @@ class PermissionRule(Section):
     @property
     def text(self) -> str:
         """The rule on one line, without its reason."""
-        more = (("effect", self.effect), ("when", self.when), ("limit", self.limit))
+        more = (
+            ("effect", self.effect),
+            ("when", self.when),
+            ("limit", self.limit),
+            ("principals", f"[{', '.join(self.principals)}]" if self.principals else None),
+        )
         return ", ".join([f"{self.answer}: {self.pattern}", *(f"{name}: {value}" for name, value in more if value)])
 
 

@@ -6,12 +6,13 @@ library is still being imported (`front/opening.py`). The product is built after
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import signal
 import socket
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from codemode_server.config.live import LiveConfig
     from codemode_server.domain.input_requests import Feature
     from codemode_server.first_listing import LastRun
+    from codemode_server.front.auth.http_access import HttpAccess, HttpAccessSettings
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ def serve(config: Path | None, http: str | None, *, new_token: bool = False) -> 
     """Serve until the host disconnects or a signal arrives, then end the process with its exit code."""
     start = _Start(config)
     if http is not None:
-        opening, listener = None, _HttpListener.open(*_address(http), new_token=new_token)
+        opening, listener = None, _HttpListener.open(*_address(http), start.configuration(), new_token=new_token)
     else:
         if new_token:
             raise SettingsError("--new-token is for --http; over stdio there is no token")
@@ -161,9 +163,10 @@ class _Service:
         from codemode_server.front import http
         from codemode_server.redaction import Redactor
 
-        logs.start(None, LiveConfig(redactor=Redactor(frozenset({listener.token}))))  # until the configuration is read
+        logs.start(None, LiveConfig(redactor=Redactor(listener.tokens)))  # until the configuration is read
         self._connected.set()
-        server = http.server(http.sessions(self._front, listener.host), listener.token, listener.token_file)
+        access = listener.access
+        server = http.server(http.sessions(self._front, listener.host, access.url), *access.checks())
         listener.announce()
         await server._serve([listener.socket])  # `serve` would put its own signal handlers in the place of ours
 
@@ -235,7 +238,7 @@ class _Service:
         from codemode_server.redaction import Redactor
 
         if loaded is not None and not self._log:
-            tokens = {self._listener.token} if self._listener is not None else set()
+            tokens = self._listener.tokens if self._listener is not None else frozenset()
             redactor = Redactor(loaded.secrets | tokens, loaded.guarded_secrets)
             self._start_log(state_folder(loaded.settings), LiveConfig(loaded.settings, redactor))
         logger.error("internal error", exc_info=error)
@@ -281,16 +284,19 @@ def _first(error: BaseException) -> CodemodeError:
 
 @dataclass(frozen=True, slots=True)
 class _HttpListener:
-    """The socket for HTTP, and the token that requests must have."""
+    """The socket for HTTP, and who is served on it."""
 
     socket: socket.socket
-    token: str = field(repr=False)
-    token_file: Path
+    access: HttpAccess
 
     @classmethod
-    def open(cls, host: str, port: int, *, new_token: bool) -> _HttpListener:
-        """Open the port first, so that a port in use ends the command with a message."""
-        from codemode_server.front import http_token
+    def open(cls, host: str, port: int, loaded: LoadedSettings | SettingsError, *, new_token: bool) -> _HttpListener:
+        """Open the port first, so that a port in use ends the command with a message.
+
+        Raises:
+            SettingsError: the port can't be opened, or nobody could be served on it.
+        """
+        from codemode_server.front.auth.http_access import HttpAccess
 
         listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         try:
@@ -299,37 +305,61 @@ class _HttpListener:
             listener.bind((host, port))
             # If the port is taken, whoever serves there goes on with the old token; once it can be connected to, the
             # token is there.
-            token = http_token.token(is_new=new_token)
+            access = HttpAccess.of(_access_settings(loaded), is_loopback=host in _LOOPBACK, new_token=new_token)
             listener.listen()
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             raise SettingsError(f"--http: {host}:{port} can't be opened: {why}; give another port") from error
         # asyncio does this only for sockets that name their protocol; without it each answer waits 40 ms for an ACK.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return cls(listener, token, http_token.token_file())
+        return cls(listener, access)
 
     @property
     def host(self) -> str:
         return str(self.socket.getsockname()[0])
 
+    @property
+    def tokens(self) -> frozenset[str]:
+        """What is not shown."""
+        return frozenset(filter(None, [self.access.own_token]))
+
     def announce(self) -> None:
         """Print the address and the header that hosts need, the token only to a terminal: others may read a log."""
         host, port = self.host, self.socket.getsockname()[1]
-        token = self.token if sys.stderr.isatty() else "TOKEN"
+        token = self.access.own_token if self.access.own_token and sys.stderr.isatty() else "TOKEN"
         print(
             f"codemode-server: http://{f'[{host}]' if ':' in host else host}:{port}/mcp\n"
-            f'codemode-server: hosts need the header "Authorization": "Bearer {token}"; '
-            f"the token is in {self.token_file}",
+            f'codemode-server: hosts need the header "Authorization": "Bearer {token}"; {self.access.hint}',
             file=sys.stderr,
         )
+
+
+def _access_settings(loaded: LoadedSettings | SettingsError) -> HttpAccessSettings | SettingsError:
+    """Who is served, by the configuration; or why it can't be used."""
+    from codemode_server.config.live import local_principal
+    from codemode_server.first_listing import state_folder
+    from codemode_server.front.auth.http_access import HttpAccessSettings
+
+    if isinstance(loaded, SettingsError):
+        return loaded
+    settings = loaded.settings
+    return HttpAccessSettings(settings.http, state_folder(settings), local_principal(settings))
+
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     is_port = port.isascii() and port.isdigit() and int(port) <= 65_535
-    if host not in ("127.0.0.1", "localhost", "[::1]", "::1") or not is_port:
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        is_address = host in _LOOPBACK or bool(ipaddress.ip_address(host))
+    except ValueError:
+        is_address = False
+    if not is_address or not is_port:
         raise SettingsError(
-            f"--http {text!r}: give 127.0.0.1:PORT. There is no encryption, so other machines are not served; "
-            "put a proxy with TLS in front if they must be."
+            f"--http {text!r}: give ADDRESS:PORT with an IP address of this machine, such as 127.0.0.1:8765; others "
+            "reach it at 0.0.0.0 or [::], and need tokens then"
         )
-    return host.strip("[]"), int(port)
+    return host, int(port)

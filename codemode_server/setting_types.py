@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
+
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 def _not_a_claim(value: object) -> object:
@@ -65,3 +68,9 @@ def checked_address(url: str) -> str:
     if not re.match(r"https?://[^/?#\s]+\S*$", url):
         raise ValueError("must begin with http:// or https:// and name a host")
     return url
+
+
+def is_safe_scheme(url: str) -> bool:
+    """Whether what is sent there can't be read or changed on the way: https, or http within this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field, field_validator
 
 from codemode_server.guardrail_settings import GuardrailSettings as GuardrailSettings
+from codemode_server.http_settings import HttpSettings as HttpSettings
+from codemode_server.http_settings import PrincipalName
 from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.sandbox import registry as sandboxes
@@ -98,11 +100,17 @@ class LimitSettings(Section):
     programs: Number = Field(default=4, ge=1, le=64)
     """Programs that run at once; more wait for `queue_seconds`. Over HTTP, where several sessions run programs, none
     takes the last place while it has another, so that no session holds up the rest."""
+    principal_programs: Number = Field(default=0, ge=0, le=64)
+    """Programs of one principal that run at once, over all of its sessions; more wait for `queue_seconds`. 0: only
+    `programs` limits them."""
+    calls_per_minute: Number = Field(default=0, ge=0, le=100_000)
+    """Calls of one principal within a minute, over all of its programs; further calls are refused. 0: no limit."""
     queue_seconds: Seconds = 30.0
     """How long a program waits for its turn before it is refused."""
     workspace_mb: Number = Field(default=256, ge=1)
-    """Size of the files under /workspace, and separately of those under /tmp, MiB. A program that exceeds it is ended,
-    and what it added to /workspace beyond it is removed. Files can always be deleted, also above the limit."""
+    """Size of one principal's files under /workspace, and separately of those under /tmp, MiB. A program that exceeds
+    it is ended, and what it added to /workspace beyond it is removed. Files can always be deleted, also above the
+    limit."""
 
 
 class LangfuseSettings(Section):
@@ -224,8 +232,8 @@ class StateSettings(Section):
     dir: str | None = None
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
     belong to you, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
-    customer: str = Field(default="default", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
-    """Name of the principal that uses this server: owner of its workspace, stored results and records."""
+    customer: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+    """Deprecated: write `principal` at the top level."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """What the audit and traces store of arguments and results: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)
@@ -253,6 +261,12 @@ class Settings(Section):
 
     servers: dict[Annotated[str, Field(pattern=SERVER_NAME)], ServerSettings] = Field(default={})
     """The upstream MCP servers by name; the name becomes the Python package `servers.<name>`."""
+    principal: PrincipalName | None = None
+    """Name of the principal that uses this server: the owner of its workspace, stored results, approvals and records.
+    The variable `CODEMODE_PRINCIPAL` overrides it. Default: `default`."""
+    groups: dict[PrincipalName, tuple[PrincipalName, ...]] = Field(default={})
+    """Groups of principals by name, for `principals: [group:<name>]` in a rule of the permissions."""
+    http: HttpSettings = HttpSettings()
     sandbox: SandboxSettings = SandboxSettings()
     permissions: PermissionSettings = PermissionSettings()
     approvals: ApprovalSettings = ApprovalSettings()

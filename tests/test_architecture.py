@@ -51,6 +51,7 @@ NEUTRAL = {
 NEUTRAL |= {
     "conditions",
     "guardrail_settings",
+    "http_settings",
     "known_tokens",
     "permission_settings",
     "processes",

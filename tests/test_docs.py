@@ -156,6 +156,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "trust",
         "workspace",
         "executions",
+        "tokens",
         "permissions",
         "sources",
         "tools",
@@ -344,7 +345,7 @@ def test_the_types_of_errors_that_end_a_program_are_those_of_the_code() -> None:
     kinds = below(errors.ExecutionError) | below(errors.JournalUnavailable) | below(errors.SandboxUnavailable)
     named = {it.__name__ for it in kinds - {errors.ExecutionError} if it.__module__ == errors.__name__}
     assert rows_of_errors("type") == named | {"CheckFailed", "Cancelled", "GuardrailBlocked", "ResultWithheld"}
-    assert rows_of_errors("setting") == set(rendering._REMEDIES) | {"limits.programs"}
+    assert rows_of_errors("setting") == set(rendering._REMEDIES) | {"limits.programs", "limits.principal_programs"}
 
 
 def test_an_error_of_a_part_of_its_own_is_told_as_the_documented_one() -> None:

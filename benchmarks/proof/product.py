@@ -81,7 +81,7 @@ async def product(folder: Path, *, learns: bool = True) -> AsyncIterator[Product
         app.connect()
         await app.pool.wait_settled(_SETTLE_SECONDS)
         execution = ExecutionId("proof")
-        context = RequestContext.local(Session("proof"), app.config)
+        context = RequestContext.of(Session("proof"), app.config)
         await app.stores.journal.begin_execution(
             ExecutionRecord(
                 execution,

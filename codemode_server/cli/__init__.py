@@ -38,6 +38,7 @@ _COMMANDS = {
     "setup": "fetch and compile ahead what the sandbox needs",
     "trust": "allow the upstream.yaml of a folder to start servers",
     "secrets": "store, list or remove what ${keyring:NAME} in upstream.yaml stands for",
+    "tokens": "make, list and revoke the tokens with which others are served over HTTP",
     "workspace": "show the programs' files, or remove them",
     "tools": "show tools that changed since they were accepted, and accept them",
     "skills": "show the skills that programs saved, and accept or reject them",

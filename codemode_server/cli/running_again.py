@@ -32,7 +32,7 @@ async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, a
         app.connect(with_upstreams=action == "resume")
         begin = app.executions.resume if action == "resume" else app.executions.replay
         try:
-            execution = await begin(ExecutionId(execution_id), RequestContext.local(_SESSION, app.config))
+            execution = await begin(ExecutionId(execution_id), RequestContext.of(_SESSION, app.config))
         except CodemodeError as error:
             problem = error
         else:

@@ -11,7 +11,7 @@ from codemode_server.serve import serve
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
-    parser.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP at http://HOST:PORT/mcp; loopback only")
+    parser.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP at http://HOST:PORT/mcp")
     parser.add_argument(
         "--new-token", action="store_true", help="make a new token for --http; the old one ends with this start"
     )

@@ -16,6 +16,8 @@ from codemode_server.config.expansion import NotExpandable, expand
 from codemode_server.config.places import default_state_folder, with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
+from codemode_server.domain.errors import SettingsError
+from codemode_server.domain.principal_names import PRINCIPAL_VARIABLE, RULE, checked_name, principal_id
 from codemode_server.secrets.commands import words_of
 from codemode_server.secrets.references import Reference, References, Resolver, Unresolved
 from codemode_server.settings import LangfuseSettings, ServerSettings, Settings, is_folder
@@ -36,6 +38,8 @@ class Reading:
     """Makes what resolves references, for a state folder; without it they stay as they are written."""
     from_hosts: Container[str] = ()
     """Servers whose entries are in the form of a host, where `${command:…}` is a variable of an editor."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The environment without the variables of `.env`."""
     secrets: Secrets = field(default_factory=Secrets)
     used: set[str] = field(default_factory=set)
     references: dict[Reference, set[str]] = field(default_factory=dict)
@@ -64,6 +68,7 @@ class Reading:
         if settings is None:  # then there was a problem
             raise self.problems.error()
         settings = self._with_langfuse(self._with_paths(settings))
+        settings = self._with_principal(settings)
         self._learn_secrets(settings)
         self._warn_of_rules_for_nobody(settings, expanded)
         return settings
@@ -174,6 +179,17 @@ class Reading:
         tracing = settings.tracing.model_copy(update={"langfuse": given.model_copy(update=filled)})
         return settings.model_copy(update={"tracing": tracing})
 
+    def _with_principal(self, settings: Settings) -> Settings:
+        """The principal that the environment names, or the file; under the key of today or the former one."""
+        if settings.state.customer is not None:
+            self.warnings.append(f"{self.problems.name}: {_former_key(settings.state.customer)}")
+        if not (given := self.environ.get(PRINCIPAL_VARIABLE)):
+            return settings
+        try:
+            return settings.model_copy(update={"principal": principal_id(given)})
+        except ValueError as error:
+            raise SettingsError(f"${PRINCIPAL_VARIABLE} {error}") from None
+
     def _learn_secrets(self, settings: Settings) -> None:
         for server in settings.servers.values():
             self.secrets.add_server(server)
@@ -202,6 +218,15 @@ class Reading:
             meant = nearest(server_glob, servers)
             hint = f"; did you mean {meant!r}?" if meant else ""
             self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: matches no server{hint}")
+
+
+def _former_key(name: str) -> str:
+    """What replaces `state.customer`."""
+    text = "state.customer is deprecated; "
+    try:
+        return f"{text}write `principal: {checked_name(name)}` at the top level"
+    except ValueError:
+        return f"{text}its new key, `principal` at the top level, takes other names only: {RULE}"
 
 
 def _texts(

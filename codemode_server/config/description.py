@@ -11,15 +11,20 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import BaseModel
 
 from codemode_server.config import trust
+from codemode_server.config.live import local_principal
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.problems import printable
 from codemode_server.config.secrecy import looks_secret, named_arguments
-from codemode_server.settings import PermissionSettings, ServerSettings
+from codemode_server.settings import PermissionSettings, ServerSettings, Settings
 
 MASK = "***"
 _MAX_LINE_CHARACTERS = 10_000
 _SHOWN_WHOLE = frozenset({"sandbox", "state"})
 """Sections shown with their defaults; other sections show only what differs from the defaults."""
+
+
+_NO_SECTIONS = ("servers", "permissions", "principal", "groups")
+"""Described in a form of their own."""
 
 
 def describe(loaded: LoadedSettings) -> str:
@@ -45,12 +50,18 @@ def describe(loaded: LoadedSettings) -> str:
     lines += ["", f"permissions: {_without_a_rule(settings.permissions)}"]
     for number, rule in enumerate(settings.permissions.rules, start=1):
         lines.append(f"  {number}. {rule.text}" + (f" ({rule.reason})" if rule.reason else ""))
-    others = [name for name in type(settings).model_fields if name not in ("servers", "permissions")]
-    lines += ["", *(_section(name, loaded) for name in others)]
+    others = [name for name in type(settings).model_fields if name not in _NO_SECTIONS]
+    lines += ["", *_principals(settings), *(_section(name, loaded) for name in others)]
     warnings = [*loaded.warnings, *_missing_programs(loaded)]
     if warnings:
         lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
     return "\n".join(printable(masked(line, loaded), _MAX_LINE_CHARACTERS) for line in lines)
+
+
+def _principals(settings: Settings) -> Iterator[str]:
+    yield f"principal: {local_principal(settings).principal_id}"
+    groups = (f"{name} ({', '.join(members) or 'nobody'})" for name, members in settings.groups.items())
+    yield f"groups: {', '.join(groups) or 'none'}"
 
 
 def _references(loaded: LoadedSettings) -> Iterator[str]:

@@ -12,8 +12,12 @@ from pydantic import BaseModel
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
+from codemode_server.permission_settings import GROUP
 from codemode_server.redaction import NO_SECRETS, Payloads, Redactor
 from codemode_server.settings import LimitSettings, Settings
+
+DEFAULT_PRINCIPAL = "default"
+"""The principal where nothing names one."""
 
 
 class LiveConfig:
@@ -61,7 +65,8 @@ _READ_AT_START: dict[str, set[str] | None] = {
     "sandbox": None,
     "tracing": None,
     "results": None,
-    "state": {"dir", "customer", "skills", "on_damage"},
+    "http": None,
+    "state": {"dir", "skills", "on_damage"},
 }
 """Sections that are read once, or the fields of them that are; all else follows an edited file."""
 
@@ -78,7 +83,11 @@ def in_force(old: Settings, new: Settings) -> tuple[Settings, tuple[str, ...]]:
         kept += [f"{name}.{field}" for field in stay]
     if old.guardrails != new.guardrails:  # they are code that is loaded
         kept.append("guardrails")
-    return new.model_copy(update={**sections, "guardrails": old.guardrails}), tuple(kept)
+    principal = local_principal(old)
+    if local_principal(new) != principal:
+        kept.append("principal")
+    fixed = {"guardrails": old.guardrails, "principal": principal.principal_id}
+    return new.model_copy(update={**sections, **fixed}), tuple(kept)
 
 
 def beyond_running_machines(old: LimitSettings, new: LimitSettings) -> tuple[str, ...]:
@@ -88,8 +97,8 @@ def beyond_running_machines(old: LimitSettings, new: LimitSettings) -> tuple[str
 
 
 def local_principal(settings: Settings) -> Principal:
-    """The principal of this machine's user, which only the configuration names."""
-    return Principal(PrincipalId(settings.state.customer))
+    """The principal of this machine's user, which only the configuration and the environment name."""
+    return Principal(PrincipalId(settings.principal or settings.state.customer or DEFAULT_PRINCIPAL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,25 @@ class RequestContext:
         """The owner of artifacts that the request makes."""
         return Owner(self.principal, self.session)
 
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups of the principal, by the configuration in force and by its authentication."""
+        name, by_name = self.principal.principal_id, self.config.settings.groups
+        configured = {group for group, members in by_name.items() if name in members}
+        return (self.session.identity.groups if self.session.identity else frozenset()) | configured
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What a rule of the permissions can call the principal: its name, and its groups as `group:<name>`."""
+        return frozenset({self.principal.principal_id, *(f"{GROUP}{it}" for it in self.groups)})
+
+    @property
+    def is_local(self) -> bool:
+        """Whether this is the person who runs the product, and not somebody who is served over HTTP."""
+        return self.principal == local_principal(self.config.settings)
+
     @classmethod
-    def local(cls, session: Session, config: LiveConfig) -> RequestContext:
-        return cls(local_principal(config.settings), session, config)
+    def of(cls, session: Session, config: LiveConfig) -> RequestContext:
+        """The context of a request in this session: the principal comes from the connection, from nowhere else."""
+        identity = session.identity
+        return cls(identity.principal if identity else local_principal(config.settings), session, config)

@@ -216,7 +216,7 @@ def _loaded(
             may_run=require_trust,
             set_arguments=_set_arguments(tree, path, cwd),
         )
-    reading = Reading(problems, warnings, variables, path.parent, new_resolver, translation.translated)
+    reading = Reading(problems, warnings, variables, path.parent, new_resolver, translation.translated, environ)
     for name, value in translation.from_env_files:
         reading.secrets.add_variable(name, name, value, is_default=False)
     settings = reading.settings(tree)
@@ -286,7 +286,7 @@ def _no_file(environ: Mapping[str, str], cwd: Path) -> LoadedSettings:
         f"no configuration file, so there are no servers; looked at ${VARIABLE}, {cwd / NAMES[0]} and {user}. "
         f"Create one with `servers:`, or give a file with --config"
     )
-    reading = Reading(Problems(""), [], environ, user.parent)
+    reading = Reading(Problems(""), [], environ, user.parent, environ=environ)
     settings = reading.settings(EMPTY)
     return LoadedSettings(settings, None, user.parent, (message,), frozenset(reading.secrets.values))
 

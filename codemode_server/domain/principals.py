@@ -16,12 +16,24 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a request over HTTP proved to come from."""
+
+    principal: Principal
+    groups: frozenset[str] = frozenset()
+    """The groups that the authentication names; the configuration may add others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """One host connection of a principal."""
 
     session_id: str
     is_ephemeral: bool = False
     """Whether it ends with this one request, so that nothing is stored for later ones."""
+    identity: Identity | None = None
+    """None: the principal of the configuration. So it is over stdio, in memory, and over HTTP with the token of the
+    person who runs the product."""
 
 
 @dataclass(frozen=True, slots=True)

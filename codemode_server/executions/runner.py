@@ -17,7 +17,8 @@ from typing import Any
 import anyio
 from opentelemetry.trace import Span
 
-from codemode_server.config.live import LiveConfig
+from codemode_server.catalog.catalog import RefusalOf
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, LimitExceeded, SandboxFailed
 from codemode_server.domain.executions import ExecutionStatus
@@ -37,6 +38,7 @@ from codemode_server.executions.workspace import Workspace
 from codemode_server.executions.workspace_copy import copied
 from codemode_server.executions.workspace_sources import followed
 from codemode_server.gateway.gateway import Gateway
+from codemode_server.gateway.policy.refusals import ToolRefusals
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
@@ -69,7 +71,8 @@ class ExecutionRunner:
         self,
         *,
         traced: Callable[[], Awaitable[object]],
-        check: Callable[[str, frozenset[str] | None, str, SavedCode], Awaitable[Checked]],
+        check: Callable[[str, frozenset[str] | None, str, SavedCode, RefusalOf], Awaitable[Checked]],
+        refusals: Callable[[RequestContext], ToolRefusals],
         sandbox: Sandbox,
         host_api: Callable[[Execution], ProgramHostApi],
         gateway: Gateway,
@@ -85,6 +88,7 @@ class ExecutionRunner:
     ) -> None:
         self._traced = traced
         self._check = check
+        self._refusals = refusals
         self._sandbox = sandbox
         self._host_api = host_api
         self._gateway = gateway
@@ -118,14 +122,14 @@ class ExecutionRunner:
         """Others may run while an execution waits for a person."""
         is_waiting = execution.status is ExecutionStatus.WAITING
         if is_waiting and not execution.is_suspended:
-            execution.is_suspended = self._turns.suspend(execution.session, self._config.settings.limits)
+            execution.is_suspended = self._turns.suspend(execution.owner, self._config.settings.limits)
         elif not is_waiting:
             self._go_on(execution)
 
     def _go_on(self, execution: Execution) -> None:
         if execution.is_suspended:
             execution.is_suspended = False
-            self._turns.go_on(execution.session)
+            self._turns.go_on(execution.owner)
 
     async def _run_in_turn(self, execution: Execution, span: Span) -> None:
         """Every way in which it ends becomes its status and outcome; only the end of the product is raised."""
@@ -140,7 +144,7 @@ class ExecutionRunner:
         try:
             with execution.scope:
                 limits = self._config.settings.limits
-                async with self._turns.turn(execution.session, limits, on_wait=wait, on_place=queued):
+                async with self._turns.turn(execution.owner, limits, on_wait=wait, on_place=queued):
                     execution.status = ExecutionStatus.RUNNING
                     self.subscriptions.publish(ExecutionStarted(execution.execution_id))
                     try:
@@ -185,7 +189,8 @@ class ExecutionRunner:
         last_value = self._artifacts.last_value(execution.owner)
         workspace = self._workspaces(execution.context.principal)
         saved = SavedCode(workspace.may_have_module, partial(self._skills.why_missing, execution.owner))
-        check = partial(self._check, execution.code, backend.importable, last_value, saved)
+        refusal_of = self._refusals(execution.context).of
+        check = partial(self._check, execution.code, backend.importable, last_value, saved, refusal_of)
         checked = await check()
         is_rejected = bool(checked.errors)
         if await self._gateway.offer_sign_ins(execution.calls, checked.imports, is_rejected=is_rejected):

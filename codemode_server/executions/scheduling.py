@@ -2,7 +2,7 @@
 
 Of those that wait, a program of the session that has the fewest running is next, and of these the first that came. With
 several sessions about, none takes the last place while it has others: so whatever one session sends, another's program
-starts at once.
+starts at once. No principal has more than `limits.principal_programs` running, in all of its sessions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from codemode_server.domain.errors import LimitExceeded
-from codemode_server.domain.principals import Session
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.settings import LimitSettings
 
 _ACTIVE_SECONDS = 900.0
@@ -35,9 +35,9 @@ class QueuePlace:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    session: Session
-    programs: int
-    """The limit at the time it came."""
+    owner: Owner
+    limits: LimitSettings
+    """Those at the time it came."""
     on_place: Callable[[QueuePlace], None]
     is_running: bool = False
     """It left the queue and has a place."""
@@ -51,13 +51,16 @@ class Turns:
         self._clock = clock
         self._queue: list[_Waiting] = []
         self._running: Counter[str] = Counter()
+        """By session."""
+        self._of_principals: Counter[Principal] = Counter()
+        """Running, too."""
         self._suspended = 0
         self._last_used: dict[str, float] = {}
 
     @asynccontextmanager
     async def turn(
         self,
-        session: Session,
+        owner: Owner,
         limits: LimitSettings,
         *,
         on_wait: Callable[[], None],
@@ -68,8 +71,8 @@ class Turns:
         Raises:
             LimitExceeded: there was none in time.
         """
-        waiting = _Waiting(session, limits.programs, on_place)
-        self._note_use(session)
+        waiting = _Waiting(owner, limits, on_place)
+        self._note_use(owner.session)
         self._queue.append(waiting)
         try:
             self._report_places()
@@ -79,44 +82,55 @@ class Turns:
                     on_wait()
                 await waiting.started.wait()
             if not waiting.is_running:
-                raise LimitExceeded(
-                    f"{limits.programs} programs are running already, and none ended within "
-                    f"{limits.queue_seconds:g} s; try again later (the user can raise limits.programs or "
-                    "limits.queue_seconds)",
-                    setting="limits.programs",
-                )
+                raise self._refusal(waiting)
             yield
         finally:
             self._leave(waiting)
 
-    def suspend(self, session: Session, limits: LimitSettings) -> bool:
+    def _refusal(self, waiting: _Waiting) -> LimitExceeded:
+        own, limits = waiting.limits.principal_programs, waiting.limits
+        is_own = bool(own) and self._of_principals[waiting.owner.principal] >= own
+        number, setting = (own, "limits.principal_programs") if is_own else (limits.programs, "limits.programs")
+        whose = " of this principal" if is_own else ""
+        return LimitExceeded(
+            f"{number} programs{whose} are running already, and none ended within {limits.queue_seconds:g} s; try "
+            f"again later (the user can raise {setting} or limits.queue_seconds)",
+            setting=setting,
+        )
+
+    def suspend(self, owner: Owner, limits: LimitSettings) -> bool:
         """Free the place of a program that waits for a person, until `go_on`. At most as many programs do so as may
         run, since each holds a sandbox; False: it keeps its place."""
         if self._suspended >= limits.programs:
             return False
         self._suspended += 1
-        self._running[session.session_id] -= 1
+        self._count(owner, -1)
         self._give_places()
         return True
 
-    def go_on(self, session: Session) -> None:
+    def go_on(self, owner: Owner) -> None:
         """A suspended program runs again, at once: for a while there may be more than `limits.programs`."""
         self._suspended -= 1
-        self._running[session.session_id] += 1
+        self._count(owner, 1)
+
+    def _count(self, owner: Owner, change: int) -> None:
+        self._running[owner.session.session_id] += change
+        self._of_principals[owner.principal] += change
 
     def _give_places(self) -> None:
         """Let those start whose turn it is. Only they are woken: with many waiting, waking all for each end is slow."""
         while (waiting := self._next()) is not None:
             self._queue.remove(waiting)
-            self._running[waiting.session.session_id] += 1
+            self._count(waiting.owner, 1)
             waiting.is_running = True
             waiting.started.set()
             self._report_places()
 
     def _leave(self, waiting: _Waiting) -> None:
         if waiting.is_running:
-            self._running[waiting.session.session_id] -= 1
+            self._count(waiting.owner, -1)
             self._running += Counter()  # forgets those at zero
+            self._of_principals += Counter()
         else:
             self._queue.remove(waiting)
         self._report_places()
@@ -124,15 +138,18 @@ class Turns:
 
     def _next(self) -> _Waiting | None:
         running = self._running.total()
-        free = (one for one in self._order() if self._may_take(one, one.programs - running))
+        free = (one for one in self._order() if self._may_take(one, one.limits.programs - running))
         return next(free, None)
 
     def _may_take(self, waiting: _Waiting, left: int) -> bool:
-        is_first = not self._running[waiting.session.session_id]
-        return left > 1 or (left == 1 and (is_first or not self._are_others_active(waiting.session)))
+        session, own = waiting.owner.session, waiting.limits.principal_programs
+        if own and self._of_principals[waiting.owner.principal] >= own:
+            return False
+        is_first = not self._running[session.session_id]
+        return left > 1 or (left == 1 and (is_first or not self._are_others_active(session)))
 
     def _order(self) -> list[_Waiting]:
-        return sorted(self._queue, key=lambda one: self._running[one.session.session_id])
+        return sorted(self._queue, key=lambda one: self._running[one.owner.session.session_id])
 
     def _are_others_active(self, session: Session) -> bool:
         """Whether another session has run a program lately."""

@@ -149,7 +149,7 @@ class ConfiguredMetaTools:
     async def get_prompt(
         self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
     ) -> GetPromptResult:
-        context = ToolContext(RequestContext.local(session, self._config), progress, self._services, host)
+        context = ToolContext(RequestContext.of(session, self._config), progress, self._services, host)
         result: GetPromptResult = await get_prompt(name, arguments, context)
         return result
 
@@ -170,16 +170,17 @@ class ConfiguredMetaTools:
         if name not in direct:
             services = self._services
             await services.wait_for_listing()
-            advice = unknown_tool(name, direct, services.catalog(), services.refusal_of)
+            refusals = services.refusals(RequestContext.of(session, self._config))
+            advice = unknown_tool(name, direct, services.catalog(), refusals.of)
             raise MetaToolError(self._config.redactor.text(advice))
-        context = ToolContext(RequestContext.local(session, self._config), progress, self._services, host)
+        context = ToolContext(RequestContext.of(session, self._config), progress, self._services, host)
         server, tool = direct[name]["_meta"][TARGET]
         return await call_direct_tool(server, tool, arguments, context, self._lone_tools)
 
     async def call(
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
     ) -> Answer:
-        request = RequestContext.local(session, self._config)
+        request = RequestContext.of(session, self._config)
         return await spec.handle(arguments, ToolContext(request, progress, self._services, host))
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
@@ -188,7 +189,7 @@ class ConfiguredMetaTools:
             raise MetaToolError(
                 f"there is no resource {clean_line(uri, 200)!r}; if a server has it, a program reads it"
             )
-        owner = RequestContext.local(session, self._config).owner
+        owner = RequestContext.of(session, self._config).owner
         item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, owner, name)
         return contents_of(item, data, self._config.redactor)
 

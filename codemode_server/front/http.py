@@ -1,6 +1,6 @@
-"""Serves the front over HTTP on this machine, to those who have the token, with bounds on what a connection may cost.
+"""Serves the front over HTTP to those who have a token, with bounds on what a connection may cost.
 
-Without the token nothing is answered but where it is, before a byte of the body is read. Connections that bring no
+Without a token nothing is answered but where to get one, before a byte of the body is read. Connections that bring no
 request in time are closed, and with too many open, the one that has waited longest. So others can't hold the service
 up, whether by many connections or by slow ones.
 """
@@ -8,13 +8,14 @@ up, whether by many connections or by slow ones.
 from __future__ import annotations
 
 import asyncio
-import hmac
+import json
 import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import anyio
 import uvicorn
@@ -23,11 +24,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from codemode_server.front.http_admission import Admission
 from codemode_server.json_size import holds_too_many_values
 from codemode_server.off_loop import Pace
-from codemode_server.text import escaped
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from codemode_server.front.auth.authenticator import Authenticator
     from codemode_server.front.server import FrontServer
 
 MAX_CONNECTIONS = 128
@@ -52,16 +53,68 @@ _BACKLOG = 1024
 """Connections that the system holds until they are accepted; beyond it, a client has to try again after a second."""
 
 
-def sessions(front: FrontServer, host: str) -> ASGIApp:
-    """The app that serves the front to each host in a session of its own."""
-    return front.streamable_http_app(host=host, max_sessions=MAX_SESSIONS, session_idle_timeout=SESSION_IDLE_SECONDS)
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What somebody without a valid token is told."""
+
+    text: str
+    """How to get one."""
+    url: str | None = None
+    """The address of this server, if hosts can sign in to it."""
+    issuer: str = ""
+    """Where they sign in then."""
+
+    @property
+    def metadata_url(self) -> str:
+        """Where a host finds out where to sign in (RFC 9728)."""
+        parts = urlsplit(self.url or "")
+        return f"{parts.scheme}://{parts.netloc}{_METADATA}{parts.path}"
+
+    @property
+    def challenge(self) -> bytes:
+        metadata = f', resource_metadata="{self.metadata_url}"' if self.url else ""
+        return f'Bearer realm="codemode-server"{metadata}'.encode()
+
+    def metadata(self, scope: Scope) -> bytes | None:
+        """The answer to a host that asks where to sign in; None to all other requests."""
+        if self.url is None or scope["method"] != "GET" or not scope["path"].startswith(_METADATA):
+            return None
+        found = {"resource": self.url, "authorization_servers": [self.issuer], "bearer_methods_supported": ["header"]}
+        return json.dumps(found).encode()
 
 
-def server(app: ASGIApp, token: str, token_file: Path) -> uvicorn.Server:
+_METADATA = "/.well-known/oauth-protected-resource"
+
+
+def sessions(front: FrontServer, host: str, url: str | None = None) -> ASGIApp:
+    """The app that serves the front to each host in a session of its own. On loopback it serves only requests for
+    loopback, and for the host in `url`: a page in a browser may reach loopback under a name of its own."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    names = [*_LOOPBACK_NAMES, *([urlsplit(url).netloc] if url else [])]
+    origins = [f"http://{name}" for name in _LOOPBACK_NAMES]
+    if url:
+        origins.append(f"{urlsplit(url).scheme}://{urlsplit(url).netloc}")
+    is_checked = url is not None or host in ("127.0.0.1", "::1")
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=is_checked, allowed_hosts=names, allowed_origins=origins
+    )
+    return front.streamable_http_app(
+        host=host,
+        transport_security=security,
+        max_sessions=MAX_SESSIONS,
+        session_idle_timeout=SESSION_IDLE_SECONDS,
+    )
+
+
+_LOOPBACK_NAMES = ("127.0.0.1:*", "localhost:*", "[::1]:*")
+
+
+def server(app: ASGIApp, authenticator: Authenticator, refusal: Refusal) -> uvicorn.Server:
     """A server for the app; `_serve` serves it on a listening socket until `should_exit`."""
     return _Server(
         uvicorn.Config(
-            _Guarded(app, token, token_file),
+            _Guarded(app, authenticator, refusal),
             http=_Connection,
             ws="none",
             log_config=None,  # its messages go through our own log, which has a bound
@@ -80,15 +133,12 @@ class _Server(uvicorn.Server):
 
 
 class _Guarded:
-    """The app behind the token; it gets whole bodies, of bounded size and in bounded time."""
+    """The app behind the authentication; it gets whole bodies, of bounded size and in bounded time."""
 
-    def __init__(self, app: ASGIApp, token: str, token_file: Path) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, refusal: Refusal) -> None:
         self._app = app
-        self._token = token.encode()
-        self._refusal = (
-            "This server needs its token, in the header `Authorization: Bearer TOKEN`. "
-            f"The user who runs it finds the token in {escaped(str(token_file))}\n"
-        )
+        self._authenticator = authenticator
+        self._refusal = refusal
         self._admission = Admission()
         self._large = anyio.Semaphore(_LARGE_AT_ONCE)
         self._parsing = anyio.Semaphore(1)
@@ -97,9 +147,14 @@ class _Guarded:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not self._has_token(scope):
-            await _refuse(send, 401, self._refusal, (b"www-authenticate", b'Bearer realm="codemode-server"'))
+        scope.pop("user", None)
+        if (user := await self._authenticator.user_of(scope)) is None:
+            if (metadata := self._refusal.metadata(scope)) is not None:
+                await _answer(send, 200, metadata, b"application/json")
+            else:
+                await _refuse(send, 401, self._refusal.text, (b"www-authenticate", self._refusal.challenge))
             return
+        scope["user"] = user
         async with self._admission.admitted(_session(scope)), AsyncExitStack() as held:
             try:
                 with anyio.fail_after(BODY_SECONDS):
@@ -159,13 +214,6 @@ class _Guarded:
             finally:
                 await pace.rest()
 
-    def _has_token(self, scope: Scope) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given) != 1:
-            return False
-        scheme, _, token = given[0].partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
-
 
 def _session(scope: Scope) -> bytes:
     found: bytes = next((value for name, value in scope["headers"] if name == b"mcp-session-id"), b"")
@@ -181,9 +229,12 @@ class _Gone(Exception):
 
 
 async def _refuse(send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
-    body = text.encode()
+    await _answer(send, status, text.encode(), b"text/plain; charset=utf-8", *headers)
+
+
+async def _answer(send: Send, status: int, body: bytes, kind: bytes, *headers: tuple[bytes, bytes]) -> None:
     fixed = [
-        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]

@@ -1,6 +1,7 @@
 """Finds the session of a request: hosts that use the same product must not see each other's results.
 
 - Over stdio, and in memory, a product has one host: all is one session.
+- Over HTTP, the request brings the principal that its token proves, and a session of one principal is none of another.
 - Over HTTP, up to protocol 2025-11-25, it is the session that the transport issued at `initialize`. A request that
   names another is answered 404 by the transport, one that names none 400, so a client can't invent the header.
 - Over HTTP, 2026-07-28, there are no sessions, and nobody checks that header: each request is a session of its own.
@@ -21,6 +22,7 @@ from mcp.server.mcpserver import Context
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from codemode_server.domain.principals import Session
+from codemode_server.front.auth.authenticator import identity_of
 
 _HEADER = "mcp-session-id"
 _BYTES = 8
@@ -41,10 +43,12 @@ class Sessions:
         """As `session_of`, for any request."""
         if context is None or context.request is None:
             return self._without_http
-        issued = context.request.headers.get(_HEADER)
+        identity, issued = identity_of(context.request.scope), context.request.headers.get(_HEADER)
         if not issued or context.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            return Session(_new(), is_ephemeral=True)
-        return Session(hashlib.blake2b(issued.encode(), key=self._key, digest_size=_BYTES).hexdigest())
+            return Session(_new(), is_ephemeral=True, identity=identity)
+        whose = identity.principal.principal_id if identity else ""
+        digest = hashlib.blake2b(f"{whose}\0{issued}".encode(), key=self._key, digest_size=_BYTES)
+        return Session(digest.hexdigest(), identity=identity)
 
 
 def _new() -> str:

@@ -30,7 +30,14 @@ from codemode_server.gateway.policy.names import READ_METHOD
 from codemode_server.gateway.policy.policy import Policy, PolicyStep
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
-from codemode_server.gateway.targets import READING, CallTarget, PromptTarget, ResourceTarget, ToolTarget, Upstreams
+from codemode_server.gateway.targets import (
+    READING,
+    CallTarget,
+    PromptTarget,
+    ResourceTarget,
+    SharedUpstreams,
+    ToolTarget,
+)
 from codemode_server.guardrails.chain import NO_GUARDRAILS, GuardrailChain
 from codemode_server.sandbox.contract import Reply
 
@@ -42,7 +49,7 @@ class Gateway:
         self,
         *,
         catalog: Callable[[], Catalog],
-        upstreams: Upstreams,
+        upstreams: SharedUpstreams,
         journal: Journal,
         config: LiveConfig,
         learning: Learning | None = None,

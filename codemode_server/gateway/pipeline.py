@@ -79,7 +79,7 @@ from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, summarise, without_secrets
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
-from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, Upstreams, title_of
+from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, SharedUpstreams, title_of
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import payload, recorded_text
 from codemode_server.sandbox.contract import Reply
@@ -97,7 +97,7 @@ class CallPipeline:
     def __init__(
         self,
         *,
-        upstreams: Upstreams,
+        upstreams: SharedUpstreams,
         journal: Journal,
         events: CallEvents,
         config: LiveConfig,
@@ -251,13 +251,12 @@ class CallPipeline:
             input_provider=answers,
             log=CallLog(calls.log, call.server, calls.host, self._config),
         )
+        upstreams = self._upstreams.for_principal(calls.context.principal)
         self._events.publish(CallSent(calls, call, attempt.target, progress))
         is_offered, has_opened, outdated = False, False, 0
         while True:
             try:
-                return await attempt.target.send(
-                    self._upstreams, calls, call.arguments, progress, revision=attempt.revision
-                )
+                return await attempt.target.send(upstreams, calls, call.arguments, progress, revision=attempt.revision)
             except DecisionOutdated as error:  # the configuration or the tool changed while the call waited
                 if (outdated := outdated + 1) > MAX_OUTDATED:
                     raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error

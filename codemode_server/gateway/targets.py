@@ -9,6 +9,7 @@ from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.resources import MODULE, Found
 from codemode_server.domain.errors import InvalidArguments
 from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.principals import Principal
 from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.arguments import check_arguments
@@ -32,7 +33,7 @@ _PROMPTS = "prompts"
 
 
 class Upstreams(Protocol):
-    """What the gateway needs of the upstreams."""
+    """What a call needs of the upstreams."""
 
     async def call_tool(
         self,
@@ -72,6 +73,14 @@ class Upstreams(Protocol):
         self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
     ) -> dict[str, Any]:
         """A prompt with these arguments, as it came; raises as `call_tool` does."""
+
+
+class SharedUpstreams(Protocol):
+    """What the gateway needs of the upstreams; the pool of upstreams is it."""
+
+    def for_principal(self, principal: Principal) -> Upstreams:
+        """The upstreams as this principal uses them: a connection that carries what a principal has signed in with is
+        that principal's alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from codemode_server.sandbox.contract import Reply
 
 if TYPE_CHECKING:
+    from codemode_server.domain.principals import Principal
     from codemode_server.upstreams.progress import CallProgress
 
 READ_RESOURCE, GET_PROMPT = "resources/read", "prompts/get"
@@ -14,13 +15,17 @@ READ_RESOURCE, GET_PROMPT = "resources/read", "prompts/get"
 
 
 class MemoryUpstreams:
-    """Implements `gateway.targets.Upstreams`. A test that answers otherwise overrides `respond`."""
+    """Implements `gateway.targets.SharedUpstreams`. A test that answers otherwise overrides `respond`."""
 
     def __init__(self, answer: Any = None) -> None:
         self.answer = answer
         """What every request is answered with; an exception is raised."""
         self.reached: list[tuple[str, str, dict[str, Any]]] = []
         """Server, tool and arguments of each request, in order."""
+
+    def for_principal(self, principal: Principal) -> Self:
+        """The same for everybody."""
+        return self
 
     async def respond(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
         """The value of an answer, or the whole `Reply`."""

@@ -89,6 +89,11 @@ class Connection:
         )
 
     @property
+    def settings(self) -> ServerSettings:
+        """Those in force."""
+        return self._settings
+
+    @property
     def listing(self) -> UpstreamListing:
         """The upstream's current state, with its current tools or those of the last run."""
         return self._listing

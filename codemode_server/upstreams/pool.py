@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import anyio
@@ -13,16 +13,16 @@ from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
+from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.processes.orphan_reaper import Reaper
-from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
+from codemode_server.upstreams._routed_calls import RoutedCalls
 from codemode_server.upstreams.auth.sign_ins import Show, SignIns
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.connection import Connection
-from codemode_server.upstreams.progress import CallProgress
-from codemode_server.upstreams.results import checked, resource_reply, to_reply
+from codemode_server.upstreams.principal_connections import PrincipalConnections, has_own_connections
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Owner:
     ended: anyio.Event = field(default_factory=anyio.Event)
 
 
-class UpstreamPool(OwnsTasks):
+class UpstreamPool(OwnsTasks, RoutedCalls):
     """The upstreams of `upstream.yaml`. Nothing of them is started before `connect`.
 
     `invalid` names the servers whose entries can't be used, each with the reason: they are listed and never started.
@@ -53,10 +53,13 @@ class UpstreamPool(OwnsTasks):
         invalid: Mapping[str, str] | None = None,
         sign_ins: SignIns | None = None,
     ) -> None:
+        config, timings = config or LiveConfig(), timings or Timings()
+        RoutedCalls.__init__(self, lambda: config.redactor)
         self._on_change = on_change
         self._reaper = Reaper()
-        config, timings = config or LiveConfig(), timings or Timings()
         self._deps = ConnectionDeps(cache, self._reaper, self._changed, config, timings, sign_ins=sign_ins)
+        self._sign_ins = sign_ins
+        self._others = None if sign_ins is None else PrincipalConnections(self._deps, sign_ins.of)
         self._connections = {name: Connection(name, settings, self._deps) for name, settings in servers.items()}
         self._invalid = dict(invalid or {})
         self._owners: dict[str, _Owner] = {}
@@ -87,64 +90,24 @@ class UpstreamPool(OwnsTasks):
             *(UpstreamListing(name, UpstreamState.INVALID, error=why) for name, why in self._invalid.items()),
         )
 
-    async def call_tool(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress | None = None,
-        revision: int | None = None,
-        definition: str = "",
-    ) -> Reply:
-        """Call a tool, both by their raw names. Cancelling this cancels the call at the upstream.
+    def for_principal(self, principal: Principal) -> RoutedCalls:
+        """The upstreams as this principal uses them: with its own connections, where others must not share them."""
+        is_own = self._sign_ins is None or principal.principal_id == self._sign_ins.principal
+        return self if is_own else _OfPrincipal(self, principal)
 
-        What the upstream reports meanwhile is written to `progress`. `revision`: that of the configuration under which
-        the call was allowed; None: any. `definition`: the digest of the tool's definition at that time; empty: any.
+    @contextmanager
+    def using(self, principal: Principal, server: str) -> Iterator[Connection]:
+        """The connection of a principal that does not run the product; raises as `call_tool` does."""
+        shared = self._connection(server)
+        if self._others is None or not has_own_connections(shared.settings):
+            yield shared
+            return
+        with self._others.using(principal, server, shared.settings, self._tasks) as own:
+            yield own
 
-        Raises:
-            UnknownTool: no such server.
-            DecisionOutdated: the configuration has another revision now, or the tool another definition; nothing was
-                sent.
-            ToolFailed, ResultTooLarge, ResultTooDeep, CallTimedOut, UpstreamUnavailable: as their docstrings say.
-        """
-        connection = self._connection(server)
-        declares = connection.declares_output(tool)
-        read = partial(to_reply, declares_output=declares, redactor=self._deps.redactor())
-        return await connection.requests.call_tool(tool, arguments, read, progress, revision, definition)
-
-    async def call_raw(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress | None = None,
-        revision: int | None = None,
-        definition: str = "",
-    ) -> dict[str, Any]:
-        """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
-        requests = self._connection(server).requests
-        return await requests.call_tool(tool, arguments, checked, progress, revision, definition)
-
-    async def read_resource(
-        self, server: str, uri: str, *, progress: CallProgress | None = None, revision: int | None = None
-    ) -> Reply:
-        """Read a resource of a server by its raw name; raises as `call_tool` does."""
-        read = partial(resource_reply, uri, redactor=self._deps.redactor())
-        return await self._connection(server).requests.read_resource(uri, read, progress, revision)
-
-    async def get_prompt(
-        self,
-        server: str,
-        name: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress | None = None,
-        revision: int | None = None,
-    ) -> dict[str, Any]:
-        """A prompt of a server, by its raw names, as it came; raises as `call_tool` does."""
-        return await self._connection(server).requests.get_prompt(name, arguments, checked, progress, revision)
+    @contextmanager
+    def _using(self, server: str) -> Iterator[Connection]:
+        yield self._connection(server)
 
     async def complete(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
         """What a server, by its raw name, proposes for an argument of a prompt; as `Requests.complete`."""
@@ -193,6 +156,8 @@ class UpstreamPool(OwnsTasks):
             kept = {name: before[name] for name in servers if name in before and before[name].adjust(servers[name])}
             stopped = [name for name in before if name not in kept]
             async with anyio.create_task_group() as stopping:
+                if self._others is not None:
+                    stopping.start_soon(self._others.reconfigure, servers)
                 for name in stopped:
                     stopping.start_soon(self._stop, name)
             self._connections = {
@@ -241,3 +206,15 @@ class UpstreamPool(OwnsTasks):
         changed, self._any_change = self._any_change, anyio.Event()
         changed.set()
         self._on_change()
+
+
+class _OfPrincipal(RoutedCalls):
+    """The upstreams as one principal uses them that does not run the product."""
+
+    def __init__(self, pool: UpstreamPool, principal: Principal) -> None:
+        super().__init__(pool._redactor)
+        self._pool = pool
+        self._principal = principal
+
+    def _using(self, server: str) -> AbstractContextManager[Connection]:
+        return self._pool.using(self._principal, server)

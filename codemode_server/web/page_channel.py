@@ -51,6 +51,8 @@ class PageChannel:
                 tasks.cancel_scope.cancel()
 
     async def ask(self, calls: ExecutionCalls, approval: Approval) -> ApprovalAnswer | None:
+        if not calls.context.is_local:
+            return None  # the page, and the browser, are on the machine of somebody else
         features = calls.host.features
         if Feature.ELICITATION in features:  # its form asks the same
             return None

@@ -101,7 +101,7 @@ class UrlHost:
 
 class TestAHostThatShowsAddresses:
     async def asked(self, host: UrlHost) -> Any:
-        channel, context = PageChannel(LiveConfig()), RequestContext.local(Session("s"), LiveConfig())
+        channel, context = PageChannel(LiveConfig()), RequestContext.of(Session("s"), LiveConfig())
         name = ExecutionId("x1")
         question = Question("github", "create_issue", "github.create_issue", Effect.WRITES, "rule 1", {"title": "Bug"})
         key = CallKey("github", "create_issue", "0", 1)

@@ -17,6 +17,7 @@ from mcp import Client
 
 from codemode_server.app import App
 from codemode_server.config import load
+from codemode_server.config.live import local_principal
 
 from .product import Host, configuration, office
 
@@ -177,6 +178,6 @@ async def test_the_log_names_the_edited_settings_that_need_a_restart(
             file_of(tmp_path, state=edited, sandbox={"warm": 2}, limits={"calls": 3})
             await taken_over(app)
         assert app.config.settings.limits.calls == 3
-        assert app.config.settings.state.customer == "default", "whose workspace is open already"
+        assert local_principal(app.config.settings).principal_id == "default", "whose workspace is open already"
     lines = [record.message for record in caplog.records if "next start" in record.message]
-    assert lines == ["sandbox.warm, state.customer: what was edited here is taken over at the next start"]
+    assert lines == ["sandbox.warm, principal: what was edited here is taken over at the next start"]

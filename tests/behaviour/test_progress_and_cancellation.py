@@ -47,7 +47,7 @@ async def test_a_cancelled_request_ends_the_program_and_its_call_at_the_upstream
 
 async def test_a_cancelled_program_that_only_computes_leaves_no_worker_busy(tmp_path: Path) -> None:
     async with App.open(load(configuration(tmp_path, {}))) as app:
-        execution = app.executions.start("while True: pass", RequestContext.local(Session("s"), app.config))
+        execution = app.executions.start("while True: pass", RequestContext.of(Session("s"), app.config))
         app.connect()
         with anyio.fail_after(60):
             while execution.level is None:

@@ -312,7 +312,7 @@ async def test_a_program_that_runs_again_has_the_time_that_the_host_gives_it(sha
 async def test_a_replay_is_answered_by_the_journal_alone(shared: Product) -> None:
     name = await shared.broken(f"first = write(text='a')\n{ONCE_BROKEN}[first, write(text='b')]")
     await shared.resume(name)
-    context = RequestContext.local(Session("s"), shared.app.config)
+    context = RequestContext.of(Session("s"), shared.app.config)
     replayed = await shared.app.executions.replay(ExecutionId(name), context)
     await replayed.done.wait()
     assert replayed.outcome.value == [1, 2]
@@ -323,7 +323,7 @@ async def test_a_replay_is_answered_by_the_journal_alone(shared: Product) -> Non
 async def test_a_replayed_call_without_an_answer_fails_and_the_replay_can_not_be_resumed(shared: Product) -> None:
     name = await shared.broken("write(text='a' + str(os.path.exists('/workspace/mended'))); raise RuntimeError")
     await shared.host.run(MEND)
-    context = RequestContext.local(Session("s"), shared.app.config)
+    context = RequestContext.of(Session("s"), shared.app.config)
     replayed = await shared.app.executions.replay(ExecutionId(name), context)
     await replayed.done.wait()
     assert "the journal has no such call" in str(replayed.outcome.error)

@@ -77,6 +77,9 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "  2. allow: github",
             "  3. ask: gihub",
             "",
+            "principal: default",
+            "groups: none",
+            "http: defaults",
             f"sandbox: backend auto, require any, warm 0, image {DEFAULT_IMAGE}, memory_mb 512, cpus 1, disk_mb 256, "
             "idle_seconds 900, age_seconds 7200",
             "approvals: defaults",
@@ -87,7 +90,7 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "types: defaults",
             "results: defaults",
             "skills: defaults",
-            "state: customer default, payloads shapes, kept_mb 256, record_days 90, "
+            "state: payloads shapes, kept_mb 256, record_days 90, "
             f"record_mb 256, journal_hours 168, journal_mb 256, on_damage refuse, skills {here}/skills",
             "",
             "warnings:",

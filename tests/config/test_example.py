@@ -12,6 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from codemode_server.config import load
+from codemode_server.config.live import local_principal
 from codemode_server.config.places import ConfigFile, in_folder
 from codemode_server.settings import Settings, json_schema
 
@@ -52,14 +53,18 @@ def test_everything_that_stands_in_comments_loads_too_and_shows_the_defaults(fol
     assert settings.search.endpoint is not None
     assert settings.search.endpoint.timeout == 30
     assert settings.tracing.service_name == defaults.tracing.service_name
-    assert (settings.state.customer, settings.state.payloads) == (defaults.state.customer, defaults.state.payloads)
+    assert settings.state.payloads == defaults.state.payloads
+    assert settings.principal == local_principal(defaults).principal_id
+    assert settings.groups
+    assert settings.http.oidc is not None
 
 
 def test_every_section_and_every_limit_is_in_the_example() -> None:
     example = YAML(typ="safe").load(_uncommented())
     assert set(example) == {*Settings.model_fields, "mcpServers"}
     for section in ("limits", "sandbox", "search", "state", "tracing", "permissions"):
-        without = {"default"} if section == "permissions" else set()  # `preset` stands in its place
+        # `preset` stands in the place of `default`, and `principal` in that of `state.customer`
+        without = {"permissions": {"default"}, "state": {"customer"}}.get(section, set())
         assert set(example[section]) == set(type(getattr(Settings(), section)).model_fields) - without, section
 
 

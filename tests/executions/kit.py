@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
@@ -128,7 +128,6 @@ async def preflight(
         catalog=lambda: catalog,
         listed=listed,
         config=config,
-        refusal_of=Refusals(config).of,
         checker=checker,
     )
     async with made.open():
@@ -137,7 +136,10 @@ async def preflight(
 
 async def checked(code: str, catalog: Catalog = OFFICE, **options: Any) -> Checked:
     async with preflight(catalog, **options) as check:
-        return await check.check(code)
+        permissions = PermissionSettings.model_validate(options.get("permissions") or {})
+        config = LiveConfig(Settings(permissions=permissions))
+        refusals = Refusals(config).for_principal(RequestContext.of(Session("s"), config))
+        return await check.check(code, refusal_of=refusals.of)
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:

@@ -34,7 +34,7 @@ def target(description: str = "Create an issue.") -> ToolTarget:
 
 
 def execution(name: str = "x1", session: str = "s1") -> ExecutionCalls:
-    return ExecutionCalls(ExecutionId(name), RequestContext.local(Session(session), LiveConfig()))
+    return ExecutionCalls(ExecutionId(name), RequestContext.of(Session(session), LiveConfig()))
 
 
 def call(calls: ExecutionCalls, **arguments: Any) -> ToolCall:

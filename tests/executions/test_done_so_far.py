@@ -15,7 +15,7 @@ from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
 
 def done(status: CallStatus, effect: Effect = Effect.WRITES) -> tuple[str, ...]:
     report = CallReport(1, "github", "create_issue", status, 1.0, effect=effect)
-    context = RequestContext.local(Session("s"), LiveConfig())
+    context = RequestContext.of(Session("s"), LiveConfig())
     return done_so_far(ExecutionCalls(ExecutionId("x1"), context, reports=[report]))
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.conditions import Arguments
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import CallRefused
+from codemode_server.domain.principals import Session
 from codemode_server.gateway.policy.refusals import Refusals, require_not_denied
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.settings import PermissionSettings, Settings
@@ -74,7 +75,8 @@ async def test_a_call_with_wrong_arguments_is_refused_for_its_permission_and_its
 def test_check_and_gateway_say_the_same() -> None:
     permissions = PermissionSettings.model_validate({"default": "deny"})
     server, tool = found("create_issue")
-    refusal = Refusals(LiveConfig(Settings(permissions=permissions))).of(server, tool)
+    config = LiveConfig(Settings(permissions=permissions))
+    refusal = Refusals(config).for_principal(RequestContext.of(Session("s"), config)).of(server, tool)
     decision = PermissionRules(permissions).decide(Subject.of_tool(server, tool), Arguments({}))
     with pytest.raises(CallRefused) as refused:
         require_not_denied("github.create_issue", decision)
@@ -84,7 +86,8 @@ def test_check_and_gateway_say_the_same() -> None:
 
 def test_edited_permissions_are_decided_anew() -> None:
     config = LiveConfig()
-    refusals, names = Refusals(config), found("create_issue")
+    refusals = Refusals(config).for_principal(RequestContext.of(Session("s"), config))
+    names = found("create_issue")
     assert refusals.of(*names) is None
     config.replace(Settings(permissions=PermissionSettings.model_validate(DENIED)), config.redactor)
     refusal = refusals.of(*names)

@@ -35,7 +35,7 @@ from tests.behaviour.product import configuration, office
 async def product(folder: Path, *servers: str) -> AsyncIterator[tuple[App, RequestContext]]:
     async with App.open(load(configuration(folder, office(folder, *servers) if servers else {}))) as app:
         app.connect()
-        yield app, RequestContext.local(Session("s"), app.config)
+        yield app, RequestContext.of(Session("s"), app.config)
 
 
 async def test_an_execution_goes_on_while_nobody_waits_and_is_listed_as_running(tmp_path: Path) -> None:

@@ -6,11 +6,17 @@ import anyio
 import anyio.abc
 
 from codemode_server.domain.errors import LimitExceeded
-from codemode_server.domain.principals import Session
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.settings import LimitSettings
 
-ONE, OTHER, THIRD = Session("one"), Session("other"), Session("third")
+
+def owner(session: str, principal: str = "default") -> Owner:
+    return Owner(Principal(PrincipalId(principal)), Session(session))
+
+
+ONE, OTHER, THIRD = owner("one"), owner("other"), owner("third")
 
 
 class Programs:
@@ -25,7 +31,7 @@ class Programs:
         self.places: dict[str, QueuePlace] = {}
         self._ends: dict[str, anyio.Event] = {}
 
-    async def run(self, name: str, session: Session) -> None:
+    async def run(self, name: str, session: Owner) -> None:
         self._ends[name] = anyio.Event()
         try:
             async with self.turns.turn(
@@ -42,7 +48,7 @@ class Programs:
         await anyio.wait_all_tasks_blocked()
 
 
-async def started(programs: Programs, tasks: anyio.abc.TaskGroup, session: Session, *names: str) -> None:
+async def started(programs: Programs, tasks: anyio.abc.TaskGroup, session: Owner, *names: str) -> None:
     for name in names:
         tasks.start_soon(programs.run, name, session)
         await anyio.wait_all_tasks_blocked()
@@ -87,7 +93,7 @@ async def test_no_place_is_kept_for_a_session_that_has_long_been_idle_or_ended_w
     programs = Programs(2)
     async with anyio.create_task_group() as tasks:
         await started(programs, tasks, OTHER, "before")
-        await started(programs, tasks, Session("passing", is_ephemeral=True), "passing")
+        await started(programs, tasks, Owner(ONE.principal, Session("passing", is_ephemeral=True)), "passing")
         await programs.end("before")
         await programs.end("passing")
         programs.now = 901

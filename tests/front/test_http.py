@@ -6,14 +6,15 @@ import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import SocketStream
 
+from codemode_server.domain.errors import SettingsError
 from codemode_server.front import http, http_token
+from codemode_server.front.auth.authenticator import TokenAuthenticator
 from codemode_server.front.deferred_meta_tools import DeferredMetaTools
 from codemode_server.front.server import FrontServer
 from codemode_server.serve import _HttpListener
@@ -37,7 +38,7 @@ async def sizes(scope: Any, receive: Any, send: Any) -> None:
 @asynccontextmanager
 async def serving(app: Any = sizes) -> AsyncIterator[Callable[[], Awaitable[SocketStream]]]:
     """The service; gives what opens a connection to it."""
-    server = http.server(app, TOKEN, Path("/data/http-token"))
+    server = http.server(app, TokenAuthenticator(TOKEN), http.Refusal("The user finds the token in /data/http-token\n"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         async with anyio.create_task_group() as tasks:
@@ -272,9 +273,9 @@ def test_nobody_can_connect_before_the_token_is_there(monkeypatch: pytest.Monkey
         return TOKEN
 
     monkeypatch.setattr(http_token, "token", token)
-    opened = _HttpListener.open(*address, new_token=False)
+    opened = _HttpListener.open(address[0], address[1], SettingsError("no configuration"), new_token=False)
     with opened.socket:
-        assert opened.token == TOKEN
+        assert opened.tokens == {TOKEN}
         socket.create_connection(address, timeout=5).close()  # control
 
 

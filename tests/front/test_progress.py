@@ -30,7 +30,7 @@ NO_RESULTS = CallResults(ArtifactStore(Path("nowhere"), lambda: 0, lambda: 0))
 
 def execution(phase: Phase) -> Execution:
     name = ExecutionId("x1")
-    context = RequestContext.local(Session("s"), LiveConfig())
+    context = RequestContext.of(Session("s"), LiveConfig())
     return Execution(
         name, "1", context, Limits(), ExecutionCalls(name, context), NO_RESULTS, phase=phase, queue=QueuePlace(2, 3, 4)
     )

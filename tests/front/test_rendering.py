@@ -371,7 +371,7 @@ NO_RESULTS = CallResults(ArtifactStore(Path("nowhere"), lambda: 0, lambda: 0))
 
 def execution(reports: list[CallReport]) -> Execution:
     name = ExecutionId("x0123456789ab")
-    context = RequestContext.local(Session("s"), LiveConfig())
+    context = RequestContext.of(Session("s"), LiveConfig())
     made = Execution(
         name, "", context, Limits(), ExecutionCalls(name, context, len(reports), reports=reports), NO_RESULTS
     )

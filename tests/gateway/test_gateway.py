@@ -117,7 +117,7 @@ def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **p
     catalog = Catalog.build([UpstreamListing("github", UpstreamState.READY, TOOLS)])
     settings = Settings.model_validate({"permissions": permissions, "state": {"payloads": payloads}})
     config = LiveConfig(settings, Redactor([SECRET]))
-    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.local(Session("s1"), config))
+    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s1"), config))
     gateway = Gateway(
         catalog=lambda: catalog,
         upstreams=upstreams,

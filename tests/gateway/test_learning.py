@@ -92,7 +92,7 @@ class Product:
         return self._catalog
 
     def program(self) -> ExecutionCalls:
-        return ExecutionCalls(ExecutionId(f"x{next(_NUMBERS)}"), RequestContext.local(Session("s"), self.config))
+        return ExecutionCalls(ExecutionId(f"x{next(_NUMBERS)}"), RequestContext.of(Session("s"), self.config))
 
     async def call(self, answer: Any, tool: str = "list_issues", calls: ExecutionCalls | None = None) -> ExecutionCalls:
         self.upstream.answer = answer

@@ -101,7 +101,7 @@ def gateway(steps: Steps, subscribers: Sequence[Subscriber] = (), **permissions:
 
 
 def execution() -> ExecutionCalls:
-    return ExecutionCalls(ExecutionId("x1"), RequestContext.local(Session("s"), LiveConfig()))
+    return ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s"), LiveConfig()))
 
 
 class TestTheOrder:

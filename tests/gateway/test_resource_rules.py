@@ -55,7 +55,7 @@ async def read_after_an_edit(folder: Path, uri: str, *, is_linked: bool) -> list
     config = LiveConfig(settings())
     upstreams = EditedUpstreams(config, settings(rules=[{"deny": "docs/resources/secret"}]))
     catalog = Catalog.build([UpstreamListing("docs", UpstreamState.READY, (), resources=RESOURCES)])
-    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.local(Session("s1"), config))
+    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s1"), config))
     if is_linked:
         calls.links["docs", uri] = uri
     thread = DatabaseThread(folder)

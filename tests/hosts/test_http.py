@@ -20,7 +20,18 @@ import anyio
 import pytest
 
 from tests.behaviour.product import Host
-from tests.hosts.kit import ROOT, Served, configured, descendants, forked_product, http_host, processes, serving, until
+from tests.hosts.kit import (
+    ROOT,
+    Served,
+    configured,
+    descendants,
+    forked_product,
+    free_port,
+    http_host,
+    processes,
+    serving,
+    until,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -107,16 +118,19 @@ def status(served: Served, **headers: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "address", ["0.0.0.0:1", "[::]:8765", "example.com:80", "127.0.0.1", ":8765", "127.0.0.1:99999", "nonsense"]
+    "address", ["example.com:80", "127.0.0.1", ":8765", "127.0.0.1:99999", "[::1:80", "1.2.3:80", "nonsense"]
 )
-def test_an_address_for_others_or_none_is_refused(tmp_path: Path, address: str) -> None:
-    """Without encryption other machines are not served, whatever is asked for."""
+def test_what_is_no_address_is_refused(tmp_path: Path, address: str) -> None:
     done = refused(configured(tmp_path, "github"), address)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"codemode-server: --http {address!r}: give 127.0.0.1:PORT. There is no encryption, so other machines are "
-        "not served; put a proxy with TLS in front if they must be.\n"
-    )
+    assert done.stderr.startswith(f"codemode-server: --http {address!r}: give ADDRESS:PORT with an IP address of this ")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_an_address_for_others_is_refused_where_nobody_has_a_token(tmp_path: Path, host: str) -> None:
+    done = refused(configured(tmp_path, "github"), f"{host}:{free_port()}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "everybody needs a token. Make one with: codemode-server tokens create PRINCIPAL" in done.stderr
 
 
 def test_a_port_that_is_taken_is_told_in_a_line(tmp_path: Path) -> None:

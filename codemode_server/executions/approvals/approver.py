@@ -112,7 +112,7 @@ class PersonApprover:
         build = partial(question_of, texts=texts, done=done_so_far(calls), has_session=has_session)
         question = await run_sized(is_long, build, call, target, ask, self._config)
         question = replace(question, sources=tuple(map(self._config.redactor.text, self._sources_of(calls.context))))
-        if self._write_rule is None:
+        if self._write_rule is None or not calls.context.is_local:  # the configuration is not theirs
             question = replace(question, rule=None)
         return Approval(
             ApprovalId(f"a{secrets.token_hex(4)}"),

@@ -85,13 +85,11 @@ class Preflight(OwnsTasks):
         catalog: Callable[[], Catalog],
         listed: Callable[[], Awaitable[None]],
         config: LiveConfig,
-        refusal_of: RefusalOf = no_refusal,
         checker: TypeChecker | None = None,
     ) -> None:
         self._catalog = catalog
         self._listed = listed
         self._config = config
-        self._refusal_of = refusal_of
         self._checker = checker
         self._turn = anyio.Lock()
         """Large programs are checked one at a time: each thread that computes delays the event loop, and each syntax
@@ -112,17 +110,19 @@ class Preflight(OwnsTasks):
         importable: frozenset[str] | None = None,
         last_result: str = "",
         saved: SavedCode = NOTHING_SAVED,
+        refusal_of: RefusalOf = no_refusal,
     ) -> Checked:
         """Never raises for anything that the program or an upstream does.
 
         `importable` are the top-level modules that the sandbox has, None if that is not known; `last_result` names the
-        last result of the session that programs can read, empty if there is none; `saved` is what else it can import.
+        last result of the session that programs can read, empty if there is none; `saved` is what else it can import,
+        and `refusal_of` tells which tools the program's principal may not call.
         """
         strictness = self._config.settings.types.check
         if strictness == "none":
             return Checked()
         try:
-            found, imports = await self._findings(code, importable, last_result, saved)
+            found, imports = await self._findings(code, importable, last_result, saved, refusal_of)
         except Exception:  # an internal error is no reason not to run a program
             logger.exception("a program could not be checked, and runs unchecked")
             return Checked()
@@ -132,23 +132,25 @@ class Preflight(OwnsTasks):
         return Checked(errors, tuple(finding for finding in found if not finding.is_sure), imports)
 
     async def _findings(
-        self, code: str, importable: frozenset[str] | None, last_result: str, saved: SavedCode
+        self, code: str, importable: frozenset[str] | None, last_result: str, saved: SavedCode, refusal_of: RefusalOf
     ) -> _Found:
         if "servers" in code or "codemode" in code or "client" in code:
             await self._listed()
         if len(code) <= _LARGE:
-            return await self._found(code, importable, last_result, saved)
+            return await self._found(code, importable, last_result, saved, refusal_of)
         with anyio.move_on_after(_PATIENCE_SECONDS) as patience:
             await self._turn.acquire()
         if patience.cancelled_caught:
             logger.warning("a program waited %g s for the check of others, and runs unchecked", _PATIENCE_SECONDS)
             return [], ()
         try:
-            return await self._found(code, importable, last_result, saved)
+            return await self._found(code, importable, last_result, saved, refusal_of)
         finally:
             self._turn.release()
 
-    async def _found(self, code: str, importable: frozenset[str] | None, last_result: str, saved: SavedCode) -> _Found:
+    async def _found(
+        self, code: str, importable: frozenset[str] | None, last_result: str, saved: SavedCode, refusal_of: RefusalOf
+    ) -> _Found:
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
         from codemode_server.executions.preflight.syntax import FENCE
@@ -160,7 +162,7 @@ class Preflight(OwnsTasks):
         catalog = self._catalog()
         if reading is None:
             return await _worked(True, _syntax_findings, code, catalog), ()
-        own, found = await _worked(is_large, _read, reading, catalog, self._refusal_of, importable, last_result, saved)
+        own, found = await _worked(is_large, _read, reading, catalog, refusal_of, importable, last_result, saved)
         try:
             more = await self._by_types(own, is_large) if own.calls else []
         except Exception:  # as above; the findings of our own part remain

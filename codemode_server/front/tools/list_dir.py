@@ -54,11 +54,12 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
         ]
 
     await services.wait_for_listing()
+    refusals = services.refusals(context.request)
     folder = list_dir(
         services.catalog(),
         arguments.path,
-        refusal_of=services.refusal_of,
-        asks_first=services.asks_first,
+        refusal_of=refusals.of,
+        asks_first=refusals.asks_first,
         skills=skills,
         workspace=workspace,
     )

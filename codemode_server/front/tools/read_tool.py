@@ -48,6 +48,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
 
     services, config = context.services, context.request.config
     await services.wait_for_listing()
+    refusals = services.refusals(context.request)
     workspace = services.workspaces(context.request.principal)
 
     def skill(parts: tuple[str, ...]) -> tuple[str, str]:
@@ -60,8 +61,8 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     reading = read_tool(
         services.catalog(),
         arguments.path,
-        refusal_of=services.refusal_of,
-        asks_first=services.asks_first,
+        refusal_of=refusals.of,
+        asks_first=refusals.asks_first,
         skill=skill,
         workspace=workspace.read,
     )

@@ -23,18 +23,18 @@ from codemode_server.settings import Settings
 if TYPE_CHECKING:
     from mcp.types import ContentBlock
 
-    from codemode_server.catalog.catalog import Catalog, RefusalOf
-    from codemode_server.catalog.tool_lines import AsksFirst
+    from codemode_server.catalog.catalog import Catalog
     from codemode_server.config.live import RequestContext
     from codemode_server.domain.input_requests import Feature, InputRequest
     from codemode_server.domain.log_messages import LogMessage
-    from codemode_server.domain.principals import Owner, Principal
+    from codemode_server.domain.principals import Principal
     from codemode_server.executions.artifacts import ArtifactStore
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.skills.library import SkillLibrary
     from codemode_server.executions.workspace import Workspace
     from codemode_server.gateway.changed_roots import ChangedRoots
     from codemode_server.gateway.completions import PromptCompletions
+    from codemode_server.gateway.policy.refusals import ToolRefusals
     from codemode_server.gateway.read_sources import ReadSources
     from codemode_server.search.results import SearchResults
 
@@ -117,7 +117,7 @@ class ToolSearch(Protocol):
     """The search over the tools of all servers and the skills."""
 
     async def search(
-        self, owner: Owner, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+        self, context: RequestContext, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> SearchResults: ...
 
 
@@ -130,8 +130,8 @@ class Services:
     wait_for_newer_listings: Callable[[int], Awaitable[int]]
     """Waits until the listings of servers are newer than this revision, and gives the present one."""
     catalog: Callable[[], Catalog]
-    refusal_of: RefusalOf
-    asks_first: AsksFirst
+    refusals: Callable[[RequestContext], ToolRefusals]
+    """The tools that the principal of a request may not use, and those that ask first."""
     search: ToolSearch
     workspaces: Callable[[Principal], Workspace]
     skills: SkillLibrary

@@ -41,7 +41,7 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -> Answer:
     services = context.services
     found = await services.search.search(
-        context.request.owner,
+        context.request,
         arguments.query,
         arguments.detail_level,
         arguments.server,

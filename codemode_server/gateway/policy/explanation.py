@@ -111,7 +111,7 @@ def explain(
     decisions: list[RuleDecision] = []
     known = None if arguments is None else Arguments(arguments)
     for rule in rules.rules:
-        why_not, is_certain = rule.why_never(subject), True
+        why_not, is_certain = rules.why_never(rule, subject), True
         if not why_not and rule.condition is not None:
             is_certain = known is not None
             why_not = rule.why_not_now(known) if known is not None else ""

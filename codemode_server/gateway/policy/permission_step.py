@@ -49,7 +49,7 @@ class PermissionStep:
         sent, so it counts for no rate."""
         if self._in_force.permissions is not self._config.settings.permissions:
             self._in_force = _InForce(self._config.settings.permissions)
-        subject, relevant = self._in_force.rules_for(target)
+        subject, relevant = self._in_force.rules_for(target, calls.context.names)
         rule = deciding_rule(relevant, Arguments(target.sent(arguments)))
         if rule is None:
             return Ruling(self._in_force.rules.otherwise(subject.effect))
@@ -69,14 +69,19 @@ class PermissionStep:
 
 
 class _InForce:
-    """The rules of one configuration, and those of them that each tool needs."""
+    """The rules of one configuration, and those of them that each tool needs, for whomever they concern."""
 
     def __init__(self, permissions: PermissionSettings) -> None:
         self.permissions = permissions
         self.rules = PermissionRules(permissions)
         self._by_tool: WeakKeyDictionary[Tool, tuple[Subject, tuple[Rule, ...]]] = WeakKeyDictionary()
 
-    def rules_for(self, target: CallTarget) -> tuple[Subject, tuple[Rule, ...]]:
+    def rules_for(self, target: CallTarget, names: frozenset[str]) -> tuple[Subject, tuple[Rule, ...]]:
+        """The subject of a call, and the rules that may match it, for the principal with these names."""
+        subject, relevant = self._rules_for(target)
+        return subject, tuple(rule for rule in relevant if rule.is_for(names))
+
+    def _rules_for(self, target: CallTarget) -> tuple[Subject, tuple[Rule, ...]]:
         if not isinstance(target, ToolTarget):
             subject = Subject.of_reading(target.server, target.spellings)
             return subject, self.rules.relevant(subject)

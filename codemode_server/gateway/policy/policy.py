@@ -13,6 +13,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Replay, Simulate
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.permission_step import PermissionStep
+from codemode_server.gateway.policy.rates import CallQuota
 from codemode_server.gateway.targets import CallTarget
 
 _STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Simulate: 2, Replay: 3, Deny: 4}
@@ -33,7 +34,9 @@ class Policy:
         self, config: LiveConfig, steps: Sequence[PolicyStep] = (), *, permissions: PermissionStep | None = None
     ) -> None:
         """`steps` come after the rules of the configuration."""
+        self._config = config
         self._permissions = permissions or PermissionStep(config)
+        self._quota = CallQuota()
         self._steps = tuple(steps)
 
     def decide(
@@ -57,10 +60,14 @@ class Policy:
         ruling = self._permissions.rule_on(
             *(calls, target, arguments), is_counted=is_counted, is_made=is_made, is_simulated=is_simulated
         )
+        is_free = is_counted or is_made or is_simulated
+        per_minute = 0 if is_free else self._config.settings.limits.calls_per_minute
+        refusal = self._quota.refusal(calls, per_minute)
         steps = (step.decide(calls, target, arguments) for step in self._steps)
-        decision = most_restrictive([one for one in (ruling.decision, *steps, also) if one is not None])
+        decision = most_restrictive([one for one in (ruling.decision, refusal, *steps, also) if one is not None])
         if isinstance(decision, Allow | Ask):
             self._permissions.count(calls, ruling)
+            self._quota.count(calls, per_minute)
         return decision
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from weakref import WeakKeyDictionary
 
-from codemode_server.catalog.catalog import Server, Tool
+from codemode_server.catalog.catalog import RefusalOf, Server, Tool
 from codemode_server.catalog.resources import Resource
-from codemode_server.config.live import LiveConfig
+from codemode_server.catalog.tool_lines import AsksFirst
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Replay, Simulate
 from codemode_server.domain.errors import CallRefused
 from codemode_server.domain.tools import Refusal
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
 
+_MAX_PRINCIPALS = 64
+"""Principals with rules of their own for which decisions are remembered."""
 _ADVICE = ". Do not try again; tell the user."
 
 
@@ -35,9 +41,18 @@ def refusal_of(decision: Decision) -> Refusal | None:
             return Refusal("not permitted", f"is not permitted: {reason.rstrip('.')}", reason, _ADVICE)
 
 
+@dataclass(frozen=True, slots=True)
+class ToolRefusals:
+    """Which tools and resources no program of one principal may use now, and why, and which tools ask first."""
+
+    of: RefusalOf
+    """The refusal that every call of a tool, or reading of a resource, gets."""
+    asks_first: AsksFirst
+    """Whether no call of a tool is sent before the person has approved it."""
+
+
 class Refusals:
-    """Which tools and resources no program may use under the permissions in force, and why, and which tools ask first;
-    decided once for each."""
+    """The refusals under the permissions in force, decided once for each tool and principal."""
 
     def __init__(
         self, config: LiveConfig, is_held_back: Callable[[Server, Tool], bool] = lambda _server, _tool: False
@@ -46,25 +61,42 @@ class Refusals:
         self._config = config
         self._is_held_back = is_held_back
         self._permissions = config.settings.permissions
-        self._rules = PermissionRules(self._permissions)
-        self._decided: WeakKeyDictionary[Tool | Resource, tuple[Refusal | None, bool]] = WeakKeyDictionary()
+        self._for: OrderedDict[frozenset[str], _Decided] = OrderedDict()
 
-    def of(self, server: Server, tool: Tool | Resource) -> Refusal | None:
-        """The refusal that every call of the tool, or reading of the resource, gets now; a `catalog.RefusalOf`."""
-        return self._decision(server, tool)[0]
+    def for_principal(self, context: RequestContext) -> ToolRefusals:
+        """The refusals for the principal of a request; they follow an edited configuration."""
+        return ToolRefusals(partial(self._refusal, context), partial(self._asks_first, context))
 
-    def asks_first(self, server: Server, tool: Tool) -> bool:
-        """Whether no call of the tool is sent now before the person has approved it; a `catalog.AsksFirst`."""
-        refusal, asks_first = self._decision(server, tool)
+    def _refusal(self, context: RequestContext, server: Server, tool: Tool | Resource) -> Refusal | None:
+        return self._decided(context).of(server, tool)[0]
+
+    def _asks_first(self, context: RequestContext, server: Server, tool: Tool) -> bool:
+        refusal, asks_first = self._decided(context).of(server, tool)
         return asks_first or (refusal is None and self._is_held_back(server, tool))
 
-    def _decision(self, server: Server, tool: Tool | Resource) -> tuple[Refusal | None, bool]:
+    def _decided(self, context: RequestContext) -> _Decided:
         if self._permissions is not self._config.settings.permissions:
-            self._permissions = self._config.settings.permissions
-            self._rules, self._decided = PermissionRules(self._permissions), WeakKeyDictionary()
-        if tool not in self._decided:
+            self._permissions, self._for = self._config.settings.permissions, OrderedDict()
+        named = {it for rule in self._permissions.rules for it in rule.principals or ()}
+        names = context.names & named  # principals that no rule names share what is decided
+        found = self._for.pop(names, None) or _Decided(PermissionRules(self._permissions, names))
+        self._for[names] = found  # the latest last
+        if len(self._for) > _MAX_PRINCIPALS:
+            self._for.popitem(last=False)
+        return found
+
+
+class _Decided:
+    """What is decided on each tool, for principals to whom the same rules apply."""
+
+    def __init__(self, rules: PermissionRules) -> None:
+        self._rules = rules
+        self._known: WeakKeyDictionary[Tool | Resource, tuple[Refusal | None, bool]] = WeakKeyDictionary()
+
+    def of(self, server: Server, tool: Tool | Resource) -> tuple[Refusal | None, bool]:
+        if tool not in self._known:
             subject = Subject.of_listed(server, tool)
             denial = self._rules.always_denied(subject)
             refusal = None if denial is None else refusal_of(denial)
-            self._decided[tool] = refusal, self._rules.asks_first(subject)
-        return self._decided[tool]
+            self._known[tool] = refusal, self._rules.asks_first(subject)
+        return self._known[tool]

@@ -85,6 +85,10 @@ class Rule:
         reason = self.settings.reason
         return _DECISIONS[self.answer](f"{self.source}: {reason}" if reason else self.source)
 
+    def is_for(self, names: frozenset[str]) -> bool:
+        """Whether it concerns the principal with these names (`RequestContext.names`)."""
+        return self.settings.principals is None or not names.isdisjoint(self.settings.principals)
+
     def why_never(self, subject: Subject) -> str:
         """Why it matches no call of the subject, whatever its arguments are; empty if it may match one."""
         server, tool = self.settings.globs
@@ -117,15 +121,28 @@ def deciding_rule(relevant: Iterable[Rule], arguments: Arguments) -> Rule | None
 
 
 class PermissionRules:
-    """The rules of one configuration."""
+    """The rules of one configuration, as they are for one principal; or for anybody: then a rule that names principals
+    may match or not."""
 
-    def __init__(self, permissions: PermissionSettings) -> None:
+    def __init__(self, permissions: PermissionSettings, names: frozenset[str] | None = None) -> None:
+        """`names` are those of the principal."""
         self._permissions = permissions
+        self._names = names
         self.rules = tuple(Rule(number, rule) for number, rule in enumerate(permissions.rules, start=1))
 
     def relevant(self, subject: Subject) -> tuple[Rule, ...]:
         """The rules that may match calls of the subject, in their order."""
-        return tuple(rule for rule in self.rules if not rule.why_never(subject))
+        return tuple(rule for rule in self.rules if not self.why_never(rule, subject))
+
+    def why_never(self, rule: Rule, subject: Subject) -> str:
+        """Why one of the rules matches no call of the subject by this principal; empty if it may match one."""
+        if self._names is not None and not rule.is_for(self._names):
+            return "it is for other principals"
+        return rule.why_never(subject)
+
+    def always_matches(self, rule: Rule) -> bool:
+        """Whether a relevant rule matches every call of its subject."""
+        return rule.condition is None and (self._names is not None or rule.settings.principals is None)
 
     def otherwise(self, effect: RuleEffect) -> RuleDecision:
         """The decision where no rule matches."""
@@ -151,7 +168,7 @@ class PermissionRules:
     def _possible(self, subject: Subject) -> Iterator[RuleDecision]:
         for rule in self.relevant(subject):
             yield rule.decision
-            if rule.condition is None:
+            if self.always_matches(rule):
                 return
         yield self.otherwise(subject.effect)
 
@@ -173,10 +190,11 @@ class PermissionRules:
     def place_before_asking(self, reason: str) -> int | None:
         """Where a rule has to be put so that it decides on the calls that are asked about for this reason, and on no
         others of its tool: the index of the rule that asks, or the number of rules if the default or the preset does.
-        None if something else asks, or a rule with a condition or a limit, which does not mean all calls."""
+        None if something else asks, or a rule with a condition, a limit or principals: it does not mean all calls."""
         for rule in self.rules:
             if isinstance(rule.decision, Ask) and rule.decision.reason == reason:
-                return rule.number - 1 if rule.condition is None and rule.limit is None else None
+                means_all = rule.condition is None and rule.limit is None and rule.settings.principals is None
+                return rule.number - 1 if means_all else None
         decisions = (self.otherwise(effect) for effect in _EFFECTS.values())
         is_last = any(isinstance(it, Ask) and it.reason == reason for it in decisions)
         return len(self.rules) if is_last else None

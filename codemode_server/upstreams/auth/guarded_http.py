@@ -19,10 +19,10 @@ import anyio
 import httpcore2
 import httpx2
 
+from codemode_server.setting_types import is_safe_scheme
 from codemode_server.upstreams import _paced_network
 from codemode_server.upstreams._bounded_http import Bounds
 from codemode_server.upstreams._large_results import LargeResults
-from codemode_server.upstreams.auth.oauth_settings import LOOPBACK_HOSTS
 
 _TIMEOUT_S = 10.0
 _MAX_BYTES = 256 * 2**10
@@ -52,12 +52,6 @@ async def guarded_client(server_url: str, auth: httpx2.Auth | None = None) -> As
         transport._pool._network_backend = _PublicOnly(transport._pool._network_backend, server_host)
     async with client:
         yield client
-
-
-def is_safe_scheme(url: str) -> bool:
-    """Whether what is sent there can't be read on the way: https, or http within this machine."""
-    parts = urlsplit(url)
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS)
 
 
 async def _check_scheme(request: httpx2.Request) -> None:

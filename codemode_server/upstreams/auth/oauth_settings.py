@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from codemode_server.setting_types import ProblemWithin, Section, checked_address
+from codemode_server.setting_types import LOOPBACK_HOSTS, ProblemWithin, Section, checked_address
 
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
-LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 class OAuthSettings(Section):

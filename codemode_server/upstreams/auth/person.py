@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 from pydantic import AnyUrl
 
+from codemode_server.setting_types import is_safe_scheme
 from codemode_server.text import one_line
 from codemode_server.upstreams.auth.flow import ChoosesIssuer, ChosenScopes, MemoryStorage, run
-from codemode_server.upstreams.auth.guarded_http import is_safe_scheme
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener, listening
 from codemode_server.upstreams.auth.sign_in import SignIn

@@ -8,7 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.principal_names import PRINCIPAL_VARIABLE
+from codemode_server.domain.principals import Principal
 from codemode_server.secrets.store import SecretStore
+from codemode_server.setting_types import is_safe_scheme
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.sign_in import SignIn
@@ -34,17 +37,29 @@ class SignIns:
         *,
         mask: Callable[[frozenset[str]], None] = lambda _: None,
         login_options: str = "",
+        environment: str = "",
     ) -> None:
-        """`mask` is called with all tokens that must not be shown; `login_options` end the command that signs in."""
+        """`mask` is called with all tokens that must not be shown; `environment` and `login_options` begin and end the
+        command that signs in."""
         self._store = store
-        self._principal = principal
+        self.principal = principal
         self._mask = mask
         self._login_options = login_options
-        self._masked: dict[str, deque[frozenset[str]]] = {}
+        self._environment = environment
+        self._masked: dict[tuple[str, str], deque[frozenset[str]]] = {}
+        """By principal and server."""
+
+    def of(self, principal: Principal) -> SignIns:
+        """The sign-ins of another principal, from the same store and with the same masking."""
+        name = principal.principal_id
+        environment = f"{PRINCIPAL_VARIABLE}={name} "
+        other = SignIns(self._store, name, mask=self._mask, login_options=self._login_options, environment=environment)
+        other._masked = self._masked
+        return other
 
     def stored(self, server: str) -> StoredSignIn:
         """Where the sign-in to this server is stored."""
-        return StoredSignIn(self._store, self._principal, server)
+        return StoredSignIn(self._store, self.principal, server)
 
     def tokens(self, server: str, settings: ServerSettings) -> ServerTokens | None:
         """The tokens for requests to this server; None if they carry none, or another `Authorization`."""
@@ -57,7 +72,7 @@ class SignIns:
             self.stored(server),
             renew=_renewal(settings.url, settings.transport, oauth),
             mask=partial(self.mask_also, server),
-            login=f"codemode-server login {server}{self._login_options}",
+            login=f"{self._environment}codemode-server login {server}{self._login_options}",
         )
 
     async def sign_in(self, server: str, settings: ServerSettings, show: Show, *, scopes: Sequence[str] = ()) -> SignIn:
@@ -68,7 +83,6 @@ class SignIns:
             CodemodeError: the address of the server is not https, or the sign-in can't be stored.
             OSError: the port of the redirect is in use.
         """
-        from codemode_server.upstreams.auth.guarded_http import is_safe_scheme
         from codemode_server.upstreams.auth.person import sign_in
 
         oauth, url, stored = settings.oauth or OAuthSettings(), settings.url or "", self.stored(server)
@@ -85,7 +99,7 @@ class SignIns:
 
     def mask_also(self, server: str, secrets: frozenset[str]) -> None:
         """Mask these secrets of a server, beside the last few that it had before."""
-        known = self._masked.setdefault(server, deque(maxlen=_MASKED))
+        known = self._masked.setdefault((self.principal, server), deque(maxlen=_MASKED))
         if secrets not in known:
             known.append(secrets)
             self._mask(frozenset().union(*(one for of_server in self._masked.values() for one in of_server)))

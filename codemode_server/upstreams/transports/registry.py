@@ -113,6 +113,10 @@ class ServerCommon(Section):
     """`legacy` keeps to the initialize handshake; `auto` tries the newer one first and remembers what works."""
     enabled: bool = True
     """`false`: the server is listed as disabled, and nothing of it is started."""
+    per_principal: bool | None = None
+    """Whether each principal that is served over HTTP has a connection (or process) of its own to this server. Default:
+    where people sign in to the server (`codemode-server login`); the others are shared, with the credentials that are
+    configured here."""
     timeout: Seconds = 60.0
     """Seconds that one call may go without an answer or a progress report; each report starts them anew.
     `limits.upstream_seconds` bounds how long a call may take altogether."""

@@ -32,7 +32,7 @@ class Step:
 
 def decided(*answers: Decision | None, default: str = "allow") -> Decision:
     config = LiveConfig(Settings(permissions=PermissionSettings.model_validate({"default": default})))
-    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.local(Session("s1"), config))
+    calls = ExecutionCalls(ExecutionId("x1"), RequestContext.of(Session("s1"), config))
     return Policy(config, [Step(answer) for answer in answers]).decide(calls, TARGET, {})
 
 

@@ -1,0 +1,86 @@
+"""The `tokens` command: makes, lists and revokes the tokens with which principals are served over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from datetime import UTC, datetime
+
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.terminal import announce, show
+from codemode_server.config import load
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.principal_names import principal_id
+from codemode_server.first_listing import state_folder
+from codemode_server.front.auth.access_tokens import AccessTokens, TokenRecord
+from codemode_server.text import one_line
+
+_UNITS_S = {"m": 60, "h": 3_600, "d": 86_400}
+_MAX_S = 3_650 * 86_400
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="make a token and print it; it can't be printed again")
+    add_config(create)
+    create.add_argument("principal", metavar="PRINCIPAL", help="who is served with it")
+    create.add_argument(
+        "--expires", type=_seconds, default="90d", metavar="TIME", help="30m, 12h, 90d or never; default: 90d"
+    )
+    add_config(actions.add_parser("list", help="list the tokens: id, principal, and until when"))
+    revoke = actions.add_parser("revoke", help="end a token; the next request with it is refused")
+    add_config(revoke)
+    revoke.add_argument("token_id", metavar="ID", help="as `list` shows it")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    settings = load(config_file(parsed), require_trust=False, resolve=False).settings
+    tokens = AccessTokens(state_folder(settings))
+    match parsed.action:
+        case "create":
+            return _create(tokens, parsed.principal, parsed.expires)
+        case "revoke":
+            return _revoke(tokens, parsed.token_id)
+    rows = [_row(it) for it in tokens.records()]
+    show("\n".join(rows) or "there are no tokens; make one with: codemode-server tokens create PRINCIPAL")
+    return 0
+
+
+def _create(tokens: AccessTokens, name: str, expires_s: float | None) -> int:
+    try:
+        principal = principal_id(name)
+    except ValueError as error:
+        raise CodemodeError(f"PRINCIPAL {one_line(name, 80)!r} {error}") from None
+    token, record = tokens.create(principal, expires_s)
+    announce(f"token {_row(record)}. It is not shown again; the header is `Authorization: Bearer TOKEN`")
+    print(token)
+    return 0
+
+
+def _revoke(tokens: AccessTokens, token_id: str) -> int:
+    found = tokens.revoke(token_id)
+    if found is None:
+        raise CodemodeError(f"there is no token {one_line(token_id, 80)!r}; see: codemode-server tokens list")
+    show(f"revoked: {_row(found)}; programs that run already come to their end")
+    return 0
+
+
+def _row(it: TokenRecord) -> str:
+    made = datetime.fromtimestamp(it.created_at, UTC)
+    if it.expires_at is None:
+        until = "never expires"
+    else:
+        is_over = it.expires_at <= datetime.now(UTC).timestamp()
+        until = f"{'expired' if is_over else 'expires'} {datetime.fromtimestamp(it.expires_at, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{it.token_id}  {it.principal}  made {made:%Y-%m-%d}, {until}"
+
+
+def _seconds(text: str) -> float | None:
+    """A time as `90d`; None for `never`."""
+    if text == "never":
+        return None
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([mhd])", text)
+    if found is None or (seconds := int(found[1]) * _UNITS_S[found[2]]) > _MAX_S:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time as 30m, 12h or 90d, nor `never`")
+    return seconds

@@ -1,0 +1,89 @@
+"""Finds out who sent a request over HTTP, by the token in its header: the one place that does."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Identity, Principal
+from codemode_server.front.auth.access_tokens import AccessTokens
+from codemode_server.front.auth.oidc import GROUPS
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+
+class Authenticator(Protocol):
+    """Says who may be served."""
+
+    async def user_of(self, scope: Scope) -> HostUser | None:
+        """Who sent the request of this scope; None if it proves nobody."""
+
+
+class HostUser(AuthenticatedUser):
+    """Who sent a request. mcp serves a session only to requests of the user that began it, so `access_token` has the
+    principal and no token."""
+
+    def __init__(self, identity: Identity | None, issuer: str) -> None:
+        """Without an identity it is the person who runs the product."""
+        name = "" if identity is None else identity.principal.principal_id
+        super().__init__(AccessToken(token="", client_id=issuer, scopes=[], subject=name))
+        self.proved = identity
+        """Not `identity`, which Starlette's users have for something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAuthenticator:
+    """Implements `Authenticator` with the tokens that are accepted."""
+
+    own: str | None = field(default=None, repr=False)
+    """The token of the person who runs the product; None where it is not accepted."""
+    tokens: AccessTokens | None = None
+    oidc: TokenVerifier | None = None
+    local_name: str = ""
+    """The name of the person who runs the product. Where it is one from before names were in lower case, another
+    spelling of it is nobody's."""
+
+    async def user_of(self, scope: Scope) -> HostUser | None:
+        if (token := _bearer(scope)) is None:
+            return None
+        if self.own is not None and hmac.compare_digest(token.encode(), self.own.encode()):
+            return HostUser(None, "own")
+        if self.tokens is not None and (identity := self.tokens.identity_of(token)) is not None:
+            return self._user(identity, "tokens")
+        if self.oidc is not None and token.count(".") == 2:
+            found = await self.oidc.verify_token(token)
+            if found is not None and found.subject:
+                groups = frozenset((found.claims or {}).get(GROUPS, ()))
+                return self._user(Identity(Principal(PrincipalId(found.subject)), groups), "oidc")
+        return None
+
+    def _user(self, identity: Identity, issuer: str) -> HostUser | None:
+        name = identity.principal.principal_id
+        is_other_spelling = name != self.local_name and name == self.local_name.lower()
+        return None if is_other_spelling else HostUser(identity, issuer)
+
+
+def identity_of(scope: Any) -> Identity | None:
+    """Who sent a request that was let in; None: the person who runs the product.
+
+    Raises:
+        PermissionError: nobody checked the request.
+    """
+    user = scope.get("user")
+    if not isinstance(user, HostUser):
+        raise PermissionError("a request over HTTP reached the server without authentication")
+    return user.proved
+
+
+def _bearer(scope: Scope) -> str | None:
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(given) != 1:
+        return None
+    scheme, _, token = given[0].partition(b" ")
+    return token.strip().decode("latin-1") if scheme.lower() == b"bearer" else None

@@ -1,0 +1,109 @@
+"""Checks the tokens (JWT) of an OpenID Connect issuer, and finds the principal that each names.
+
+Everything that a token says is a claim of somebody unknown until its signature is checked with a key of the issuer, and
+the settings, not the token, say which signatures there may be.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import jwt
+from mcp.server.auth.provider import AccessToken
+
+from codemode_server.config.live import DEFAULT_PRINCIPAL
+from codemode_server.domain.principal_names import checked_name, principal_id
+from codemode_server.front.auth.issuer_keys import IssuerKeys
+from codemode_server.http_settings import OidcSettings
+
+logger = logging.getLogger(__name__)
+
+LEEWAY_S = 30
+"""How far the issuer's clock may be from ours."""
+MAX_TOKEN_CHARACTERS = 16_384
+MAX_GROUPS = 200
+_REQUIRED = ["exp", "iss", "aud"]
+GROUPS = "groups"
+"""The claim of `AccessToken` with the names of groups."""
+
+
+class OidcVerifier:
+    """Implements mcp's `TokenVerifier`; `AccessToken.subject` is the name of the principal."""
+
+    def __init__(self, settings: OidcSettings, keys: IssuerKeys | None = None) -> None:
+        self._settings = settings
+        self._keys = keys or IssuerKeys(settings)
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """What a token proves; None if it proves nothing, for the reason that is logged."""
+        try:
+            return await self._verified(token)
+        except (jwt.PyJWTError, ValueError, RecursionError) as error:
+            # Messages of the library may hold parts of the token; the name of the error says what is wrong.
+            why = str(error) if type(error) is ValueError else type(error).__name__
+            logger.info("a token of the issuer was refused: %s", why)
+            return None
+
+    async def _verified(self, token: str) -> AccessToken:
+        if len(token) > MAX_TOKEN_CHARACTERS:
+            raise ValueError("it is too long")
+        header = jwt.get_unverified_header(token)
+        algorithm, kid = header.get("alg"), header.get("kid")
+        allowed = next((it for it in self._settings.algorithms if it == algorithm), None)
+        if allowed is None:
+            raise ValueError("its algorithm is not among http.oidc.algorithms")
+        if (key := await self._keys.find(kid, allowed)) is None:
+            raise ValueError("the issuer has no key for it")
+        claims = jwt.decode(
+            token,
+            key,
+            algorithms=[allowed],
+            audience=self._settings.audience,
+            issuer=self._settings.issuer,
+            leeway=LEEWAY_S,
+            options={"require": _REQUIRED},
+        )
+        principal = self._principal(claims)
+        return AccessToken(
+            token="",
+            client_id=self._settings.audience,
+            scopes=[],
+            expires_at=int(claims["exp"]),
+            subject=principal,
+            claims={"iss": self._settings.issuer, GROUPS: self._groups(claims)},
+        )
+
+    def _principal(self, claims: dict[str, Any]) -> str:
+        name, claim = self._settings.principal_claim, claims.get(self._settings.principal_claim)
+        if not isinstance(claim, str):
+            raise ValueError(f"it has no claim {name!r} (http.oidc.principal_claim)")  # noqa: TRY004
+        if name == "email" and claims.get("email_verified") is False:
+            raise ValueError("the issuer has not verified its claim 'email'")
+        if claim in self._settings.principals:
+            return self._settings.principals[claim]
+        try:
+            found = principal_id(claim)
+        except ValueError as error:
+            raise ValueError(f"its claim {name!r} {error}; http.oidc.principals can give it a name") from None
+        if found == DEFAULT_PRINCIPAL:
+            raise ValueError(f"its claim {name!r} is {found!r}, the principal of the person who runs the server")
+        return found
+
+    def _groups(self, claims: dict[str, Any]) -> list[str]:
+        """The groups that have a valid name; a rule can name no others."""
+        if self._settings.groups_claim is None:
+            return []
+        found = claims.get(self._settings.groups_claim)
+        if not isinstance(found, list) or len(found) > MAX_GROUPS:
+            if found is not None:
+                raise ValueError(f"its claim {self._settings.groups_claim!r} is no list of at most {MAX_GROUPS} groups")
+            return []
+        return [it for it in found if isinstance(it, str) and _is_name(it)]
+
+
+def _is_name(text: str) -> bool:
+    try:
+        return bool(checked_name(text))
+    except ValueError:
+        return False

@@ -1,0 +1,59 @@
+"""The section `http` of `upstream.yaml`: who is served over HTTP beside the person who runs the product."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, field_validator
+
+from codemode_server.domain.principal_names import checked_name
+from codemode_server.setting_types import Section, checked_address, is_safe_scheme
+
+PrincipalName = Annotated[str, AfterValidator(checked_name)]
+Claim = Annotated[str, Field(min_length=1, max_length=200)]
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+"""Signatures with a key pair. A shared secret (HS256) is none: whoever can check such a token can make one."""
+
+
+class OidcSettings(Section):
+    """Tokens (JWT) of an OpenID Connect issuer. Its keys are fetched from it, and fetched again when they change."""
+
+    issuer: str = Field(min_length=1, max_length=500)
+    """Address of the issuer, exactly as it is in the claim `iss` of its tokens."""
+    audience: Annotated[str, Field(min_length=1, max_length=500)]
+    """What the claim `aud` of a token must contain: the name under which the issuer knows this server."""
+    principal_claim: Claim = "sub"
+    """The claim that is the name of the principal, for instance `preferred_username` or `email`. Choose one that the
+    issuer's users can't change themselves."""
+    principals: dict[Claim, PrincipalName] = Field(default={})
+    """Values of that claim that stand for another name, for instance where `sub` is no name of a principal. The others
+    stand for themselves."""
+    groups_claim: Claim | None = None
+    """The claim with the names of the principal's groups, a list of texts, for instance `groups`."""
+    algorithms: tuple[Algorithm, ...] = Field(default=("RS256", "ES256"), min_length=1)
+    """The signatures that are accepted."""
+    jwks_url: str | None = Field(default=None, max_length=2_000)
+    """Where the issuer's keys are; default: what `<issuer>/.well-known/openid-configuration` says."""
+
+    @field_validator("issuer", "jwks_url")
+    @classmethod
+    def _is_encrypted(cls, url: str | None) -> str | None:
+        """Whoever can change the keys on their way can make tokens."""
+        if url is not None and not is_safe_scheme(checked_address(url)):
+            raise ValueError("must begin with https://; http:// is for this machine")
+        return url
+
+
+class HttpSettings(Section):
+    """Who is served over HTTP (`serve --http`), beside the person who runs this server."""
+
+    oidc: OidcSettings | None = None
+    """Tokens of an OpenID Connect issuer. Those of `codemode-server tokens create` need no setting."""
+    url: str | None = Field(default=None, max_length=500)
+    """The address under which hosts reach this server, for instance `https://tools.example.com/mcp`: with `oidc`, hosts
+    are told where to sign in, and requests for its host name are served."""
+
+    @field_validator("url")
+    @classmethod
+    def _url_is_an_address(cls, url: str | None) -> str | None:
+        return None if url is None else checked_address(url)

@@ -1,0 +1,294 @@
+"""Threat: somebody is served as a principal with a token that nobody gave them: forged, altered, expired, of elsewhere.
+
+Rule: only a token of the issuer for this server, signed with one of the issuer's keys, and a token of
+`codemode-server tokens` that is neither expired nor revoked, prove who somebody is. The issuer is real, over HTTP.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.front.auth import issuer_keys
+from codemode_server.front.auth.access_tokens import FILE_NAME, MAX_TOKENS, AccessTokens
+from codemode_server.front.auth.authenticator import TokenAuthenticator
+from codemode_server.front.auth.issuer_keys import IssuerKeys
+from codemode_server.front.auth.oidc import MAX_TOKEN_CHARACTERS, OidcVerifier
+from codemode_server.http_settings import OidcSettings
+from tests.attacks.issuer import AUDIENCE, Issuer, issuing, rsa_key
+
+ALICE = PrincipalId("alice")
+OWN = rsa_key()
+"""A key of an attacker."""
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    with issuing() as found:
+        yield found
+
+
+def settings(issuer: Issuer, **more: Any) -> OidcSettings:
+    return OidcSettings.model_validate({"issuer": issuer.url, "audience": AUDIENCE} | more)
+
+
+async def served(token: str, oidc: OidcSettings | OidcVerifier) -> str | None:
+    """The principal that somebody with this token is served as."""
+    verifier = oidc if isinstance(oidc, OidcVerifier) else OidcVerifier(oidc)
+    scope = {"headers": [(b"authorization", b"Bearer " + token.encode())]}
+    user = await TokenAuthenticator(oidc=verifier).user_of(scope)
+    if user is None:
+        return None
+    assert user.proved is not None
+    return user.proved.principal.principal_id
+
+
+def part(content: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+
+
+def unsigned(issuer: Issuer, alg: str, signature: str = "") -> str:
+    return f"{part({'alg': alg, 'typ': 'JWT', 'kid': 'rsa-1'})}.{part(issuer.claims())}.{signature}"
+
+
+def with_shared_secret(issuer: Issuer, secret: bytes) -> str:
+    """HS256 with a text that is no secret: a careless check takes the public key for one."""
+    import hashlib
+    import hmac
+
+    signed = f"{part({'alg': 'HS256', 'typ': 'JWT', 'kid': 'rsa-1'})}.{part(issuer.claims())}"
+    digest = hmac.new(secret, signed.encode(), hashlib.sha256).digest()
+    return f"{signed}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+
+def altered(issuer: Issuer) -> str:
+    header, _, signature = issuer.token().split(".")
+    return f"{header}.{part(issuer.claims(sub='bob'))}.{signature}"
+
+
+FORGERIES: dict[str, Callable[[Issuer], str]] = {
+    "no signature, alg none": lambda it: unsigned(it, "none"),
+    "no signature, alg None": lambda it: unsigned(it, "None"),
+    "no signature, alg RS256": lambda it: unsigned(it, "RS256"),
+    "HS256 with the public key": lambda it: with_shared_secret(it, it.pem),
+    "HS256 with the empty secret": lambda it: with_shared_secret(it, b""),
+    "HS256 with the key as JSON": lambda it: with_shared_secret(it, json.dumps(it.keys[0]).encode()),
+    "another key": lambda it: it.token(rsa_key()),
+    "another principal in a signed token": altered,
+    "the name of another key": lambda it: it.token(header={"kid": "ec-1"}),
+    "a key that there is not": lambda it: it.token(header={"kid": "rsa-2"}),
+    "a path as the name of the key": lambda it: it.token(header={"kid": "../../../../dev/null"}),
+    "SQL as the name of the key": lambda it: it.token(header={"kid": "x' UNION SELECT 'key"}),
+    "a key of its own in the header": lambda it: it.token(OWN, header={"kid": "own", "jwk": Issuer.jwk(OWN, "own")}),
+    "the address of a key of its own": lambda it: it.token(
+        OWN, header={"kid": "own", "jku": "http://127.0.0.1:9/keys", "x5u": "http://127.0.0.1:9/x"}
+    ),
+    "an algorithm that is not allowed": lambda it: it.token(alg="RS512"),
+    "an extension that nobody knows": lambda it: it.token(header={"crit": ["exp2"], "exp2": 1}),
+    "expired": lambda it: it.token(exp=int(time.time()) - 60),
+    "without an end": lambda it: it.token(exp=None),
+    "an end that is no number": lambda it: it.token(exp="never"),
+    "not valid yet": lambda it: it.token(nbf=int(time.time()) + 600),
+    "another audience": lambda it: it.token(aud="another"),
+    "an audience that begins the same": lambda it: it.token(aud=f"{AUDIENCE}-test"),
+    "without an audience": lambda it: it.token(aud=None),
+    "another issuer": lambda it: it.token(iss="https://login.example.com"),
+    "the issuer with a slash": lambda it: it.token(iss=f"{it.url}/"),
+    "without an issuer": lambda it: it.token(iss=None),
+    "without a principal": lambda it: it.token(sub=None),
+    "a principal that is a list": lambda it: it.token(sub=["alice"]),
+    "too long": lambda it: it.token(pad="x" * MAX_TOKEN_CHARACTERS),
+    "deeply nested": lambda it: f"{base64.urlsafe_b64encode(b'[' * 9_000).decode()}.e30.AA",
+    "no JSON": lambda _: "a.b.c",
+    "empty parts": lambda _: "..",
+}
+
+
+@pytest.mark.parametrize("kind", FORGERIES)
+async def test_a_forged_token_of_the_issuer_proves_nobody(issuer: Issuer, kind: str) -> None:
+    assert await served(issuer.token(), settings(issuer)) == "alice", "the control"
+    assert await served(FORGERIES[kind](issuer), settings(issuer)) is None
+
+
+async def test_each_algorithm_goes_with_keys_of_its_kind(issuer: Issuer) -> None:
+    token = issuer.token(issuer.ec_key, alg="ES256", header={"kid": "ec-1"})
+    assert await served(token, settings(issuer)) == "alice", "the control"
+    assert await served(token, settings(issuer, algorithms=["RS256"])) is None
+    assert await served(issuer.token(issuer.ec_key, alg="ES256"), settings(issuer)) is None, "the name of the RSA key"
+
+
+@pytest.mark.parametrize("algorithm", ["HS256", "none", "HS512", "ES256K"])
+def test_signatures_with_a_shared_secret_can_not_be_configured(issuer: Issuer, algorithm: str) -> None:
+    with pytest.raises(ValueError, match="algorithms"):
+        settings(issuer, algorithms=[algorithm])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../x",
+        "x/../y",
+        "..",
+        ".",
+        "",
+        "/etc",
+        "a/b",
+        "a\\b",
+        "a\0b",
+        "a\nb",
+        "Alice",
+        "ALICE",
+        "alic\u00e9",
+        "alice\u0301",
+        "\u0430lice",
+        "\uff41lice",
+        "alice\u200b",
+        "\u202ealice",
+        "con",
+        "nul.txt",
+        "com1",
+        "alice.",
+        " alice",
+        "group:ops",
+        "a" * 65,
+        "a" * 10_000,
+    ],
+)
+async def test_a_claim_that_is_no_name_proves_nobody(issuer: Issuer, name: str) -> None:
+    assert await served(issuer.token(sub="a" * 64), settings(issuer)) == "a" * 64, "the control"
+    assert await served(issuer.token(sub=name), settings(issuer)) is None
+
+
+async def test_the_principal_of_the_person_who_runs_the_product_can_not_be_claimed_as_long_as_it_has_no_name(
+    issuer: Issuer,
+) -> None:
+    assert await served(issuer.token(sub="default"), settings(issuer)) is None
+    named = settings(issuer, principals={"default": "carol"})
+    assert await served(issuer.token(sub="default"), named) == "carol", "the control"
+
+
+async def test_an_address_that_the_issuer_has_not_verified_is_no_name(issuer: Issuer) -> None:
+    by_mail = settings(issuer, principal_claim="email")
+    assert await served(issuer.token(email="bob@example.com"), by_mail) == "bob@example.com", "the control"
+    assert await served(issuer.token(email="bob@example.com", email_verified=False), by_mail) is None
+
+
+async def test_a_claim_names_groups_only_where_the_configuration_says_so(issuer: Issuer) -> None:
+    async def groups(oidc: OidcSettings) -> object:
+        found = await OidcVerifier(oidc).verify_token(issuer.token(groups=["ops", "../x", 7, "Dev"]))
+        return found and (found.claims or {})["groups"]
+
+    assert await groups(settings(issuer)) == []
+    assert await groups(settings(issuer, groups_claim="groups")) == ["ops"]
+
+
+async def test_unknown_keys_make_the_product_ask_the_issuer_once_a_minute_at_most() -> None:
+    with issuing() as issuer:
+        now = 1_000.0
+        verifier = OidcVerifier(settings(issuer), IssuerKeys(settings(issuer), lambda: now))
+        for number in range(50):
+            assert await served(issuer.token(header={"kid": f"k{number}"}), verifier) is None
+        assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
+        issuer.keys.append(Issuer.jwk(OWN, "new"))
+        assert await served(issuer.token(OWN, header={"kid": "new"}), verifier) is None
+        now += issuer_keys.RETRY_S
+        assert await served(issuer.token(OWN, header={"kid": "new"}), verifier) == "alice", "the control"
+
+
+async def test_a_key_that_the_issuer_has_withdrawn_is_refused_and_an_outage_is_bridged_for_a_while() -> None:
+    with issuing() as issuer:
+        now = 1_000.0
+        verifier = OidcVerifier(settings(issuer), IssuerKeys(settings(issuer), lambda: now))
+        assert await served(issuer.token(), verifier) == "alice"
+        issuer.is_down = True
+        now += issuer_keys.REFRESH_S + 1
+        assert await served(issuer.token(), verifier) == "alice", "the issuer is down"
+        now += issuer_keys.MAX_AGE_S
+        assert await served(issuer.token(), verifier) is None, "for too long"
+        issuer.is_down = False
+        now += issuer_keys.RETRY_S
+        assert await served(issuer.token(), verifier) == "alice", "the control"
+        issuer.keys = [Issuer.jwk(OWN, "other")]
+        now += issuer_keys.REFRESH_S + 1
+        assert await served(issuer.token(), verifier) is None
+
+
+async def test_keys_are_taken_from_the_issuer_that_is_configured() -> None:
+    with issuing() as issuer:
+        issuer.named = "https://login.example.com"
+        assert await served(issuer.token(), settings(issuer)) is None
+        issuer.named = issuer.url
+        assert await served(issuer.token(), settings(issuer)) == "alice", "the control"
+
+
+@pytest.mark.parametrize("url", ["http://login.example.com", "ftp://login.example.com", "login.example.com"])
+def test_keys_that_others_could_exchange_on_their_way_can_not_be_configured(url: str) -> None:
+    with pytest.raises(ValueError, match="must begin with http"):
+        OidcSettings(issuer=url, audience=AUDIENCE)
+
+
+class TestTokensOfTheProduct:
+    def test_are_stored_as_digests_in_a_private_file(self, tmp_path: Path) -> None:
+        tokens = AccessTokens(tmp_path)
+        token, record = tokens.create(ALICE, None)
+        stored = (tmp_path / FILE_NAME).read_text()
+        assert record.sha256 in stored
+        assert token not in stored
+        assert token.removeprefix("cms_") not in stored
+        assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
+        assert len(token) >= 43
+
+    def test_end_when_they_are_revoked_or_expire_and_the_others_go_on(self, tmp_path: Path) -> None:
+        now = 1_000.0
+        tokens, running = AccessTokens(tmp_path, lambda: now), AccessTokens(tmp_path, lambda: now)
+        first, record = tokens.create(ALICE, None)
+        second, _ = tokens.create(ALICE, 60)
+        assert running.identity_of(first) == running.identity_of(second) is not None, "the control"
+        tokens.revoke(record.token_id)
+        assert running.identity_of(first) is None
+        assert running.identity_of(second) is not None
+        now += 60
+        assert running.identity_of(second) is None
+
+    @pytest.mark.parametrize("change", [str.swapcase, lambda it: it[:-1], lambda it: it + "x", lambda it: it[4:]])
+    def test_are_compared_as_a_whole(self, tmp_path: Path, change: Any) -> None:
+        token, record = (tokens := AccessTokens(tmp_path)).create(ALICE, None)
+        assert tokens.identity_of(token) is not None, "the control"
+        assert tokens.identity_of(change(token)) is None
+        assert tokens.identity_of(record.sha256) is None
+        assert tokens.identity_of(f"cms_{record.sha256}") is None
+
+    @pytest.mark.parametrize("content", ["", "{}", "[]", '{"tokens": [{"sha256": ""}]}', '{"tokens": 1}'])
+    def test_prove_nobody_where_the_file_is_damaged(self, tmp_path: Path, content: str) -> None:
+        token, _ = (tokens := AccessTokens(tmp_path)).create(ALICE, None)
+        assert tokens.identity_of(token) is not None, "the control"
+        (tmp_path / FILE_NAME).write_text(content)
+        assert tokens.identity_of(token) is None
+        with pytest.raises(CodemodeError, match="no list of tokens"):
+            tokens.records()
+
+    def test_are_not_read_through_a_link(self, tmp_path: Path) -> None:
+        elsewhere = AccessTokens(tmp_path / "elsewhere")
+        token, _ = elsewhere.create(ALICE, None)
+        (tmp_path / "state").mkdir(mode=0o700)
+        (tmp_path / "state" / FILE_NAME).symlink_to(elsewhere.file)
+        assert AccessTokens(tmp_path / "state").identity_of(token) is None
+        assert elsewhere.identity_of(token) is not None, "the control"
+
+    def test_are_bounded_in_number(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("codemode_server.front.auth.access_tokens.MAX_TOKENS", 2)
+        assert MAX_TOKENS > 2
+        tokens = AccessTokens(tmp_path)
+        for _ in range(2):
+            tokens.create(ALICE, None)
+        with pytest.raises(CodemodeError, match="2 tokens already"):
+            tokens.create(ALICE, None)

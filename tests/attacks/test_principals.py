@@ -1,0 +1,498 @@
+"""Threat: somebody who is served over HTTP reaches what belongs to another principal of the same product.
+
+Rule: a request is its principal's, whom its token proves and nothing else names. What one principal stores, asks, runs
+and signs in to does not exist for another. The product is a process of its own; each principal has a real client.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from mcp import MCPError
+from mcp.types import ElicitRequestParams, ElicitResult
+
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.front.auth.access_tokens import AccessTokens
+from codemode_server.front.rendering import SCHEME
+from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.upstreams.auth.sign_in import SignIn
+from tests import fork_server
+from tests.attacks.test_http_of_others import HANDSHAKE, asked
+from tests.behaviour.product import configuration, office, started
+from tests.hosts.kit import HttpHost, Mode, Served, forked_product, free_port, http_host, serving, until
+
+SERVERS = Path(__file__).parent / "servers"
+PERMISSIONS = {
+    "rules": [
+        {"deny": "github/boom", "principals": ["bob"]},
+        {"deny": "slow/most_at_once", "principals": ["group:guests"]},
+        {"ask": "github/create_issue"},
+    ]
+}
+CREATE = "from servers.github import create_issue\ncreate_issue(owner='ada', repo='web', title='{}')['title']"
+RESULT = "from codemode import results\nresults[{!r}]"
+BOTH_ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
+
+
+@dataclass
+class Product:
+    """A running product and the tokens of those whom it serves."""
+
+    served: Served
+    folder: Path
+    config: Path
+    tokens: AccessTokens
+    _known: dict[str, str] = field(default_factory=dict)
+
+    def token(self, principal: str) -> str:
+        if principal not in self._known:
+            self._known[principal] = self.tokens.create(PrincipalId(principal), None)[0]
+        return self._known[principal]
+
+    def header(self, principal: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token(principal)}"}
+
+    @asynccontextmanager
+    async def host(self, principal: str, mode: Mode = "legacy") -> AsyncIterator[HttpHost]:
+        async with http_host(self.served, self.folder, mode, **self.header(principal)) as host:
+            await host.settled()
+            yield host
+
+    def command(self, principal: str, *arguments: str) -> str:
+        """What a command prints that runs as this principal."""
+        done = subprocess.run(
+            (*forked_product(), *arguments, "--config", str(self.config)),
+            env={**os.environ, "CODEMODE_PRINCIPAL": principal, "XDG_DATA_HOME": str(self.served.data)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+
+@contextmanager
+def product(folder: Path, servers: dict[str, Any] | None = None, **sections: Any) -> Iterator[Product]:
+    (folder / "state").mkdir(mode=0o700)
+    sections.setdefault("sandbox", {"backend": "wasm"})
+    config = configuration(folder, office(folder, "github", "slow") if servers is None else servers, **sections)
+    with serving(config) as served:
+        yield Product(served, folder, config, AccessTokens(folder / "state"))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    with product(
+        tmp_path_factory.mktemp("principals"),
+        permissions=PERMISSIONS,
+        groups={"guests": ["bob"]},
+        approvals={"answer_seconds": 0.5, "browser": "never"},
+    ) as found:
+        yield found
+
+
+async def both(shared: Product, stack: AsyncExitStack, mode: Mode = "legacy") -> tuple[HttpHost, HttpHost]:
+    """Alice and bob, each connected."""
+    return (
+        await stack.enter_async_context(shared.host("alice", mode)),
+        await stack.enter_async_context(shared.host("bob", mode)),
+    )
+
+
+class TestFiles:
+    @BOTH_ERAS
+    async def test_a_program_finds_the_files_of_its_own_principal_alone(self, shared: Product, mode: Mode) -> None:
+        look = "import os\nsorted(os.listdir('/workspace'))"
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack, mode)
+            await alice.run(f"open('/workspace/of-alice-{mode}', 'w').write('a')")
+            await bob.run(f"open('/workspace/of-bob-{mode}', 'w').write('b')")
+            assert not [it for it in (await bob.run(look)).value if "alice" in it]
+            assert not [it for it in (await alice.run(look)).value if "bob" in it]
+            assert f"of-alice-{mode}" in (await alice.run(look)).value, "the control"
+
+    @pytest.mark.parametrize("path", ["/workspace/../alice/note", "/workspace/../../workspaces/alice/note", "note"])
+    async def test_no_path_leads_to_the_files_of_another(self, shared: Product, path: str) -> None:
+        path = f"/workspace/{path}"
+        code = f"try: found = open({path!r}).read()\nexcept OSError as error: found = type(error).__name__\nfound"
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            await alice.run("open('/workspace/note', 'w').write('private')")
+            assert (await bob.run(code)).value != "private"
+            assert "private" not in (await bob.call("read_tool", path=path)).text
+            assert "private" in (await alice.call("read_tool", path="/workspace/note")).text, "the control"
+
+    async def test_list_dir_shows_no_file_of_another(self, shared: Product) -> None:
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            await alice.run("open('/workspace/only-alice', 'w').write('')")
+            assert "only-alice" not in (await bob.call("list_dir", path="/workspace")).text
+            assert "only-alice" in (await alice.call("list_dir", path="/workspace")).text, "the control"
+
+    async def test_a_link_leads_to_no_file_of_another(self, shared: Product) -> None:
+        code = "import os\ntry: os.symlink('../alice/linked', '/workspace/link')\nexcept OSError: pass\n1"
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            await alice.run("open('/workspace/linked', 'w').write('private')")
+            await bob.run(code)
+            assert "private" not in (await bob.call("read_tool", path="/workspace/link")).text
+            assert "private" in (await alice.call("read_tool", path="/workspace/linked")).text, "the control"
+
+    async def test_what_one_stores_fills_the_workspace_of_no_other(self, tmp_path: Path) -> None:
+        fill = "open('/workspace/large', 'wb').write(b'x' * {} * 2**20)"
+        with product(tmp_path, {}, limits={"workspace_mb": 4}) as small:
+            async with AsyncExitStack() as stack:
+                alice, bob = await both(small, stack)
+                assert (await alice.run(fill.format(3))).value == 3 * 2**20
+                assert (await bob.run(fill.format(3))).value == 3 * 2**20
+                assert (await bob.run(fill.format(8))).error["setting"] == "limits.workspace_mb", "the control"
+
+
+class TestResults:
+    async def test_a_program_reads_no_result_of_another(self, shared: Product) -> None:
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            name = await stored(alice)
+            assert (await bob.run(RESULT.format(name))).error["type"] == "KeyError"
+            assert (await alice.run(f"{RESULT.format(name)}[0]")).value == "private", "the control"
+
+    async def test_results_of_requests_without_a_session_are_their_principals(self, shared: Product) -> None:
+        """In 2026-07-28 each request is a session of its own, which reads results of others by their exact names."""
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack, "auto")
+            name = await stored(alice)
+            assert (await bob.run(RESULT.format(name))).error["type"] == "KeyError"
+            assert (await alice.run(f"{RESULT.format(name)}[0]")).value == "private", "the control"
+
+    async def test_no_program_lists_the_results_of_another(self, shared: Product) -> None:
+        code = "from codemode import results\nlist(results)"
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            name = await stored(alice)
+            assert name not in (await bob.run(code)).value
+            assert name in (await alice.run(code)).value, "the control"
+
+    @BOTH_ERAS
+    async def test_a_result_of_another_is_no_resource(self, shared: Product, mode: Mode) -> None:
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack, mode)
+            name, own, none = await stored(alice), await stored(bob), "x000000000000"
+            with pytest.raises(MCPError) as refused:
+                await bob.client.read_resource(f"{SCHEME}{name}")
+            with pytest.raises(MCPError) as unknown:
+                await bob.client.read_resource(f"{SCHEME}{none}")
+            assert str(refused.value).replace(name, none) == str(unknown.value)
+            assert await bob.client.read_resource(f"{SCHEME}{own}"), "the control"
+
+
+async def stored(host: HttpHost) -> str:
+    """The name of a result that is too long to be shown."""
+    answer = await host.run("['private'] + ['x' * 1_000] * 100")
+    return str(answer.content["execution_id"])
+
+
+class TestExecutions:
+    async def test_nobody_resumes_the_program_of_another(self, shared: Product) -> None:
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            name = await waiting(alice, "resumed")
+            stolen = await bob.call("execute_code", resume=name)
+            assert stolen.result.is_error
+            unknown = await bob.call("execute_code", resume="x000000000000")
+            assert stolen.text.replace(name, "") == unknown.text.replace("x000000000000", "")
+            assert (await alice.call("execute_code", resume=name)).content["status"] == "waiting", "the control"
+
+    @pytest.mark.parametrize("action", ["show", "resume", "replay"])
+    async def test_no_command_shows_or_runs_the_program_of_another(self, shared: Product, action: str) -> None:
+        async with shared.host("alice") as alice:
+            name = str((await alice.run("'of alice'")).content["execution_id"])
+        found = await printed(shared, "bob", "executions", action, name)
+        unknown = await printed(shared, "bob", "executions", action, "x000000000000")
+        assert found.replace(name, "") == unknown.replace("x000000000000", "")
+        assert await printed(shared, "alice", "executions", action, name) != found, "the control"
+
+    async def test_no_list_has_the_programs_of_another(self, shared: Product) -> None:
+        async with shared.host("alice") as alice:
+            name = str((await alice.run("1 + 1")).content["execution_id"])
+        assert name not in await printed(shared, "bob", "executions", "list")
+        assert name in await printed(shared, "alice", "executions", "list"), "the control"
+
+    async def test_progress_and_log_of_a_program_reach_its_own_host_alone(self, shared: Product) -> None:
+        heard: dict[str, list[str]] = {"alice": [], "bob": []}
+        code = "from servers.slow import work\nwork(steps=3, seconds=0.2, message='of {}')"
+
+        async def run(name: str, host: HttpHost) -> None:
+            async def note(progress: float, total: float | None, message: str | None) -> None:
+                heard[name].append(str(message))
+
+            await host.client.call_tool("execute_code", {"code": code.format(name)}, progress_callback=note)
+
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run, "alice", alice)
+                tasks.start_soon(run, "bob", bob)
+        assert not [it for it in heard["bob"] if "of alice" in it]
+        assert [it for it in heard["bob"] if "of bob" in it], "the control"
+        assert not [it for it in heard["alice"] if "of bob" in it]
+
+
+async def waiting(host: HttpHost, title: str) -> str:
+    """The name of an execution that waits for its principal's approval."""
+    answer = await host.run(CREATE.format(title))
+    assert answer.content["status"] == "waiting", answer.text
+    return str(answer.content["execution_id"])
+
+
+async def printed(shared: Product, principal: str, *arguments: str) -> str:
+    return await anyio.to_thread.run_sync(shared.command, principal, *arguments)
+
+
+class TestSkills:
+    async def test_nobody_imports_or_sees_the_proposal_of_another(self, shared: Product) -> None:
+        skill = 'def found():\n    """Find."""\n    return 7\n'
+        save = f"open('/skills/of_alice.py', 'w').write({skill!r})"
+        use = "from skills.of_alice import found\nfound()"
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            await alice.run(save)
+            assert (await bob.run(use)).content["status"] == "failed"
+            assert "of_alice" not in (await bob.call("list_dir", path="/skills")).text
+            assert (await alice.run(use)).value == 7, "the control"
+            assert "of_alice" in (await alice.call("list_dir", path="/skills")).text, "the control"
+
+
+class TestApprovals:
+    async def test_no_command_shows_or_answers_the_question_of_another(self, shared: Product) -> None:
+        async with shared.host("alice") as alice:
+            name = await waiting(alice, "approved")
+            listed = json.loads(await printed(shared, "alice", "approvals", "list", "--json"))
+            (question,) = [it["id"] for it in listed if it["execution_id"] == name]
+            assert question not in await printed(shared, "bob", "approvals", "list")
+            for action in ("show", "approve", "deny"):
+                found = await printed(shared, "bob", "approvals", action, question)
+                unknown = await printed(shared, "bob", "approvals", action, "a00000000")
+                assert found.replace(question, "") == unknown.replace("a00000000", "")
+            assert (await alice.call("execute_code", resume=name)).content["status"] == "waiting"
+            await printed(shared, "alice", "approvals", "deny", question, "--reason", "not today")
+            assert "not today" in (await alice.call("execute_code", resume=name)).text, "the control"
+
+    async def test_only_the_host_of_the_principal_is_asked_and_it_can_write_no_rule(self, shared: Product) -> None:
+        seen: dict[str, list[ElicitRequestParams]] = {"alice": [], "bob": []}
+
+        def person(name: str) -> Callable[..., Any]:
+            async def answer(_context: Any, params: ElicitRequestParams) -> ElicitResult:
+                seen[name].append(params)
+                return ElicitResult(action="accept", content={"answer": "always", "decision": "always"})
+
+            return answer
+
+        before = shared.config.read_text()
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(asking(shared, "bob", person("bob")))
+            alice = await stack.enter_async_context(asking(shared, "alice", person("alice")))
+            await alice.run(CREATE.format("asked"))
+        assert len(seen["alice"]) == 1
+        assert "Always" not in seen["alice"][0].message
+        assert seen["bob"] == []
+        assert shared.config.read_text() == before
+
+
+@asynccontextmanager
+async def asking(shared: Product, principal: str, callback: Callable[..., Any]) -> AsyncIterator[HttpHost]:
+    """A host that shows forms."""
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        httpx2.AsyncClient(headers=shared.header(principal), timeout=60) as http,
+        Client(
+            streamable_http_client(shared.served.url, http_client=http), mode="legacy", elicitation_callback=callback
+        ) as client,
+    ):
+        yield HttpHost(client, shared.folder)
+
+
+class TestSessions:
+    async def test_a_session_serves_its_own_principal_alone(self, shared: Product) -> None:
+        list_tools = {"mcp_protocol_version": "2025-11-25"}
+        async with shared.host("alice") as alice:
+            (session,) = alice.issued
+            for other in (shared.header("bob"), shared.served.headers):
+                assert asked(shared.served, "tools/list", {}, mcp_session_id=session, **list_tools, **other)[0] == 404
+                assert asked(shared.served, "tools/list", {}, "DELETE", mcp_session_id=session, **other)[0] == 404
+            nobody = {"Authorization": "Bearer cms_" + "x" * 43}
+            for none in ({}, nobody, {"Authorization": f"Bearer {session}"}):
+                assert asked(shared.served, "tools/list", {}, mcp_session_id=session, **list_tools, **none)[0] == 401
+            own = {**list_tools, **shared.header("alice")}
+            assert asked(shared.served, "tools/list", {}, mcp_session_id=session, **own)[0] == 200, "the control"
+
+    async def test_a_token_that_is_revoked_ends_its_session(self, shared: Product) -> None:
+        token, record = shared.tokens.create(PrincipalId("carol"), None)
+        async with http_host(shared.served, shared.folder, "legacy", Authorization=f"Bearer {token}") as carol:
+            assert (await carol.run("1 + 1")).value == 2, "the control"
+            (session,) = carol.issued
+            shared.tokens.revoke(record.token_id)
+            headers = {"mcp_session_id": session, "mcp_protocol_version": "2025-11-25"}
+            assert asked(shared.served, "tools/list", {}, Authorization=f"Bearer {token}", **headers)[0] == 401
+            again = asked(shared.served, "tools/list", {}, **headers, **shared.header("carol"))
+            assert again[0] == 200, "the control: another token of the same principal"
+
+    def test_a_token_that_has_expired_is_refused(self, shared: Product) -> None:
+        clock = AccessTokens(shared.folder / "state", lambda: 1_000.0)
+        expired, _ = clock.create(PrincipalId("dora"), 60)
+        valid, _ = shared.tokens.create(PrincipalId("dora"), 60)
+        assert asked(shared.served, "initialize", HANDSHAKE, Authorization=f"Bearer {expired}")[0] == 401
+        assert asked(shared.served, "initialize", HANDSHAKE, Authorization=f"Bearer {valid}")[0] == 200, "the control"
+
+    @pytest.mark.parametrize("name", ["principal", "principal_id", "user", "as", "session", "session_id"])
+    async def test_no_argument_names_a_principal(self, shared: Product, name: str) -> None:
+        look = "import os\nos.listdir('/workspace')"
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            await alice.run("open('/workspace/named', 'w').write('')")
+            answer = await bob.run(look, **{name: "alice"})
+            assert answer.result.is_error
+            assert "there is no argument" in answer.text
+            assert "named" in (await alice.run(look)).value, "the control"
+
+    @pytest.mark.parametrize("header", ["X-Principal", "X-Forwarded-User", "X-Remote-User", "Remote-User"])
+    async def test_no_header_but_the_token_names_a_principal(self, shared: Product, header: str) -> None:
+        look = "import os\nos.listdir('/workspace')"
+        async with shared.host("alice") as alice:
+            await alice.run("open('/workspace/headed', 'w').write('')")
+            assert "headed" in (await alice.run(look)).value, "the control"
+        headers = {**shared.header("bob"), header: "alice"}
+        async with http_host(shared.served, shared.folder, "legacy", **headers) as bob:
+            assert "headed" not in (await bob.run(look)).value
+
+    async def test_two_tokens_in_one_request_prove_nobody(self, shared: Product) -> None:
+        async with httpx2.AsyncClient() as client:
+            pairs = [("authorization", f"Bearer {shared.token(name)}") for name in ("bob", "alice")]
+            for given, status in ((pairs, 401), (pairs[:1], 400)):
+                assert (await client.get(shared.served.url, headers=given)).status_code == status, given
+
+
+class TestRules:
+    async def test_a_rule_for_another_principal_neither_refuses_nor_allows(self, shared: Product) -> None:
+        code = "from servers.github import boom\ntry: boom()\nexcept Exception as error: found = str(error)\nfound"
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            assert "is not permitted" in (await bob.run(code)).text
+            assert "kaboom" in (await alice.run(code)).value, "the control"
+            assert "not permitted" in (await bob.call("list_dir", path="/servers/github")).text
+            assert "not permitted" not in (await alice.call("list_dir", path="/servers/github")).text
+            stub = "/servers/github/boom.py"
+            assert "not permitted" in (await bob.call("read_tool", path=stub)).text
+            assert "not permitted" not in (await alice.call("read_tool", path=stub)).text
+
+    async def test_a_rule_for_a_group_is_for_its_members(self, shared: Product) -> None:
+        code = "from servers.slow import most_at_once\nmost_at_once() >= 0"
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            assert "is not permitted" in (await bob.run(code)).text
+            assert (await alice.run(code)).value is True, "the control"
+
+
+class TestQuotas:
+    async def test_calls_of_one_principal_use_up_the_quota_of_no_other(self, tmp_path: Path) -> None:
+        code = "from servers.github import list_issues\nfor _ in range({}): list_issues(repo='web')\n'done'"
+        servers = office(tmp_path, "github")
+        with product(tmp_path, servers, limits={"calls_per_minute": 5}) as small:
+            async with AsyncExitStack() as stack:
+                alice, bob = await both(small, stack)
+                other = await stack.enter_async_context(small.host("alice"))
+                assert (await alice.run(code.format(5))).value == "done"
+                assert "limits.calls_per_minute is 5" in (await other.run(code.format(1))).text, "in another session"
+                assert (await bob.run(code.format(5))).value == "done", "the control"
+
+    async def test_programs_of_one_principal_hold_up_no_other(self, tmp_path: Path) -> None:
+        stay = "import asyncio\nopen('/workspace/{}', 'w').write('')\nawait asyncio.sleep(30)"
+        limits = {"programs": 4, "principal_programs": 2, "queue_seconds": 0.5}
+        with product(tmp_path, {}, limits=limits) as small:
+            files = tmp_path / "state" / "workspaces" / "alice"
+            async with AsyncExitStack() as stack:
+                alice, bob = await both(small, stack)
+                other = await stack.enter_async_context(small.host("alice"))
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(alice.run, stay.format(1))
+                    tasks.start_soon(other.run, stay.format(2))
+                    await anyio.to_thread.run_sync(until, lambda: len(list(files.glob("*"))) == 2)
+                    assert (await alice.run("1 + 1")).error["setting"] == "limits.principal_programs"
+                    assert (await bob.run("1 + 1")).value == 2, "the control"
+                    tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def named_server() -> Iterator[str]:
+    port = free_port()
+    command = fork_server.command(str(SERVERS / "named.py"), "http", str(port))
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with httpx2.Client(transport=httpx2.HTTPTransport(retries=12)) as client:
+            client.get(f"http://127.0.0.1:{port}/")
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def sign_in(folder: Path, principal: str, url: str) -> None:
+    found = SignIn(
+        url=url,
+        resource=url,
+        issuer=url,
+        token_endpoint=f"{url}/token",
+        client={"client_id": "c"},
+        access_token=f"{principal}-0123456789",
+    )
+    EncryptedFileStore(folder / "state").set(f"oauth/{principal}/named", found.model_dump_json())
+
+
+class TestUpstreams:
+    WHO = "from servers.named import whoami\nwhoami()"
+
+    async def test_each_principal_uses_a_server_with_its_own_sign_in(self, tmp_path: Path) -> None:
+        with named_server() as url, product(tmp_path, {"named": {"url": url}}) as it:
+            for name in ("default", "alice", "bob+test@example.com"):
+                sign_in(tmp_path, name, url)
+            for name in ("alice", "bob+test@example.com", "alice"):
+                async with it.host(name) as host:
+                    assert (await host.run(self.WHO)).value == name
+            async with http_host(it.served, tmp_path, "legacy") as person:
+                assert (await person.run(self.WHO)).value == "default", "the control"
+
+    async def test_who_has_not_signed_in_uses_the_sign_in_of_nobody(self, tmp_path: Path) -> None:
+        with named_server() as url, product(tmp_path, {"named": {"url": url}}) as it:
+            sign_in(tmp_path, "default", url)
+            sign_in(tmp_path, "alice", url)
+            async with AsyncExitStack() as stack:
+                alice, bob = await both(it, stack)
+                assert (await alice.run(self.WHO)).value == "alice", "the control"
+                answer = await bob.run(self.WHO)
+                assert answer.content["status"] == "failed"
+                assert "CODEMODE_PRINCIPAL=bob codemode-server login named" in answer.text
+
+    async def test_a_server_is_shared_unless_each_principal_is_to_have_its_own(self, tmp_path: Path) -> None:
+        entry = started(SERVERS / "named.py", "stdio")
+        servers = {"named": {**entry, "per_principal": True}, "shared": entry}
+        who = "from servers.{} import whoami\nwhoami()"
+        with product(tmp_path, servers) as it:
+            async with AsyncExitStack() as stack:
+                hosts = await both(it, stack)
+                own = [(await host.run(who.format("named"))).value for host in hosts]
+                again = [(await host.run(who.format("named"))).value for host in hosts]
+                common = {(await host.run(who.format("shared"))).value for host in hosts}
+        assert len(set(own)) == 2
+        assert again == own
+        assert len(common) == 1, "the control"

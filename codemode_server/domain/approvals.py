@@ -48,7 +48,7 @@ class Question:
     lines: tuple[str, ...] = ()
     """The lines of the program that may make this call, with their numbers."""
     changes: tuple[str, ...] = ()
-    """What has changed in the tool's definition, as a diff."""
+    """What has changed in the tool's definition, or differs from the plan of a dry run, as a diff."""
     sources: tuple[str, ...] = ()
     """Labelled tools whose results this session has read."""
     pattern: Mapping[str, JsonValue] | None = None

@@ -34,6 +34,7 @@ from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.service import ExecutionService
+from codemode_server.executions.session_log import SessionLogs
 from codemode_server.executions.skills.library import SkillLibrary
 from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.skills.project_skills import ProjectSkills
@@ -124,6 +125,7 @@ class App:
         """Current sandbox start-up step; empty when ready."""
         self.sources = ReadSources(self.config, self.stores.sources)
         self.sources.load(lambda principal: self._workspaces(principal).newest_change())
+        self._session_logs = SessionLogs(self._workspaces, self.config, self.sources)
         self._page_channel = PageChannel(self.config)
         self.approver = self._new_approver()
         self._guardrails = GuardrailChain(
@@ -195,6 +197,7 @@ class App:
             recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
             workspaces=self._workspaces,
             sources=self.sources,
+            session_logs=self._session_logs,
             skills=self._program_skills,
             config=self.config,
         )
@@ -265,6 +268,7 @@ class App:
                 app.sandbox.open(),
                 app.pool.open(),
                 app._preflight.open(),
+                app._session_logs.open(),
                 app.executions.open(),
                 app._page_channel.open(),
                 app.approver.open(),

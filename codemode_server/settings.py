@@ -249,6 +249,9 @@ class StateSettings(Section):
     journal_mb: Number = Field(default=256, ge=1, le=1_048_576)
     """How much the journal may take in the database, MiB; beyond it the oldest executions are deleted. One execution
     takes at most a quarter; beyond that its calls are stored without arguments and results."""
+    session_days: Number = Field(default=30, ge=0, le=36_500)
+    """How long the logs of sessions stay in `/workspace/sessions`, days: what programs did, for later sessions. They
+    have program, result and output, without secrets, also where `payloads` is `none`. 0: no logs are written."""
     on_damage: Literal["refuse", "set_aside"] = "refuse"
     """If the database is damaged: `refuse` serves nothing and says so, `set_aside` renames it and goes on with a new
     one. A full disk, a lock or a missing permission does not count as damage."""

@@ -87,7 +87,7 @@ async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) 
         return json.dumps([reader.execution_json(it) for it in found], indent=2)
     if not found:
         return "no executions are recorded"
-    rows = [("id", "started", "status", "sandbox", "calls", "ms"), *map(_row, found)]
+    rows = [("id", "started", "status", "sandbox", "calls", "ms", "description"), *map(reader.row, found)]
     return _table(rows)
 
 
@@ -217,6 +217,7 @@ class _Records:
             "execution_id": it.execution_id,
             "kind": "dry run" if it.is_dry_run else it.kind.value,
             "applies": it.applies,
+            "description": self._error(it.description),
             "status": it.status.value,
             "sandbox": it.level.value if it.level else None,
             "session": it.session.session_id,
@@ -226,6 +227,14 @@ class _Records:
             "error": self._error(it.error),
             "code": it.code,
         }
+
+    def row(self, it: ExecutionRecord) -> tuple[str, ...]:
+        """Its line in a list."""
+        level = it.level.value if it.level else f"none ({it.kind.value})"
+        status = f"{it.status.value} (dry run)" if it.is_dry_run else it.status.value
+        numbers = _number(it.calls), _number(it.milliseconds)
+        description = clean_line(self._error(it.description) or "", 60)
+        return it.execution_id, _time(it.started_at), status, level, *numbers, description
 
     def call_json(self, it: CallRecord) -> dict[str, Any]:
         outcome = it.outcome
@@ -257,12 +266,6 @@ class _Records:
     @property
     def _principal(self) -> Principal:
         return local_principal(self.loaded.settings)
-
-
-def _row(it: ExecutionRecord) -> tuple[str, ...]:
-    level = it.level.value if it.level else f"none ({it.kind.value})"
-    status = f"{it.status.value} (dry run)" if it.is_dry_run else it.status.value
-    return it.execution_id, _time(it.started_at), status, level, _number(it.calls), _number(it.milliseconds)
 
 
 def _time(seconds: float) -> str:

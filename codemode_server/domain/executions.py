@@ -12,6 +12,9 @@ from codemode_server.domain.principals import Principal, Session
 INTERRUPTED = "codemode-server ended in the middle of it"
 """The error of an execution whose product was killed."""
 
+MAX_DESCRIPTION_CHARACTERS = 200
+"""Longest description of an execution that is stored; a longer one is cut."""
+
 
 class IsolationLevel(StrEnum):
     """Where a program ran; stated in every result, trace and record."""
@@ -61,6 +64,8 @@ class ExecutionRecord:
     is_dry_run: bool = False
     applies: ExecutionId | None = None
     """The dry run whose plan it carries out."""
+    description: str | None = None
+    """What the model said that the program does, as far as the configuration allows in records."""
 
     @property
     def kind(self) -> ExecutionKind:

@@ -71,6 +71,8 @@ class Execution:
     results: CallResults
     direct_call: DirectCall | None = None
     """None for a program."""
+    description: str = ""
+    """What the model says that the program does; empty if it says nothing."""
     repeat: Repeat = field(default_factory=Repeat.new)
     """What the program's randomness and clock give."""
     skills: ExecutionSkills = field(default_factory=ExecutionSkills)
@@ -145,6 +147,7 @@ class Execution:
             calls=self.calls.started,
             is_dry_run=self.is_dry_run,
             applies=self.applies,
+            description=self.description or None,
         )
 
 

@@ -47,7 +47,9 @@ class ExecutionRecorder:
         spans.observe_input(span, code)
         # First the audit, which only queues it: both rows are then written in one transaction.
         kind = AuditEventKind.EXECUTION_RESUMED if execution.is_rerun else AuditEventKind.EXECUTION_STARTED
-        self._append(kind, execution, payload=code, level=level)
+        said = recorded_text(execution.description, self._config.redactor, MAX_ERROR_CHARACTERS)
+        reason = said if said and self._config.payloads == "all" else None
+        self._append(kind, execution, payload=code, level=level, reason=reason)
         if execution.is_rerun:  # the journal has it
             return
         # Without what repeats it, a replay can't be resumed: then it would send what it has not sent.

@@ -33,6 +33,7 @@ from codemode_server.executions.outcome_artifacts import store_outcome
 from codemode_server.executions.preflight.preflight import Checked, SavedCode
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
+from codemode_server.executions.session_log import SessionLogs
 from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.executions.workspace_copy import copied
@@ -83,6 +84,7 @@ class ExecutionRunner:
         recorder: ExecutionRecorder,
         workspaces: Callable[[Principal], Workspace],
         sources: ReadSources,
+        session_logs: SessionLogs,
         skills: ProgramSkills,
         config: LiveConfig,
     ) -> None:
@@ -99,6 +101,7 @@ class ExecutionRunner:
         self._recorder = recorder
         self._workspaces = workspaces
         self._sources = sources
+        self._session_logs = session_logs
         self._skills = skills
         self._config = config
         self._turns = Turns()
@@ -204,7 +207,11 @@ class ExecutionRunner:
         execution.phase = Phase.RUNNING
         execution.calls.doubted_keys = checked.doubted_keys
         host_api = self._host_api(execution)
-        async with followed(self._sources, execution, workspace), self._folder(execution, workspace) as folder:
+        async with (
+            followed(self._sources, execution, workspace, self._session_logs.is_logged),
+            self._folder(execution, workspace) as folder,
+        ):
+            self._session_logs.begin(execution)
             outcome = await backend.run(self._program(execution, host_api.modules(checked.imports), folder), host_api)
         execution.outcome = await self._guard.after(execution, outcome)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
@@ -246,6 +253,7 @@ class ExecutionRunner:
             await self._recorder.end(execution, span)
         except JournalUnavailable as unavailable:
             execution.status, execution.outcome = _not_run(unavailable)
+        await self._session_logs.end(execution)
         await self._skills.settle(execution)
         answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
         used = [ToolName(report.server, report.tool) for report in answered]

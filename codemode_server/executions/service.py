@@ -6,7 +6,6 @@ of the service; those that are settled come from the journal. Nothing that a pro
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -16,10 +15,7 @@ import anyio
 from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
-from codemode_server.domain.errors import (
-    MetaToolError,
-    SandboxUnavailable,
-)
+from codemode_server.domain.errors import MetaToolError, SandboxUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal
@@ -52,8 +48,6 @@ from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.past_calls import PastCalls
 from codemode_server.gateway.targets import title_of
-
-logger = logging.getLogger(__name__)
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
@@ -99,10 +93,14 @@ class ExecutionService(OwnsTasks):
         timeout_s: float | None = None,
         host: HostInput = NO_HOST_INPUT,
         is_dry_run: bool = False,
+        description: str = "",
     ) -> Execution:
         """Start a program and return at once. `timeout_s` takes the place of `limits.wall_seconds`; `host` answers what
-        upstreams ask. In a dry run, calls that may change something are not sent."""
-        return self._start(code, context, host, timeout_s=timeout_s, is_dry_run=is_dry_run)
+        upstreams ask. In a dry run, calls that may change something are not sent. `description` is what the model says
+        about the program."""
+        execution = self._start(code, context, host, timeout_s=timeout_s, is_dry_run=is_dry_run)
+        execution.description = description
+        return execution
 
     def start_call(
         self,
@@ -203,7 +201,9 @@ class ExecutionService(OwnsTasks):
     def _again(self, past: PastRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
         """An execution of a recorded program, with the same randomness and clock."""
         limits, results = limits_of(self._config.settings.limits, timeout_s), CallResults(self._artifacts)
-        return Execution(calls.execution_id, past.code, calls.context, limits, calls, results, repeat=past.repeat)
+        execution = Execution(calls.execution_id, past.code, calls.context, limits, calls, results, repeat=past.repeat)
+        execution.description = past.record.description or ""
+        return execution
 
     async def replay(self, execution_id: ExecutionId, context: RequestContext) -> Execution:
         """Start to run the program of a recorded execution in an execution of its own, in which the journal answers

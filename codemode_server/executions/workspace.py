@@ -10,6 +10,7 @@ import math
 import os
 import stat
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,10 @@ _MAX_BYTES_FOR_LINES = 16 << 20
 _MAX_LISTED = 1_000
 _MAX_WALKED = 20_000
 """Files and folders that are looked at for changes; a workspace with more counts as changed."""
+STATE, SESSIONS = "state", "sessions"
+FOLDERS = (STATE, SESSIONS)
+"""The folders that every workspace has: data of programs, and logs of sessions. Skills are elsewhere, since programs
+could change here what a person has accepted."""
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _NOT_ON_WINDOWS = "there is no /workspace on Windows; programs return values instead of writing files"
 
@@ -53,7 +58,22 @@ class Workspace:
         """
         state_folder = private_folder(self._state_folder, "state.dir in upstream.yaml", is_readable=True)
         private_subfolder(state_folder, "workspaces", self._name)
+        for name in FOLDERS:
+            with suppress(OSError):  # a program may have put anything in its place, which is then left alone
+                (self.path / name).mkdir(mode=0o700)
         return self.path
+
+    def open_folder(self, name: str) -> int:
+        """A descriptor of one of its folders, which is made if it is missing. No link is followed.
+
+        Raises:
+            OSError, NotPrivate: there is something else in its place, or it can't be opened.
+        """
+        folder = os.open(self.make(), _FOLDER)
+        try:
+            return os.open(name, _FOLDER, dir_fd=folder)
+        finally:
+            os.close(folder)
 
     def may_have_module(self, name: str) -> bool:
         """Whether programs may be able to import a module of this name from it. Links are not followed: what they lead
@@ -105,13 +125,8 @@ class Workspace:
             return None
 
     def has_entries(self) -> bool:
-        try:
-            with os.scandir(self.path) as entries:
-                return any(True for _ in entries)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True
+        """Whether there is more in it than its empty folders."""
+        return _has_entries(self.path, besides=FOLDERS) or any(_has_entries(self.path / name) for name in FOLDERS)
 
     def list(self, parts: tuple[str, ...]) -> list[WorkspaceEntry]:
         """What is in a folder of it, by name.
@@ -181,6 +196,16 @@ class Workspace:
                 raise MetaToolError(f"{_shown(parts)} is a file ({size:,} bytes); read it with read_tool") from None
             raise MetaToolError(f"there is no {_shown(parts)}; list_dir('/workspace') shows what there is") from None
         return descriptor
+
+
+def _has_entries(folder: Path, besides: Collection[str] = ()) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(it.name not in besides or not it.is_dir(follow_symlinks=False) for it in entries)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _file_size(name: str, folder: int) -> int | None:

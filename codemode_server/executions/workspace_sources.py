@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -15,8 +15,11 @@ from codemode_server.gateway.read_sources import ReadSources
 
 
 @asynccontextmanager
-async def followed(sources: ReadSources, execution: Execution, workspace: Workspace) -> AsyncGenerator[None]:
-    """Around the run of a program, which sees /workspace all the time.
+async def followed(
+    sources: ReadSources, execution: Execution, workspace: Workspace, is_logged: Callable[[Execution], bool]
+) -> AsyncGenerator[None]:
+    """Around the run of a program, which sees /workspace all the time. If the program `is_logged` there, its session
+    passes on all that it has read.
 
     Raises:
         JournalUnavailable: what others wrote there can't be found out.
@@ -26,7 +29,8 @@ async def followed(sources: ReadSources, execution: Execution, workspace: Worksp
     try:
         yield
     finally:
-        if sources.may_pass_on(execution.execution_id) and workspace.own_change() == own_change:
+        may_pass_on = sources.may_pass_on(execution.execution_id) and not is_logged(execution)
+        if may_pass_on and workspace.own_change() == own_change:
             with anyio.CancelScope(shield=True):
                 newest = await anyio.to_thread.run_sync(workspace.newest_change)
         sources.end(execution.execution_id, newest)

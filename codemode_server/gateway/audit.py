@@ -56,6 +56,7 @@ class AuditEvent:
     decision: str | None = None
     """`allow`, `deny`, `ask`, `replay` or `simulate`."""
     reason: str | None = None
+    """Of a decision; of the start of an execution, its description, where `state.payloads` is `all`."""
     status: str | None = None
     milliseconds: float | None = None
     payload: str | None = None

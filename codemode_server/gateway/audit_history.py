@@ -62,6 +62,7 @@ def execution_record(started: AuditEvent, ended: AuditEvent | None, calls: int) 
         ended.error if ended else None,
         calls,
         ended.milliseconds if ended else None,
+        description=started.reason,
     )
 
 

@@ -46,6 +46,7 @@ class ReadSources:
 
     def __init__(self, config: LiveConfig, store: SourceStore, clock: Callable[[], float] = time.time) -> None:
         self.labels = ToolLabels(config)
+        self._config = config
         self._store = store
         self._clock = clock
         self._read: dict[Holder, SourceSet] = {}
@@ -119,6 +120,19 @@ class ReadSources:
         lines = [f"{described(it)}: {', '.join(sorted(its))}" for it, its in labels if its]
         more = len(lines) - _MAX_SHOWN
         return (*lines[:_MAX_SHOWN], *([f"and {more} more"] if more > 0 else []))
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether anything depends on what a session has read."""
+        permissions = self._config.settings.permissions
+        return bool(permissions.flows.rules) or permissions.public_sinks != "allow"
+
+    def is_restricted(self, context: RequestContext) -> bool:
+        """Whether what the session itself has read may restrict its calls, so that it must not reach other sessions."""
+        read = self._valid(_holder(context))
+        if self._config.settings.permissions.flows.rules:
+            return any(True for _ in read)
+        return self.has_rules and any(self.labels.of_source(it) for it in read)
 
     async def begin(self, execution_id: ExecutionId, context: RequestContext, *, has_files: bool) -> None:
         """A program begins, which sees /workspace.

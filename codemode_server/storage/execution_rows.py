@@ -12,12 +12,14 @@ from codemode_server.domain.principals import Principal, Session
 
 EXECUTION_COLUMNS = (
     "execution_id, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, calls,"
-    " milliseconds, is_dry_run, applies"
+    " milliseconds, is_dry_run, applies, description"
 )
 
 
-def to_row(record: ExecutionRecord, *, code: bytes | None, error: bytes | None) -> tuple[Any, ...]:
-    """The values of the columns; `code` and `error` encrypted."""
+def to_row(
+    record: ExecutionRecord, *, code: bytes | None, error: bytes | None, description: bytes | None
+) -> tuple[Any, ...]:
+    """The values of the columns; texts encrypted."""
     return (
         record.execution_id,
         record.principal.principal_id,
@@ -33,13 +35,14 @@ def to_row(record: ExecutionRecord, *, code: bytes | None, error: bytes | None) 
         record.milliseconds,
         record.is_dry_run,
         record.applies,
+        description,
     )
 
 
 def to_record(row: Sequence[Any], decrypted: Callable[[bytes | str | None, str], str | None]) -> ExecutionRecord:
     """The record of a row. `decrypted` gives the text of an encrypted column and place."""
     name, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, *ending = row
-    calls, milliseconds, is_dry_run, applies = ending
+    calls, milliseconds, is_dry_run, applies, description = ending
     return ExecutionRecord(
         ExecutionId(name),
         Principal(PrincipalId(principal)),
@@ -54,6 +57,7 @@ def to_record(row: Sequence[Any], decrypted: Callable[[bytes | str | None, str],
         milliseconds,
         bool(is_dry_run),
         ExecutionId(applies) if applies else None,
+        decrypted(description, f"{name}/description"),
     )
 
 

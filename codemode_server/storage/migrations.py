@@ -305,4 +305,5 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     ALTER TABLE journal_executions ADD COLUMN applies TEXT;
     CREATE UNIQUE INDEX journal_applies ON journal_executions (principal, applies) WHERE applies IS NOT NULL;
     """,
+    "ALTER TABLE journal_executions ADD COLUMN description BLOB",
 )

@@ -66,8 +66,7 @@ class SqliteJournal:
     ) -> None:
         """`execution_bytes`: limit for the values of one execution; 0 for none. `on_written` is called with the
         approximate size of each execution that has ended."""
-        self._thread = thread
-        self._cipher = cipher
+        self._thread, self._cipher = thread, cipher
         self._ownership = ownership
         self.execution_bytes = execution_bytes
         self._on_written = on_written
@@ -92,6 +91,7 @@ class SqliteJournal:
                         record,
                         code=self._encrypted(record.code, f"{record.execution_id}/code"),
                         error=self._encrypted(record.error, f"{record.execution_id}/error"),
+                        description=self._encrypted(record.description, f"{record.execution_id}/description"),
                     ),
                     owner,
                     self._encrypted(repeat and journal_repetition.from_repeat(repeat), f"{record.execution_id}/seed"),

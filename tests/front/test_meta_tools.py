@@ -98,6 +98,7 @@ DEFINITIONS: list[dict[str, Any]] = [
             "type": "object",
             "properties": {
                 "code": {"type": "string", "minLength": 1},
+                "description": {"type": "string", "maxLength": 1000},
                 "resume": {
                     "type": "string",
                     "minLength": 1,
@@ -257,7 +258,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "execute_code",
         {"code": "", "source": "1"},
         "execute_code: 'code': string should have at least 1 character; there is no argument 'source'. "
-        "It takes code?, resume?, dry_run?, apply?, timeout?.",
+        "It takes code?, description?, resume?, dry_run?, apply?, timeout?.",
     ),
     (
         "execute_code",

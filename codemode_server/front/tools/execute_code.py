@@ -7,12 +7,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.executions import MAX_DESCRIPTION_CHARACTERS
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.front.example import Example
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import Answer, Description, MetaToolSpec, ToolArguments, ToolContext
 from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.settings import LimitSettings, Settings
+from codemode_server.text import clean_line
 
 MAX_META_CHARACTERS = 500_000
 """The maximum that Claude Code lets a tool ask for: `limits` cut a long answer, and the host doesn't cut it again."""
@@ -44,6 +46,7 @@ _RESULT: dict[str, Any] = {
 
 class ExecuteCodeArguments(ToolArguments):
     code: Annotated[str | None, Field(min_length=1)] = None
+    description: Annotated[str | None, Field(max_length=1_000)] = None
     resume: Annotated[str | None, Field(min_length=1, max_length=100)] = None
     dry_run: bool | None = None
     apply: Annotated[str | None, Field(min_length=1, max_length=100)] = None
@@ -79,8 +82,9 @@ servers/__init__.py).
 Standard library only; no network, no host files. Each program starts fresh: only files in /workspace and results \
 stay. At most {limits.calls:,} calls, {limits.memory_mb} MB, {limits.wall_seconds:g} s of run time plus \
 {limits.upstream_seconds:g} s waiting for servers.
-from codemode import show, results, skills: show(file) lets you see an image or file; results["x…"] is what an earlier \
-program returned, whole; skills.save(function) saves a function for later programs. Example:
+from codemode import show, results, skills, checkpoint: show(file) lets you see an image or file; results["x…"] is \
+what an earlier program returned, whole; skills.save(function) saves a function for later programs; \
+checkpoint.save(step=..., context=...) and checkpoint.load() carry a task over to later sessions. Example:
 {example.program}"""
 
 
@@ -110,9 +114,13 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         name = ExecutionId(arguments.apply)
         execution = await executions.apply(name, context.request, timeout_s=timeout_s, host=host)
     elif execution is None and arguments.code is not None:
-        is_dry_run = bool(arguments.dry_run)
         execution = executions.start(
-            arguments.code, context.request, timeout_s=timeout_s, host=host, is_dry_run=is_dry_run
+            arguments.code,
+            context.request,
+            timeout_s=timeout_s,
+            host=host,
+            is_dry_run=bool(arguments.dry_run),
+            description=clean_line(arguments.description or "", MAX_DESCRIPTION_CHARACTERS),
         )
     assert execution is not None  # noqa: S101 - one of them is given
     if (asked := await wait_for(execution, context)) is not None:

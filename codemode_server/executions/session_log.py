@@ -1,0 +1,237 @@
+"""The log of a session's programs: /workspace/sessions/<session>.json, written as they begin and end.
+
+It lets a later session continue. Programs can change these files, so they prove nothing: the record is the journal. A
+log that can't be written, because the disk or the workspace is full, fails no program.
+
+A log carries what one session saw to all others of its principal. So a session that has read what `permissions.flows`
+restricts is no longer logged.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.background_tasks import OwnsTasks
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.executions import MAX_DESCRIPTION_CHARACTERS
+from codemode_server.domain.principals import Principal
+from codemode_server.executions.execution import Execution
+from codemode_server.executions.log_files import LogFiles
+from codemode_server.executions.workspace import Workspace
+from codemode_server.gateway.read_sources import ReadSources
+from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
+from codemode_server.redaction import Redactor, recorded_text
+from codemode_server.sandbox.contract import Outcome
+
+logger = logging.getLogger(__name__)
+
+MAX_TASKS = 100
+"""Tasks of one log; of a longer session, the newest."""
+_MAX_CODE_CHARACTERS, _MAX_VALUE_CHARACTERS = 8_000, 2_000
+_MAX_LOG_CHARACTERS = 256 * 1024
+_MAX_LOGS = 100
+"""Sessions whose tasks are held in memory; the log of one that is idle for longer begins anew."""
+_FLUSH_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One program, as its log has it."""
+
+    task_id: str
+    description: str
+    code: str
+    timestamp: float
+    """When it began, seconds since 1970."""
+    status: str = "running"
+    result: str = ""
+    output: str = ""
+    error: str = ""
+
+    @property
+    def size(self) -> int:
+        """Characters of its texts."""
+        return len(self.description) + len(self.code) + len(self.result) + len(self.output) + len(self.error)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "task_id": self.task_id,
+            "description": self.description,
+            "code": self.code,
+            "status": self.status,
+            "result": self.result,
+            "output": self.output,
+            **({"error": self.error} if self.error else {}),
+            "timestamp": _time(self.timestamp),
+        }
+
+
+@dataclass(slots=True)
+class _Log:
+    """The log of one session."""
+
+    name: str
+    started_at: float
+    tasks: OrderedDict[str, Task] = field(default_factory=OrderedDict)
+    left_out: int = 0
+    ended_at: float | None = None
+    """When the last program ended; None while one runs."""
+    version: int = 0
+    writing: anyio.Lock = field(default_factory=anyio.Lock)
+    written: int = 0
+
+    def put(self, task: Task) -> None:
+        self.tasks[task.task_id] = task
+        size = sum(it.size for it in self.tasks.values())
+        while len(self.tasks) > MAX_TASKS or (size > _MAX_LOG_CHARACTERS and len(self.tasks) > 1):
+            size -= self.tasks.popitem(last=False)[1].size
+            self.left_out += 1
+        is_running = any(it.status == "running" for it in self.tasks.values())
+        self.ended_at = None if is_running else time.time()
+        self.version += 1
+
+
+class SessionLogs(OwnsTasks):
+    """The logs of all live sessions; writes them in threads, one write to a log at a time."""
+
+    def __init__(
+        self,
+        workspaces: Callable[[Principal], Workspace],
+        config: LiveConfig,
+        sources: ReadSources,
+    ) -> None:
+        self._workspaces = workspaces
+        self._config = config
+        self._sources = sources
+        self._logs: OrderedDict[tuple[Principal, str], _Log] = OrderedDict()
+        self._threads = anyio.CapacityLimiter(2)
+        self._failed = False
+        """Whether the last write failed, which is logged once."""
+
+    def is_logged(self, execution: Execution) -> bool:
+        """Whether the log may have the program now; what its session reads later may change that."""
+        is_replay = execution.calls.past is not None and execution.calls.past.is_closed
+        is_real = not is_replay and not execution.is_dry_run and not execution.direct_call
+        return (
+            self._config.settings.state.session_days > 0
+            and is_real
+            and not self._sources.is_restricted(execution.context)
+        )
+
+    def begin(self, execution: Execution) -> None:
+        """A program begins. Where `permissions.flows` applies, the log has it once it has ended, since it may read
+        something that the log must not have."""
+        if self.is_logged(execution) and not self._sources.has_rules:
+            self._put(execution, _begun(execution, self._config.redactor))
+
+    async def end(self, execution: Execution) -> None:
+        """A program has its final status, and its outcome is what the host gets."""
+        outcome, redactor = execution.outcome, self._config.redactor
+        if not execution.begun.is_set() or not self.is_logged(execution):
+            return
+        is_long = len(outcome.stdout) > LARGE_BYTES or is_large(outcome.value)
+        self._put(execution, await run_sized(is_long, _ended, execution, redactor))
+
+    def _put(self, execution: Execution, task: Task) -> None:
+        key = execution.context.principal, _log_name(execution)
+        log = self._logs.setdefault(key, _Log(key[1], execution.started_at))
+        self._logs.move_to_end(key)
+        if len(self._logs) > _MAX_LOGS:
+            self._logs.popitem(last=False)
+        log.put(task)
+        if self._tasks is not None:
+            self._tasks.start_soon(self._write, key[0], log)
+
+    async def _write(self, principal: Principal, log: _Log) -> None:
+        """Write what is not written yet."""
+        async with log.writing:
+            if log.written == log.version:
+                return
+            version, tasks = log.version, list(log.tasks.values())
+            head: dict[str, Any] = {
+                "session_id": log.name,
+                "customer_uid": principal.principal_id,
+                "started_at": _time(log.started_at),
+                "ended_at": None if log.ended_at is None else _time(log.ended_at),
+                "tasks": [],
+                **({"left_out": log.left_out} if log.left_out else {}),
+            }
+            settings, redactor = self._config.settings, self._config.redactor
+            files = LogFiles(self._workspaces(principal), settings.limits.workspace_mb, settings.state.session_days)
+
+            def write() -> None:
+                head["tasks"] = [task.as_json() for task in tasks]
+                head["state_files"] = files.state_files()
+                head["checkpoint"] = redactor.value(files.checkpoint())
+                text = json.dumps(head, ensure_ascii=False, indent=1)
+                files.write(f"{log.name}.json", text.encode("utf-8", "replace"), is_first=log.written == 0)
+
+            try:
+                await anyio.to_thread.run_sync(write, abandon_on_cancel=True, limiter=self._threads)
+                self._failed = False
+            except (OSError, CodemodeError, ValueError, RecursionError) as error:
+                logger.log(logging.DEBUG if self._failed else logging.WARNING, "a session log: %s", error)
+                self._failed = True
+            log.written = version
+
+    async def _release(self) -> None:
+        """Write what the cancelled tasks did not."""
+        with anyio.move_on_after(_FLUSH_SECONDS):
+            for (principal, _), log in self._logs.items():
+                await self._write(principal, log)
+
+
+def _begun(execution: Execution, redactor: Redactor) -> Task:
+    return Task(
+        str(execution.execution_id),
+        recorded_text(execution.description, redactor, MAX_DESCRIPTION_CHARACTERS),
+        recorded_text(execution.code, redactor, _MAX_CODE_CHARACTERS),
+        execution.started_at,
+    )
+
+
+def _ended(execution: Execution, redactor: Redactor) -> Task:
+    outcome = execution.outcome
+    error = f"{outcome.error.type}: {outcome.error.message}" if outcome.error is not None else ""
+    return replace(
+        _begun(execution, redactor),
+        status=execution.status.value,
+        result=recorded_text(_as_text(outcome), redactor, _MAX_VALUE_CHARACTERS),
+        output=recorded_text(outcome.stdout, redactor, _MAX_VALUE_CHARACTERS),
+        error=recorded_text(error, redactor, _MAX_VALUE_CHARACTERS),
+    )
+
+
+def _as_text(outcome: Outcome) -> str:
+    """The beginning of the value, as JSON where it is no text; a long value is not written in full for that."""
+    if outcome.value_form == "none":
+        return ""
+    if isinstance(outcome.value, str):
+        return outcome.value
+    text = ""
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(outcome.value):
+        text += piece
+        if len(text) > 2 * _MAX_VALUE_CHARACTERS:
+            break
+    return text
+
+
+def _log_name(execution: Execution) -> str:
+    """Sessions that end with their request have one log for a day."""
+    if execution.session.is_ephemeral:
+        return time.strftime("requests-%Y-%m-%d", time.gmtime(execution.started_at))
+    return f"session-{execution.session.session_id}"
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

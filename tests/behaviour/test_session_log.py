@@ -1,0 +1,179 @@
+"""The log of a session in /workspace/sessions: what it has, who sees it, and that it harms no program.
+
+Driven as a host does; a product that is killed is a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.storage.test_kills import kill, running
+
+from .product import Host, configuration, in_memory, office
+
+SECRET = "s3cr3t-value-of-a-server"
+
+
+def sessions(folder: Path, principal: str = "default") -> Path:
+    return folder / "state" / "workspaces" / principal / "sessions"
+
+
+def logs(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(file.read_text()) for file in sorted(sessions(folder).glob("*.json"))]
+
+
+async def logged(host: Host, count: int) -> list[dict[str, Any]]:
+    """The tasks of the only log, once so many have ended."""
+
+    def has_ended() -> bool:
+        found = [task for log in logs(host.folder) for task in log["tasks"]]
+        return len([task for task in found if task["status"] != "running"]) >= count
+
+    await host.until(has_ended)
+    (log,) = logs(host.folder)
+    tasks: list[dict[str, Any]] = log["tasks"]
+    return tasks
+
+
+async def test_the_log_has_the_form_of_the_document(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path)) as host:
+        await host.run("print('adding')\n5 + 3", description="Calculate 5 + 3")
+        await host.run(
+            "from codemode import checkpoint\nopen('/workspace/state/results.json', 'w').write('{}')\n"
+            "checkpoint.save(step=3, context='Working on data analysis')"
+        )
+        first, second = await logged(host, 2)
+        (log,) = logs(tmp_path)
+    assert {name: first[name] for name in ("description", "code", "result", "output", "status")} == {
+        "description": "Calculate 5 + 3",
+        "code": "print('adding')\n5 + 3",
+        "result": "8",
+        "output": "adding\n",
+        "status": "succeeded",
+    }
+    assert first["task_id"].startswith("x")
+    assert log["customer_uid"] == "default"
+    assert log["session_id"] in sessions(tmp_path).joinpath(f"{log['session_id']}.json").name
+    assert log["started_at"] <= first["timestamp"] <= log["ended_at"]
+    assert log["state_files"] == ["/workspace/state/checkpoint.json", "/workspace/state/results.json"]
+    point = log["checkpoint"]
+    assert (point["step"], point["context"], point["last_task"]) == (3, "Working on data analysis", second["task_id"])
+
+
+async def test_a_later_session_reads_what_an_earlier_one_did(tmp_path: Path) -> None:
+    path = configuration(tmp_path)
+    async with in_memory(path) as host:
+        await host.run("40 + 2", description="the answer")
+        await logged(host, 1)
+    async with in_memory(path) as host:
+        answer = await host.run(
+            "import json, pathlib\n"
+            "logs = [json.loads(file.read_text()) for file in pathlib.Path('/workspace/sessions').glob('*.json')]\n"
+            "[(task['description'], task['result']) for log in logs for task in log['tasks'] if task['result']]"
+        )
+        assert answer.value == [["the answer", "42"]]
+        listed = (await host.call("list_dir", path="/workspace/sessions")).text
+    assert "session-" in listed
+
+
+async def test_failures_and_limits_are_in_it_and_a_rejected_program_is_not(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, limits={"wall_seconds": 1})) as host:
+        await host.run("import pandas")
+        await host.run("1 / 0")
+        await host.run("while True: pass")
+        failed, limited = await logged(host, 2)
+    assert (failed["status"], failed["error"]) == ("failed", "ZeroDivisionError: division by zero")
+    assert limited["status"] == "limit_exceeded"
+
+
+async def test_secrets_are_masked_and_texts_are_cut(tmp_path: Path) -> None:
+    servers = office(tmp_path, "github")
+    servers["github"]["env"]["GITHUB_TOKEN"] = SECRET
+    async with in_memory(configuration(tmp_path, servers)) as host:
+        await host.run(f"print('{SECRET}')\n'{SECRET}' + 'x' * 100_000", description=f"with {SECRET}")
+        (task,) = await logged(host, 1)
+        (file,) = sessions(tmp_path).glob("*.json")
+        text = file.read_text()
+    assert SECRET not in text
+    assert task["description"].startswith("with ")
+    assert len(text) < 20_000
+
+
+async def test_a_long_session_keeps_its_newest_programs(tmp_path: Path) -> None:
+    from codemode_server.executions.session_log import MAX_TASKS
+
+    async with in_memory(configuration(tmp_path)) as host:
+        for number in range(MAX_TASKS + 3):
+            await host.run(f"{number}")
+        await host.until(lambda: logs(tmp_path)[0]["tasks"][-1]["result"] == str(MAX_TASKS + 2))
+        (log,) = logs(tmp_path)
+    assert len(log["tasks"]) == MAX_TASKS
+    assert (log["left_out"], log["tasks"][0]["result"]) == (3, "3")
+
+
+async def test_no_log_is_written_where_the_setting_is_0(tmp_path: Path) -> None:
+    state = {"dir": str(tmp_path / "state"), "session_days": 0}
+    async with in_memory(configuration(tmp_path, state=state)) as host:
+        assert (await host.run("1 + 1")).value == 2
+    assert logs(tmp_path) == []
+
+
+async def test_a_full_workspace_gets_no_log_and_programs_go_on(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, limits={"workspace_mb": 2})) as host:
+        for name in ("a", "b", "c"):
+            await host.run(f"open('/workspace/{name}', 'wb').write(bytes(2**20 - 40_000))")
+        assert (await host.run("1 + 1")).value == 2
+        assert (await host.run("import os\nos.remove('/workspace/a')\n2")).value == 2, (
+            "the control: there is room again"
+        )
+        await host.until(lambda: bool(logs(tmp_path)) and logs(tmp_path)[0]["tasks"][-1]["result"] == "2")
+
+
+async def test_a_session_that_has_read_what_flows_restrict_is_not_logged(tmp_path: Path) -> None:
+    """The log would carry it to every other session of the principal."""
+    permissions = {"flows": {"rules": [{"from": "google_drive", "to": "github", "decision": "deny"}]}}
+    async with in_memory(configuration(tmp_path, permissions=permissions)) as host:
+        await host.run("'before'")
+        (before,) = await logged(host, 1)
+        reading = "from servers.google_drive import get_document\nget_document({'documentId': 'abc123'})['content']"
+        assert "price" in (await host.run(reading)).value
+        await host.run("'after'")
+    (log,) = logs(tmp_path)
+    assert [task["result"] for task in log["tasks"]] == [before["result"]] == ["before"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.skipif(sys.platform != "linux", reason="kills by number")
+def test_a_log_and_the_checkpoint_are_intact_after_each_of_many_kills(tmp_path: Path) -> None:
+    """The product is killed at another moment of its program each time."""
+    path, random = configuration(tmp_path, {}), Random(15)
+    saved = sessions(tmp_path).parent / "state" / "checkpoint.json"
+    for round_ in range(KILLS):
+        code = SAVING.format(round=round_)
+        with running(path, code) as process:
+            deadline = time.monotonic() + 60
+            while not (saved.exists() and json.loads(saved.read_text())["context"].startswith(f"{round_} ")):
+                assert time.monotonic() < deadline, "the program saves nothing"
+                time.sleep(0.01)
+            time.sleep(random.uniform(0, 0.2))
+            kill(process)
+        tasks = [log["tasks"][0] for log in logs(tmp_path)]
+        assert code in [task["code"] for task in tasks]
+        assert json.loads(saved.read_text())["context"] == f"{round_} {'x' * 9_000}"
+    assert len(logs(tmp_path)) == KILLS
+
+
+KILLS = 5
+SAVING = """
+from codemode import checkpoint
+for number in range(10**6):
+    checkpoint.save(step=number, context="{round} " + "x" * 9_000)
+"""

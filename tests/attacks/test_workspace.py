@@ -21,7 +21,7 @@ import pytest
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.workspace import Workspace
+from codemode_server.executions.workspace import FOLDERS, Workspace
 from tests.attacks.kit import is_well, own_temporary_folder
 from tests.behaviour.product import configuration, in_memory
 
@@ -187,7 +187,7 @@ async def test_names_are_shown_on_one_line_and_clean(tmp_path: Path) -> None:
     async with in_memory(config(tmp_path)) as host:
         await host.run(f"for name in {names!r}: open('/workspace/' + name, 'w').write('x')")
         text = (await host.call("list_dir", path="/workspace")).text
-        assert len(text.splitlines()) == 1 + len(names) + 2
+        assert len(text.splitlines()) == 1 + len(names) + 2 + len(FOLDERS)
         assert "ordinary.txt" in text
         assert not any(unfit in text for unfit in ("\x1b", "\u202e", "\t", "\udcff"))
         text.encode()

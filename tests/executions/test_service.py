@@ -83,8 +83,9 @@ except Exception as error:
 [sorted(os.listdir('/workspace')), value, list(results)]
 """
         own, foreign = await run(reads, context), await run(reads, stranger)
-    assert own.outcome.value == [["mine"], "secret" * 100, [first.execution_id]]
-    assert foreign.outcome.value[0] == foreign.outcome.value[2] == []
+    assert own.outcome.value == [["mine", "sessions", "state"], "secret" * 100, [first.execution_id]]
+    assert foreign.outcome.value[0] == ["sessions", "state"]
+    assert foreign.outcome.value[2] == []
     assert foreign.outcome.value[1] != "secret" * 100
 
 

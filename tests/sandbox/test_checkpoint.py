@@ -34,10 +34,10 @@ async def test_the_last_checkpoint_counts_and_leaves_one_file(lab: Lab) -> None:
 
 async def test_results_of_tools_are_saved_as_what_they_hold(lab: Lab) -> None:
     code = (
-        "from servers.github import list_issues\n"
+        "from servers.github import list_issues\nfrom codemode import checkpoint\n"
         "checkpoint.save('listed', list_issues(repo='a'))\ncheckpoint.load()['context'][0]['title']"
     )
-    assert await lab.value(IMPORT + code) == "a"
+    assert await lab.value(code) == "a"
 
 
 REFUSED = {

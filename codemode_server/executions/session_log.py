@@ -82,6 +82,8 @@ class _Log:
 
     name: str
     started_at: float
+    workspace_mb: int
+    """The quota of its principal."""
     tasks: OrderedDict[str, Task] = field(default_factory=OrderedDict)
     left_out: int = 0
     ended_at: float | None = None
@@ -144,7 +146,7 @@ class SessionLogs(OwnsTasks):
 
     def _put(self, execution: Execution, task: Task) -> None:
         key = execution.context.principal, _log_name(execution)
-        log = self._logs.setdefault(key, _Log(key[1], execution.started_at))
+        log = self._logs.setdefault(key, _Log(key[1], execution.started_at, execution.limits.workspace_mb))
         self._logs.move_to_end(key)
         if len(self._logs) > _MAX_LOGS:
             self._logs.popitem(last=False)
@@ -166,8 +168,8 @@ class SessionLogs(OwnsTasks):
                 "tasks": [],
                 **({"left_out": log.left_out} if log.left_out else {}),
             }
-            settings, redactor = self._config.settings, self._config.redactor
-            files = LogFiles(self._workspaces(principal), settings.limits.workspace_mb, settings.state.session_days)
+            days, redactor = self._config.settings.state.session_days, self._config.redactor
+            files = LogFiles(self._workspaces(principal), log.workspace_mb, days)
 
             def write() -> None:
                 head["tasks"] = [task.as_json() for task in tasks]

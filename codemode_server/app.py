@@ -54,8 +54,7 @@ from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import SignInOffers
-from codemode_server.guardrails.chain import GuardrailChain
-from codemode_server.guardrails.loading import load_guardrails
+from codemode_server.guardrails.loading import guardrail_chain
 from codemode_server.live_search import LiveSearch
 from codemode_server.off_loop import switch_threads_often
 from codemode_server.redaction import Redactor
@@ -67,6 +66,7 @@ from codemode_server.telemetry.tracing import Tracing
 from codemode_server.text import escaped
 from codemode_server.upstream_catalog import UpstreamCatalog
 from codemode_server.web.page_channel import PageChannel
+from codemode_server.workflows.folder import Workflows
 
 logger = logging.getLogger(__name__)
 
@@ -117,8 +117,11 @@ class App:
         self._workspaces(self.principal).check_usable()
         project_skills = ProjectSkills(loaded.base_dir / settings.state.skills)
         self._skills = SkillLibrary(project_skills, self.state_folder, self.config)
+        self.workflows = Workflows(loaded.base_dir / settings.state.workflows)
         self.refusals = Refusals(self.config, self.tools.definitions.asks_first)
-        self.search = LiveSearch(self.config, self.tools, self.refusals, self._skills, self.usage, self.stores.vectors)
+        self.search = LiveSearch(
+            self.config, self.tools, self.refusals, self._skills, self.workflows, self.usage, self.stores.vectors
+        )
         self.artifacts = self._new_artifacts()
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
@@ -128,13 +131,11 @@ class App:
         self._session_logs = SessionLogs(self._workspaces, self.config, self.sources)
         self._page_channel = PageChannel(self.config)
         self.approver = self._new_approver()
-        self._guardrails = GuardrailChain(
-            load_guardrails(settings.guardrails), lambda text: self.config.redactor.text(text)
-        )
+        self._guardrails = guardrail_chain(self.config)
         self.gateway = self._new_gateway()
-        self._preflight = self._new_preflight()
+        self.preflight = self._new_preflight()
         self._guard = ProgramGuard(self._guardrails)
-        self._program_skills = ProgramSkills(self._skills, self._preflight, self.sources, self._guard, self.catalog)
+        self._program_skills = ProgramSkills(self._skills, self.preflight, self.sources, self._guard, self.catalog)
         self.executions = self._new_executions()
         self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)
@@ -185,7 +186,7 @@ class App:
     def _new_executions(self) -> ExecutionService:
         runner = ExecutionRunner(
             traced=lambda: self._traced.wait(),
-            check=self._preflight.check,
+            check=self.preflight.check,
             refusals=self.refusals.for_principal,
             sandbox=self.sandbox,
             host_api=self._host_api,
@@ -218,6 +219,7 @@ class App:
             search=self.search,
             workspaces=self._workspaces,
             skills=self._skills,
+            workflows=self.workflows,
             sources=self.sources,
             executions=self.executions,
             completions=PromptCompletions(self.pool, self.config),
@@ -247,6 +249,7 @@ class App:
             listed=self.tools.wait_for_first_listing,
             catalog=self.catalog,
             skills=self._program_skills,
+            workflows=self.workflows,
             search=partial(self.search.search, execution.context),
             attachments=attachments,
             artifacts=self.artifacts,
@@ -267,7 +270,7 @@ class App:
             async with (
                 app.sandbox.open(),
                 app.pool.open(),
-                app._preflight.open(),
+                app.preflight.open(),
                 app._session_logs.open(),
                 app.executions.open(),
                 app._page_channel.open(),

@@ -22,6 +22,7 @@ from codemode_server.search.results import SearchResults
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.settings import SearchSettings
 from codemode_server.upstream_catalog import UpstreamCatalog
+from codemode_server.workflows.folder import Workflows
 
 _INDEX_AFTER_SECONDS = 0.2
 _MAX_SEEN = 50
@@ -37,6 +38,7 @@ class LiveSearch:
         tools: UpstreamCatalog,
         refusals: Refusals,
         skills: SkillLibrary,
+        workflows: Workflows,
         usage: UsageStats,
         vectors: VectorCache,
     ) -> None:
@@ -44,6 +46,7 @@ class LiveSearch:
         self._tools = tools
         self._refusals = refusals
         self._skills = skills
+        self._workflows = workflows
         self._usage = usage
         self._vectors = vectors
         self._indexing = anyio.Lock()
@@ -80,7 +83,7 @@ class LiveSearch:
         async with self._indexing:
             stack, catalog = self.stack, self._tools.current()
             if owner is not None:
-                entries = await anyio.to_thread.run_sync(self._skills.entries, owner)
+                entries = await anyio.to_thread.run_sync(self._entries, owner)
                 self._seen.pop(owner, None)
                 self._seen[owner] = frozenset(entries)
                 while len(self._seen) > _MAX_SEEN:
@@ -91,6 +94,9 @@ class LiveSearch:
                 await anyio.to_thread.run_sync(stack.index, collections(catalog, skills))
                 self._indexed = stack, catalog, skills
         return stack
+
+    def _entries(self, owner: Owner) -> list[Skill]:
+        return [*self._skills.entries(owner), *self._workflows.entries()]
 
     async def keep_indexed(self) -> None:
         """Index changed listings in the background, so that the next search does not wait for it."""

@@ -257,6 +257,8 @@ class StateSettings(Section):
     one. A full disk, a lock or a missing permission does not count as damage."""
     skills: str = "skills"
     """Folder of saved programs, importable as `skills.<name>`; relative to the configuration file."""
+    workflows: str = "workflows"
+    """Folder of workflows, YAML files that are importable as `workflows.<name>`; relative to the configuration file."""
 
 
 class Settings(Section):

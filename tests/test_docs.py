@@ -158,6 +158,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "executions",
         "tokens",
         "permissions",
+        "workflow",
         "sources",
         "tools",
         "skills",

@@ -24,6 +24,7 @@ from codemode_server.catalog.tool_lines import (
     short_refusal,
     tool_line,
 )
+from codemode_server.catalog.top_folder import FOLDERS, NO_SKILLS, WORKFLOWS, counted, root, totals
 from codemode_server.catalog.topics import LARGE, Topic, topics_of
 from codemode_server.catalog.tree_answers import Entry, File, Folder, Reading, TopicEntry
 from codemode_server.catalog.unknown_members import prompt_titles
@@ -36,8 +37,6 @@ _PAGE_CHARACTERS = 12_000
 """Length of a page of topics, similar to a page of tools with a sentence each."""
 MAX_FILES = 20
 """Maximum number of files that one `read_tool` reads."""
-_FOLDERS = ("servers", "skills", "workspace")
-_NO_SKILLS = "saved programs; there are none yet"
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{0,6}))?)?")
 _WRONG_LINES = re.compile(r":(?!\d{1,6}(?:-\d{0,6})?$)[^:/]*$")
 _RESULT = re.compile(r"/?(?:results/|x[0-9a-f]{12}(?:/|$|:))")
@@ -51,11 +50,13 @@ def list_dir(
     refusal_of: RefusalOf = no_refusal,
     asks_first: AsksFirst = never_asks,
     skills: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
+    workflows: Callable[[], Iterable[Entry]] = tuple,
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
 ) -> Folder:
     """The content of a folder, or of a topic of a large server.
 
-    `skills` lists the skills, or a folder of one of them, `workspace` one folder of the workspace.
+    `skills` lists the skills, or a folder of one of them, `workflows` the workflows, `workspace` one folder of the
+    workspace.
 
     Raises:
         MetaToolError: no such folder or page.
@@ -64,15 +65,17 @@ def list_dir(
     parts = _parts(place)
     match parts:
         case []:
-            return _root(catalog, has_skills=any(True for _ in skills(())))
+            return root(catalog, has_skills=any(True for _ in skills(())), has_workflows=any(map(bool, workflows())))
         case ["servers"]:
             servers = [_server_entry(server) for server in catalog.servers]
-            return _paged("/servers", _totals(catalog), servers, page)
+            return _paged("/servers", totals(catalog), servers, page)
         case ["skills"]:
             found = _sorted(skills(()))
-            return _paged("/skills", "from skills.<name> import <name>" if found else _NO_SKILLS, found, page)
+            return _paged("/skills", "from skills.<name> import <name>" if found else NO_SKILLS, found, page)
         case ["skills", *inner] if not place.strip().endswith((".py", ".md")):
             return _paged("/".join(("/skills", *inner)), "", _sorted(skills(tuple(inner))), page)
+        case ["workflows"]:
+            return _paged("/workflows", WORKFLOWS, _sorted(workflows()), page)
         case ["workspace", *inner]:
             found = _sorted(workspace(tuple(inner)))
             return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
@@ -99,12 +102,14 @@ def read_tool(
     refusal_of: RefusalOf = no_refusal,
     asks_first: AsksFirst = never_asks,
     skill: Callable[[tuple[str, ...]], tuple[str, str]] | None = None,
+    workflow: Callable[[str], str] | None = None,
     workspace: Callable[[tuple[str, ...], bool], str] | None = None,
 ) -> Reading:
     """The files at one or more paths; a path may end with a range of lines such as `:10-40`.
 
-    `skill` returns the text of a skill, or of a file of one that is a folder, and what its head says. `workspace`
-    returns that of a file, given its path in the workspace and whether only some of its lines are requested.
+    `skill` returns the text of a skill, or of a file of one that is a folder, and what its head says, `workflow` that
+    of a workflow. `workspace` returns that of a file, given its path in the workspace and whether only some of its
+    lines are requested.
 
     Raises:
         MetaToolError: no such file or folder, no such lines, or too many paths.
@@ -119,7 +124,7 @@ def read_tool(
     parts = []
     for place in places:
         try:
-            parts.append(_read(catalog, place, refusal_of, asks_first, skill, workspace))
+            parts.append(_read(catalog, place, refusal_of, asks_first, skill, workflow, workspace))
         except MetaToolError as error:
             if _RESULT.match(place):
                 raise MetaToolError("stored results are read in a program: from codemode import results") from error
@@ -137,20 +142,11 @@ def prepare(catalog: Catalog) -> None:
         _tool_entries(server, server.tools, no_refusal, never_asks)
 
 
-def _root(catalog: Catalog, *, has_skills: bool) -> Folder:
-    entries = (
-        Entry("servers", f"{_totals(catalog)}; a tool is a function: from servers.<server> import <tool>", True),
-        Entry("skills", "saved programs: from skills.<name> import <name>" if has_skills else _NO_SKILLS, True),
-        Entry("workspace", "files that programs wrote, for later programs", True),
-    )
-    return Folder("/", "list_dir opens these folders", entries)
-
-
 def _server_entry(server: Server) -> Entry:
     summary = server.summary
     if len(server.tools) == 1 and summary == (only := server.tools[0]).summary:
         summary = f"{only.name}: {summary}" if summary else only.name
-    counts = [_count(len(server.tools), "tool"), server.resources.counts, _prompt_count(server)]
+    counts = [counted(len(server.tools), "tool"), server.resources.counts, _prompt_count(server)]
     parts = [summary, ", ".join(filter(None, counts)), server.availability]
     return Entry(server.name, " · ".join(part for part in parts if part), is_folder=True)
 
@@ -158,7 +154,7 @@ def _server_entry(server: Server) -> Entry:
 def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
     left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
-    path, count = f"/servers/{server.name}", _count(len(server.tools), "tool")
+    path, count = f"/servers/{server.name}", counted(len(server.tools), "tool")
     if topics := _topics(server):
         count += f' by topic; list_dir("{path}/<topic>") tells more'
     refusals = refused(server, server.tools, refusal_of)
@@ -197,7 +193,7 @@ def _resource_line(resource: Resource, mark: str) -> str:
 
 
 def _prompt_count(server: Server) -> str:
-    return _count(len(server.prompts), "prompt") if server.prompts else ""
+    return counted(len(server.prompts), "prompt") if server.prompts else ""
 
 
 def _prompts_line(server: Server) -> str:
@@ -208,7 +204,7 @@ def _prompts_line(server: Server) -> str:
 
 def _topic_folder(server: Server, topic: Topic, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
     entries = _tool_entries(server, (server.by_name[name] for name in topic.tools), refusal_of, asks_first)
-    summary = [f"{_count(len(entries), 'tool')} of {server.name}", server.availability]
+    summary = [f"{counted(len(entries), 'tool')} of {server.name}", server.availability]
     return _paged(f"/servers/{server.name}/{topic.key}", " · ".join(part for part in summary if part), entries, page)
 
 
@@ -253,7 +249,7 @@ def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Fold
 
 def _check_page(path: str, page: int, pages: int) -> None:
     if not 1 <= page <= pages:
-        raise MetaToolError(f'"{path}" has {_count(pages, "page")}, no page {page}')
+        raise MetaToolError(f'"{path}" has {counted(pages, "page")}, no page {page}')
 
 
 def _read(
@@ -262,13 +258,14 @@ def _read(
     refusal_of: RefusalOf,
     asks_first: AsksFirst,
     skill: Callable[[tuple[str, ...]], tuple[str, str]] | None,
+    workflow: Callable[[str], str] | None,
     workspace: Callable[[tuple[str, ...], bool], str] | None,
 ) -> File | Folder:
     match = _PLACE.fullmatch(place)
     assert match is not None  # noqa: S101  (the pattern matches whatever is not empty)
     parts = _parts(_page(match["path"])[0])
     match parts:
-        case [] | ["servers"] | ["skills"]:
+        case [] | ["servers"] | ["skills"] | ["workflows"]:
             return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["servers", "__init__"]:
             return _file("/servers/__init__.py", servers_package_source(), match)
@@ -289,6 +286,9 @@ def _read(
             inner[-1] = match["path"].rsplit("/", 1)[-1]  # as for files of the workspace
             text, note = skill(tuple(inner))
             return _file("/".join(("/skills", *inner)), text, match, note)
+        case ["workflows", name] if workflow is not None:
+            name = name.removesuffix(".yaml")
+            return _file(f"/workflows/{name}.yaml", workflow(name), match)
         case ["workspace", *inner] if workspace is not None and inner:
             # The suffix `.py` is optional only for files that we name; here it belongs to the name.
             inner[-1] = match["path"].rsplit("/", 1)[-1]
@@ -336,12 +336,12 @@ def _parts(path: str) -> list[str]:
     parts = [part for part in text.replace("\\", "/").split("/") if part not in ("", ".")]
     if len(parts) == 1 and not path.startswith("/"):
         parts = _dotted(parts[0])
-    return parts if not parts or parts[0] in _FOLDERS else ["servers", *parts]
+    return parts if not parts or parts[0] in FOLDERS else ["servers", *parts]
 
 
 def _dotted(text: str) -> list[str]:
     """The parts of `servers.github.create_issue` or `github.create_issue`; a tool's raw name may contain dots."""
-    found = text.split(".", 2) if text.startswith(tuple(f"{name}." for name in _FOLDERS)) else text.split(".", 1)
+    found = text.split(".", 2) if text.startswith(tuple(f"{name}." for name in FOLDERS)) else text.split(".", 1)
     return [part for part in found if part]
 
 
@@ -368,7 +368,7 @@ def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
             return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
         if parts[1] not in catalog.by_name and (mistyped := mistyped_tools(catalog, parts[1])):
             return f"no folder {shown(place)}; nearest: {', '.join(tool.path for _, tool in mistyped)}"
-    if place.startswith("/") and place.strip("/").split("/")[0] not in (*_FOLDERS, *catalog.by_name):
+    if place.startswith("/") and place.strip("/").split("/")[0] not in (*FOLDERS, *catalog.by_name):
         near = nearest_servers(parts[1], catalog.by_name) if len(parts) > 1 else ""
         if not near.startswith("nearest"):
             return (
@@ -385,14 +385,6 @@ def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
     if len(parts) == 2 and parts[0] == "servers":
         return f"no folder {shown(place)}; {nearest_servers(parts[1], (server.name for server in catalog.servers))}"
     return f"no file or folder {shown(place)}; there are /servers, /servers/<server> and /servers/<server>/<tool>.py"
-
-
-def _totals(catalog: Catalog) -> str:
-    return f"{_count(len(catalog.servers), 'server')}, {_count(catalog.tool_count, 'tool')}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _sorted(entries: Iterable[Entry]) -> list[Entry]:

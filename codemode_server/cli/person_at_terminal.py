@@ -20,13 +20,18 @@ def person_confirms(page: str, question: str) -> bool:
     Raises:
         CodemodeError: the command does not run at a terminal.
     """
-    with _terminal() as (read, write):
+    with terminal() as (read, write):
         print(escaped_lines(f"{page}\n\n{question} [y/N] "), end="", file=write, flush=True)
         return read.readline().strip().casefold() in ("y", "yes")
 
 
 @contextmanager
-def _terminal() -> Iterator[tuple[TextIO, TextIO]]:
+def terminal() -> Iterator[tuple[TextIO, TextIO]]:
+    """To read from and write to the terminal.
+
+    Raises:
+        CodemodeError: the command does not run at one.
+    """
     names = ("CONIN$", "CONOUT$") if sys.platform == "win32" else ("/dev/tty", "/dev/tty")
     try:
         with open(names[0], encoding="utf-8") as read, open(names[1], "w", encoding="utf-8") as write:  # noqa: PTH123

@@ -36,11 +36,12 @@ async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, a
         except CodemodeError as error:
             problem = error
         else:
-            return await _ended(app, execution, as_json=as_json)
+            return await ended(app, execution, as_json=as_json)
     raise problem  # within the product it would come out as a group of exceptions
 
 
-async def _ended(app: App, execution: Execution, *, as_json: bool) -> tuple[str, bool]:
+async def ended(app: App, execution: Execution, *, as_json: bool) -> tuple[str, bool]:
+    """What the program of a live execution gives once it has come to its end, and whether it succeeded."""
     await _tell_of_questions(app.executions.subscribe(execution.execution_id))
     await execution.done.wait()
     answer = program_answer(execution, app.config.settings.limits, app.config.redactor)

@@ -150,6 +150,7 @@ class Reading:
             update={
                 "dir": settings.state.dir and self._path(settings.state.dir),
                 "skills": self._path(settings.state.skills),
+                "workflows": self._path(settings.state.workflows),
             }
         )
         model = settings.search.model

@@ -66,7 +66,7 @@ _READ_AT_START: dict[str, set[str] | None] = {
     "tracing": None,
     "results": None,
     "http": None,
-    "state": {"dir", "skills", "on_damage"},
+    "state": {"dir", "skills", "workflows", "on_damage"},
 }
 """Sections that are read once, or the fields of them that are; all else follows an edited file."""
 

@@ -47,6 +47,7 @@ def preview(loaded: LoadedSettings) -> str:
     if loaded.warnings:
         lines += ["", "warnings:", *(f"  - {escaped(warning)}" for warning in loaded.warnings)]
     lines += ["", f"programs that can be imported, in the sandbox only: {escaped(loaded.settings.state.skills)}"]
+    lines += [f"workflows that can be imported there: {escaped(loaded.settings.state.workflows)}"]
     return "\n".join(lines)
 
 

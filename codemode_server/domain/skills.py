@@ -34,17 +34,25 @@ class Skill:
     principal_id: str = ""
     """Whose it is; empty for a project's skill, which every principal has."""
     is_folder: bool = False
+    package: str = "skills"
+    """`workflows` for a workflow, which is imported like a skill."""
+
+    @property
+    def title(self) -> str:
+        """`skills.weekly`, as it is imported."""
+        return f"{self.package}.{self.name}"
 
     @property
     def import_line(self) -> str:
         if self.is_folder:
             return f"read_tool: {self.path}"
-        return f"from skills.{self.name} import {self.function}" if self.function else f"import skills.{self.name}"
+        return f"from {self.title} import {self.function}" if self.function else f"import {self.title}"
 
     @property
     def path(self) -> str:
         """Where `read_tool` reads it."""
-        return f"/skills/{self.name}/SKILL.md" if self.is_folder else f"/skills/{self.name}.py"
+        suffix = "/SKILL.md" if self.is_folder else ".yaml" if self.package == "workflows" else ".py"
+        return f"/{self.package}/{self.name}{suffix}"
 
     @property
     def calls(self) -> str:

@@ -18,6 +18,7 @@ from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.sandbox.contract import Reply
 from codemode_server.search.results import SearchResults
+from codemode_server.workflows.folder import Workflows
 
 Search = Callable[[str, str, str | None, int, str | None], Awaitable[SearchResults]]
 """Searches by query, detail level, server, limit and effect."""
@@ -37,6 +38,7 @@ class ProgramHostApi:
         listed: Callable[[], Awaitable[None]],
         catalog: Callable[[], Catalog],
         skills: ProgramSkills,
+        workflows: Workflows,
         search: Search,
         attachments: Attachments,
         artifacts: ArtifactStore,
@@ -47,6 +49,7 @@ class ProgramHostApi:
         self._listed = listed
         self._catalog = catalog
         self._skills = skills
+        self._workflows = workflows
         self._search = search
         self._attachments = attachments
         self._artifacts = artifacts
@@ -77,8 +80,14 @@ class ProgramHostApi:
                 return _module(server.source_of(tool_name) or server.tool(tool_name).stub.source)
             case ["skills", *path]:
                 return await self._skills.load(self._execution, tuple(path))
+            case ["workflows"]:
+                return _package(self._workflows.names(), "Workflows, each a function.")
+            case ["workflows", name]:
+                return _module(self._workflows.source(name))
             case _:
-                raise UnknownTool(f"there is no module {module!r}; there are servers.<server> and skills.<name>")
+                raise UnknownTool(
+                    f"there is no module {module!r}; there are servers.<server>, skills.<name> and workflows.<name>"
+                )
 
     async def save_skill(self, name: str, text: str) -> str:
         return await self._skills.save(self._execution, name, text)

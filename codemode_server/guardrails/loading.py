@@ -18,9 +18,11 @@ from importlib.metadata import EntryPoint, entry_points
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import SettingsError
 from codemode_server.guardrail_settings import GuardrailSettings
 from codemode_server.guardrails.asking import AskedGuardrail
+from codemode_server.guardrails.chain import GuardrailChain
 from codemode_server.guardrails.guardrail import Guardrail
 from codemode_server.sandbox.guest.similar_names import similar_name
 
@@ -51,6 +53,11 @@ def installed() -> list[InstalledGuardrail]:
             package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
             found.append(InstalledGuardrail(point.name, package))
     return found
+
+
+def guardrail_chain(config: LiveConfig) -> GuardrailChain:
+    """The guardrails of a product, as its configuration names them at the start; raises as `load_guardrails`."""
+    return GuardrailChain(load_guardrails(config.settings.guardrails), lambda text: config.redactor.text(text))
 
 
 def load_guardrails(settings: Sequence[GuardrailSettings]) -> list[AskedGuardrail]:

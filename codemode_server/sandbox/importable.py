@@ -6,7 +6,7 @@ import sys
 
 _NEWER = frozenset({"annotationlib", "compression"})
 """Standard-library modules newer than the host's oldest supported Python."""
-TOOL_MODULES = frozenset({"servers", "skills", "client", "codemode", "tool_discovery"})
+TOOL_MODULES = frozenset({"servers", "skills", "workflows", "client", "codemode", "tool_discovery"})
 """Modules about tools, which exist only in the sandbox."""
 _NOT_IN_WASM = """
 antigravity bz2 ctypes curses ensurepip fcntl grp idlelib lzma mmap msvcrt nt pty pwd pydoc_data readline resource ssl

@@ -19,7 +19,7 @@ from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import resource_json, resource_line
 from codemode_server.search.offers import Offer
-from codemode_server.search.question import SKILLS, DetailLevel
+from codemode_server.search.question import DetailLevel
 from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
 
 _ALSO_SHOWN = 5
@@ -54,13 +54,12 @@ class SearchResult:
     @property
     def module(self) -> str:
         """The module that it is imported from."""
-        return f"servers.{self.thing.server}" if isinstance(self.thing, Tool) else f"skills.{self.thing.name}"
+        return f"servers.{self.thing.server}" if isinstance(self.thing, Tool) else self.thing.title
 
     @property
     def name(self) -> str:
         """`github.create_issue`, `skills.weekly`."""
-        server = self.thing.server if isinstance(self.thing, Tool) else SKILLS
-        return f"{server}.{self.thing.name}"
+        return f"{self.thing.server}.{self.thing.name}" if isinstance(self.thing, Tool) else self.thing.title
 
     @property
     def summary(self) -> str:
@@ -111,7 +110,10 @@ class SearchResult:
     def as_json(self) -> dict[str, Any]:
         """The result for programs."""
         thing = self.thing
-        record: dict[str, Any] = {"server": thing.server if isinstance(thing, Tool) else SKILLS, "name": thing.name}
+        record: dict[str, Any] = {
+            "server": thing.server if isinstance(thing, Tool) else thing.package,
+            "name": thing.name,
+        }
         if reason := self.unavailable or refusal_line(self.refusal):
             record["unavailable"] = reason
         if self.detail_level != "name_only":

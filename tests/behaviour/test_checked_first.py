@@ -103,8 +103,8 @@ async def test_a_program_without_tools_starts_no_type_checker(tmp_path: Path) ->
     from codemode_server.config import load
 
     async with App.open(load(configuration(tmp_path, office(tmp_path, "github")))) as app:
-        assert (await app._preflight.check("1 + 1")).errors == ()
-        assert app._preflight._checker is None
+        assert (await app.preflight.check("1 + 1")).errors == ()
+        assert app.preflight._checker is None
 
 
 async def test_programs_of_two_sessions_are_checked_each_for_itself(tmp_path: Path) -> None:

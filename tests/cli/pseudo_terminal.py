@@ -11,15 +11,17 @@ def without_terminal(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, input="y\ny\n", text=True, capture_output=True, start_new_session=True, check=False)
 
 
-def at_terminal(command: list[str]) -> str:
-    """All that the command prints until it ends."""
+def at_terminal(command: list[str], *answers: tuple[str, str]) -> str:
+    """All that the command prints until it ends; each answer is given once its prompt is there."""
     import pty
 
     pid, terminal = pty.fork()
     if pid == 0:
         os.execv(command[0], command)
-    shown = _read_until(terminal, "[y/N] ")
-    os.write(terminal, b"y\n")
+    shown = ""
+    for prompt, answer in answers or (("[y/N] ", "y"),):
+        shown += _read_until(terminal, prompt)
+        os.write(terminal, f"{answer}\n".encode())
     shown += _read_until(terminal, None)
     os.waitpid(pid, 0)
     os.close(terminal)

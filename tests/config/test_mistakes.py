@@ -112,8 +112,8 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(folder: Folder) 
         (
             "{command: x, qqq: 1}",
             ":2: servers.s.qqq: unknown key; there are command, args, env, cwd, url, transport, "
-            "headers, headers_command, oauth, protocol, enabled, per_principal, timeout, tools, expose, direct, "
-            "effects, labels, description, elicitation, sampling, roots",
+            "headers, headers_command, oauth, questions, protocol, enabled, per_principal, timeout, tools, expose, "
+            "direct, effects, labels, description, elicitation, sampling, roots",
         ),
         (
             "{command: x, tools: {exclude: ['{a,b}']}}",

@@ -47,6 +47,7 @@ _MAX_SERVERS = 3
 _FINDERS = frozenset({"path", "modules", "meta_path", "path_hooks", "addsitedir", "ModuleType"})
 _MODULES_OF_SYS = frozenset({"modules", "meta_path"})
 _FINDER_MODULES = frozenset({"sys", "site", "types", "importlib", "zipimport", "pkgutil"})
+_PROGRAMS_OR_FINDERS = frozenset({"skills", "workflows", "importlib", "site", "zipimport"})
 _MEMBERS = {"codemode": CODEMODE_NAMES, "client": ("call_mcp_tool",), "tool_discovery": ("search_tools",)}
 
 
@@ -196,9 +197,11 @@ def _changes_finders(node: ast.AST, reading: Reading) -> bool:
             return attr in _FINDERS or (attr == "sys" and _is_handed_on(node, reading))
         case ast.ImportFrom(module=module, names=names):
             is_finder = (module or "").partition(".")[0] in _FINDER_MODULES
-            return module == "skills" or (is_finder and any(alias.name in (*_FINDERS, "*") for alias in names))
+            return module in ("skills", "workflows") or (
+                is_finder and any(alias.name in (*_FINDERS, "*") for alias in names)
+            )
         case ast.Import(names=names):
-            return any(alias.name.partition(".")[0] in ("skills", "importlib", "site", "zipimport") for alias in names)
+            return any(alias.name.partition(".")[0] in _PROGRAMS_OR_FINDERS for alias in names)
         case ast.alias(name="sys", asname=str()):
             return True
         case ast.Name(id="sys"):

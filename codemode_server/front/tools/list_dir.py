@@ -43,6 +43,9 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
             for skill in services.skills.entries(context.request.owner)
         ]
 
+    def workflows() -> list[Entry]:
+        return [Entry(f"{it.name}.yaml", it.summary) for it in services.workflows.entries()]
+
     def workspace(parts: tuple[str, ...]) -> list[Entry]:
         return [
             Entry(
@@ -61,6 +64,7 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
         refusal_of=refusals.of,
         asks_first=refusals.asks_first,
         skills=skills,
+        workflows=workflows,
         workspace=workspace,
     )
     notices = config.notices if folder.path in ("/", "/servers") else ()

@@ -64,6 +64,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         refusal_of=refusals.of,
         asks_first=refusals.asks_first,
         skill=skill,
+        workflow=services.workflows.text,
         workspace=workspace.read,
     )
     # A program can write any value that it was given into /workspace.

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from codemode_server.gateway.policy.refusals import ToolRefusals
     from codemode_server.gateway.read_sources import ReadSources
     from codemode_server.search.results import SearchResults
+    from codemode_server.workflows.folder import Workflows
 
 READS: Mapping[str, bool] = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 """Annotations of a meta-tool that changes nothing."""
@@ -135,6 +136,7 @@ class Services:
     search: ToolSearch
     workspaces: Callable[[Principal], Workspace]
     skills: SkillLibrary
+    workflows: Workflows
     sources: ReadSources
     executions: ExecutionService
     completions: PromptCompletions

@@ -46,7 +46,7 @@ _INSTEAD = {
     "bs4": "use html.parser",
     "lxml": "use xml.etree.ElementTree or html.parser",
 }
-_TOOL_MODULES = ("client", "codemode", "servers", "skills", "tool_discovery")
+_TOOL_MODULES = ("client", "codemode", "servers", "skills", "tool_discovery", "workflows")
 _LONGEST_MODULE = 30
 _LEAST_SIMILARITY = 0.75
 _VARIABLES = """

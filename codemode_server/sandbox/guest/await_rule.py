@@ -24,7 +24,7 @@ from functools import cached_property
 from types import FrameType
 from typing import NamedTuple
 
-_TOOL_MODULES = ("servers", "skills", "client", "codemode")
+_TOOL_MODULES = ("servers", "skills", "workflows", "client", "codemode")
 CONSUMERS = frozenset(
     "gather wait wait_for as_completed shield create_task ensure_future run run_until_complete".split()  # noqa: SIM905
 )

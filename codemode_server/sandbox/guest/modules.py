@@ -35,11 +35,13 @@ from .workspace_modules import WorkspaceModules
 
 PROGRAM_FILES: set[str] = {PROGRAM_FILE}
 """Files whose lines may show in a traceback: the program's own, the skills' and those of modules in /workspace."""
-_ROOTS = ("servers", "skills")
+_ROOTS = ("servers", "skills", "workflows")
+_PROGRAMS = ("skills.", "workflows.")
+"""Modules below these are programs: as objects they can be called like the function of their own name."""
 
 
 class _Package(types.ModuleType):
-    """`servers`, `servers.<server>` or `skills`: its members come from the host when they are named."""
+    """`servers`, `servers.<server>`, `skills` or `workflows`: its members come from the host when they are named."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
@@ -130,7 +132,7 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
         if spec.submodule_search_locations is None:
-            return _Skill(spec.name) if spec.name.startswith("skills.") else None
+            return _Skill(spec.name) if spec.name.startswith(_PROGRAMS) else None
         if spec.name == "skills":
             package = _Package(spec.name, "Saved programs, and `save(function)`, which saves one.")
             package.save = self.save_skill
@@ -151,7 +153,7 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         source = self._descriptions[name]["source"]
         file = _file_of(name)
         code = None
-        if name.startswith("skills."):
+        if name.startswith(_PROGRAMS):
             PROGRAM_FILES.add(file)
             linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
             code = compile_skill(source, file)

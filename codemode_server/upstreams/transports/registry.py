@@ -181,7 +181,9 @@ class ServerCommon(Section):
     def _exactly_one_transport(self) -> Self:
         chosen = [spec for spec in transports() if getattr(self, spec.selector) is not None]
         if len(chosen) != 1:
-            *others, last = [f"`{spec.selector}` ({spec.meaning})" for spec in transports() if spec.is_in_files]
+            *others, last = [
+                f"`{spec.selector}` ({spec.meaning})" for spec in transports() if spec.is_in_files and not spec.is_own
+            ]
             raise ValueError(f"give either {', '.join(others)} or {last}")
         for spec in transports():
             for name in spec.settings_model.model_fields if spec is not chosen[0] else ():
@@ -232,6 +234,8 @@ class TransportSpec(Generic[Settings]):
     starts_process: bool = False
     is_in_files: bool = True
     """Whether `upstream.yaml` can choose it."""
+    is_own: bool = False
+    """Whether the server is part of the product; it is not named where a server lacks its transport."""
 
 
 @cache

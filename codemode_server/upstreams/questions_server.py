@@ -1,0 +1,159 @@
+"""The server behind `questions: true`: one tool that shows the user a form, and checks the answers.
+
+It is reached through the gateway like every server, so the questions of programs are decided by the permissions, are in
+the journal, so that a program that runs again does not ask twice, and reach the user with the server's name and the
+warnings that all forms get.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import mcp_types as types
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ConfigDict, Field
+
+MAX_ROUNDS = 3
+"""How often a form is shown until its answers are valid."""
+_KEY = "form"
+_DESCRIPTION = (
+    "Ask the user by a form in the host. Gives {'action': 'accept' | 'decline' | 'cancel', 'values': {name: answer}}. "
+    "Never ask for passwords or other secrets."
+)
+
+
+class QuestionField(BaseModel):
+    """One field of the form."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,39}$")]
+    type: Literal["text", "number", "integer", "boolean", "choice"] = "text"
+    title: str = ""
+    description: str = ""
+    required: bool = True
+    default: str | int | float | bool | None = None
+    options: list[str] = []
+    """Of a choice."""
+    min: float | None = None
+    """Of a number, or of the length of a text."""
+    max: float | None = None
+    format: Literal["email", "uri", "date", "date-time"] | None = None
+
+    @property
+    def schema_(self) -> dict[str, Any]:
+        kind = "string" if self.type in ("text", "choice") else self.type
+        bounds = ("minLength", "maxLength") if kind == "string" else ("minimum", "maximum")
+        given: dict[str, Any] = {
+            "title": self.title or None,
+            "description": self.description or None,
+            "default": self.default,
+            "enum": self.options or None,
+            "format": self.format if self.type == "text" else None,
+        }
+        if kind != "boolean" and self.type != "choice":
+            limits = (self.min, self.max)
+            given |= {
+                name: None if limit is None else int(limit) if kind in ("string", "integer") else limit
+                for name, limit in zip(bounds, limits, strict=True)
+            }
+        return {"type": kind, **{name: value for name, value in given.items() if value is not None}}
+
+    def problem(self, value: Any) -> str:
+        """Why an answer is not valid; empty if it is."""
+        called = self.title or self.name
+        if value is None or value == "":
+            return f"{called} is missing" if self.required else ""
+        kinds: dict[str, tuple[type, ...]] = {
+            "number": (int, float),
+            "integer": (int,),
+            "boolean": (bool,),
+        }
+        if not isinstance(value, kinds.get(self.type, (str,))) or (isinstance(value, bool) and self.type != "boolean"):
+            return f"{called} must be of the type {self.type}"
+        if self.type == "choice" and value not in self.options:
+            return f"{called} must be one of {', '.join(self.options)}"
+        size = len(value) if isinstance(value, str) else value if isinstance(value, int | float) else 0
+        if self.type in ("text", "number", "integer"):
+            if self.min is not None and size < self.min:
+                return f"{called} must {'have' if isinstance(value, str) else 'be'} at least {self.min:g}"
+            if self.max is not None and size > self.max:
+                return f"{called} must {'have' if isinstance(value, str) else 'be'} at most {self.max:g}"
+        if self.format == "email" and ("@" not in str(value)[1:-1] or " " in str(value)):
+            return f"{called} must be an email address"
+        return ""
+
+
+def questions_server() -> MCPServer[Any]:
+    """The server; it holds no state."""
+    server: MCPServer[Any] = MCPServer("questions", instructions="Asks the user of this program.")
+
+    @server.tool(
+        description=_DESCRIPTION, annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    )
+    async def ask(
+        message: Annotated[str, Field(max_length=2_000)],
+        fields: Annotated[list[QuestionField], Field(min_length=1, max_length=30)],
+        context: Context[Any, Any],
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        request = context.request_context
+        if request.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            problem = ""
+            for _ in range(MAX_ROUNDS):
+                given = await context.session.elicit_form(_shown(message, problem), _form(fields))
+                answer = given.model_dump(by_alias=True, mode="json")
+                if not (problem := _problem(fields, answer)):
+                    return _result(fields, answer)
+            return _invalid(problem)
+        responses = context.input_responses or {}
+        if _KEY not in responses:
+            return _question(message, fields, 1)
+        answer = responses[_KEY].model_dump(by_alias=True, mode="json")
+        if not (problem := _problem(fields, answer)):
+            return _result(fields, answer)
+        rounds = int(context.request_state or 1)
+        return _invalid(problem) if rounds >= MAX_ROUNDS else _question(_shown(message, problem), fields, rounds + 1)
+
+    return server
+
+
+def _form(fields: list[QuestionField]) -> dict[str, Any]:
+    required = [it.name for it in fields if it.required]
+    properties = {it.name: it.schema_ for it in fields}
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def _question(message: str, fields: list[QuestionField], rounds: int) -> types.InputRequiredResult:
+    params = types.ElicitRequestFormParams.model_validate(
+        {"mode": "form", "message": message, "requestedSchema": _form(fields)}
+    )
+    return types.InputRequiredResult(
+        input_requests={_KEY: types.ElicitRequest(params=params)}, request_state=str(rounds)
+    )
+
+
+def _shown(message: str, problem: str) -> str:
+    return f"{message}\n\nPlease correct your answer: {problem}." if problem else message
+
+
+def _problem(fields: list[QuestionField], answer: dict[str, Any]) -> str:
+    if answer.get("action") != "accept":
+        return ""
+    content = answer.get("content") or {}
+    return "; ".join(filter(None, (it.problem(content.get(it.name)) for it in fields)))
+
+
+def _result(fields: list[QuestionField], answer: dict[str, Any]) -> types.CallToolResult:
+    given = answer.get("content") or {}
+    values = {it.name: given.get(it.name) for it in fields} if answer.get("action") == "accept" else {}
+    content: dict[str, Any] = {"action": answer.get("action", "cancel"), "values": values}
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=json.dumps(content))], structured_content=content
+    )
+
+
+def _invalid(problem: str) -> types.CallToolResult:
+    text = f"the answers are not valid after {MAX_ROUNDS} forms: {problem}"
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)

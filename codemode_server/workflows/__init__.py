@@ -1,0 +1,1 @@
+"""Workflows: YAML files that are compiled to programs. There is no second engine: a workflow runs as a program does."""

@@ -91,7 +91,8 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "results: defaults",
             "skills: defaults",
             "state: payloads shapes, kept_mb 256, record_days 90, "
-            f"record_mb 256, journal_hours 168, journal_mb 256, on_damage refuse, skills {here}/skills, "
+            f"record_mb 256, journal_hours 168, journal_mb 256, "
+            f"session_days 30, on_damage refuse, skills {here}/skills, "
             f"workflows {here}/workflows",
             "",
             "warnings:",

@@ -20,7 +20,7 @@ import anyio
 import bpe_openai
 from mcp import Client, StdioServerParameters
 
-from benchmarks import attack_table, attacks, deciding, hosts, start
+from benchmarks import attack_table, attacks, deciding, hosts, principals, start
 from benchmarks.failures import BEFORE, FAILURES
 from codemode_server import __version__
 from codemode_server.app import App
@@ -69,6 +69,7 @@ def main(arguments: list[str]) -> int:
         *anyio.run(checking),
         anyio.run(failing),
         *anyio.run(decisions),
+        anyio.run(many_principals),
         learning(),
         *stubs(),
         token_estimate(),
@@ -326,6 +327,17 @@ async def decisions() -> list[Row]:
             found.added_ms < 0.5,
         ),
     ]
+
+
+async def many_principals() -> Row:
+    found = await principals.measure()
+    return Row(
+        "64 executions of `1 + 1` by 16 principals at once, over as many one after the other",
+        f"{found.ratio:.2f} × (alone {found.alone_ms:.1f} ms; at once p95 {found.p95_ms:.0f} ms with the wait; "
+        f"{found.most_at_once} ran at once, {found.most_of_principal} of one principal)",
+        "2.5 ×",
+        found.ratio <= 2.5 and found.most_of_principal <= principals.OF_PRINCIPAL,
+    )
 
 
 def learning(runs: int = 200) -> Row:

@@ -22,10 +22,11 @@ from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.description import masked
-from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.config.live import LiveConfig, RequestContext, local_principal
 from codemode_server.domain.calls import Decision
 from codemode_server.domain.errors import CodemodeError, UnknownTool
 from codemode_server.domain.flows import WORKSPACE, Holder, Source, SourceSet
+from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.first_listing import LastRun, state_folder
 from codemode_server.gateway.policy.changed_tools import ChangedToolsStep
@@ -123,7 +124,9 @@ class KnownTools:
     @contextmanager
     def of(cls, loaded: LoadedSettings) -> Generator[KnownTools]:
         """As long as the database is open."""
-        rules, config = PermissionRules(loaded.settings.permissions), LiveConfig(loaded.settings)
+        config = LiveConfig(loaded.settings)
+        names = RequestContext.of(Session(""), config).names
+        rules = PermissionRules(loaded.settings.permissions, names)
         if not (state_folder(loaded.settings) / FILE_NAME).exists():
             yield cls(loaded, Catalog.build([]), rules, lambda _server, _tool: None, {})
             return

@@ -18,6 +18,7 @@ from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.principal_names import PRINCIPAL_VARIABLE, RULE, checked_name, principal_id
+from codemode_server.permission_settings import GROUP
 from codemode_server.secrets.commands import words_of
 from codemode_server.secrets.references import Reference, References, Resolver, Unresolved
 from codemode_server.settings import LangfuseSettings, ServerSettings, Settings, is_folder
@@ -206,7 +207,8 @@ class Reading:
             self.warnings.append(f"{self.problems.name}: {printable(name)}: {why}")
 
     def _warn_of_rules_for_nobody(self, settings: Settings, tree: Node) -> None:
-        """A rule with a misspelt server protects nothing."""
+        """A rule with a misspelt server or group protects nothing."""
+        self._warn_of_unknown_groups(settings, tree)
         from fnmatch import fnmatchcase
 
         servers = (*settings.servers, *self.invalid_servers)
@@ -219,6 +221,20 @@ class Reading:
             meant = nearest(server_glob, servers)
             hint = f"; did you mean {meant!r}?" if meant else ""
             self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: matches no server{hint}")
+
+    def _warn_of_unknown_groups(self, settings: Settings, tree: Node) -> None:
+        oidc = settings.http.oidc
+        if oidc is not None and oidc.groups_claim is not None:
+            return  # the issuer knows others
+        for index, rule in enumerate(settings.permissions.rules):
+            for name in rule.principals or ():
+                group = name.removeprefix(GROUP)
+                if group == name or group in settings.groups:
+                    continue
+                node = checking.find(tree, ("permissions", "rules", index, "principals"))
+                meant = nearest(group, tuple(settings.groups))
+                hint = f"; did you mean {meant!r}?" if meant else ""
+                self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: no group {group!r}{hint}")
 
 
 def _former_key(name: str) -> str:

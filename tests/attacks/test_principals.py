@@ -28,6 +28,7 @@ from codemode_server.front.rendering import SCHEME
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.upstreams.auth.sign_in import SignIn
 from tests import fork_server
+from tests.attacks.issuer import AUDIENCE, issuing, rsa_key
 from tests.attacks.test_http_of_others import HANDSHAKE, asked
 from tests.behaviour.product import configuration, office, started
 from tests.hosts.kit import HttpHost, Mode, Served, forked_product, free_port, http_host, serving, until
@@ -221,6 +222,16 @@ class TestExecutions:
         assert found.replace(name, "") == unknown.replace("x000000000000", "")
         assert await printed(shared, "alice", "executions", action, name) != found, "the control"
 
+    async def test_nobody_applies_the_plan_of_another(self, shared: Product) -> None:
+        code = "from servers.slow import work\nwork(steps=1, seconds=0)"
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(shared, stack)
+            name = str((await alice.run(code, dry_run=True)).content["execution_id"])
+            stolen, unknown = [await bob.call("execute_code", apply=it) for it in (name, "x000000000000")]
+            assert stolen.result.is_error
+            assert stolen.text.replace(name, "") == unknown.text.replace("x000000000000", "")
+            assert not (await alice.call("execute_code", apply=name)).result.is_error, "the control"
+
     async def test_no_list_has_the_programs_of_another(self, shared: Product) -> None:
         async with shared.host("alice") as alice:
             name = str((await alice.run("1 + 1")).content["execution_id"])
@@ -301,8 +312,11 @@ class TestApprovals:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(asking(shared, "bob", person("bob")))
             alice = await stack.enter_async_context(asking(shared, "alice", person("alice")))
-            await alice.run(CREATE.format("asked"))
-        assert len(seen["alice"]) == 1
+            answer = await alice.run(CREATE.format("asked"))
+            with anyio.fail_after(60):  # a busy machine may need longer than `answer_seconds`
+                while not seen["alice"] and answer.content["status"] == "waiting":
+                    answer = await alice.call("execute_code", resume=answer.content["execution_id"])
+        assert seen["alice"]
         assert "Always" not in seen["alice"][0].message
         assert seen["bob"] == []
         assert shared.config.read_text() == before
@@ -383,6 +397,34 @@ class TestSessions:
                 assert (await client.get(shared.served.url, headers=given)).status_code == status, given
 
 
+class TestTokensOfAnIssuer:
+    async def test_a_host_is_told_where_to_sign_in_and_is_served_as_whom_its_token_names(self, tmp_path: Path) -> None:
+        """RFC 9728, as hosts of MCP look for it."""
+        look = "import os\nos.listdir('/workspace')"
+        url = "https://tools.example.com/mcp"
+        with issuing() as issuer:
+            oidc = {"issuer": issuer.url, "audience": AUDIENCE, "groups_claim": "groups"}
+            rules = [{"deny": "github/boom", "principals": ["group:guests"]}]
+            sections = {"http": {"oidc": oidc, "url": url}, "permissions": {"rules": rules}}
+            with product(tmp_path, office(tmp_path, "github"), **sections) as it:
+                async with httpx2.AsyncClient() as client:
+                    for forged in (issuer.token(rsa_key()), issuer.token(aud="another"), "a.b.c", "-"):
+                        refused = await client.get(it.served.url, headers={"authorization": f"Bearer {forged}"})
+                        assert refused.status_code == 401
+                    metadata = "https://tools.example.com/.well-known/oauth-protected-resource/mcp"
+                    assert f'resource_metadata="{metadata}"' in refused.headers["www-authenticate"]
+                    here = it.served.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+                    found = (await client.get(here)).json()
+                assert (found["resource"], found["authorization_servers"]) == (url, [issuer.url])
+                for name, groups, says in (("alice", [], "kaboom"), ("bob", ["guests"], "is not permitted")):
+                    token = issuer.token(sub=name, groups=groups)
+                    async with http_host(it.served, tmp_path, "legacy", Authorization=f"Bearer {token}") as host:
+                        await host.settled()
+                        files = (await host.run(f"open('/workspace/{name}', 'w').write('')\n{look}")).value
+                        assert {"alice", "bob"} & {*files} == {name}
+                        assert says in (await host.run("from servers.github import boom\nboom()")).text
+
+
 class TestRules:
     async def test_a_rule_for_another_principal_neither_refuses_nor_allows(self, shared: Product) -> None:
         code = "from servers.github import boom\ntry: boom()\nexcept Exception as error: found = str(error)\nfound"
@@ -427,7 +469,7 @@ class TestQuotas:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(alice.run, stay.format(1))
                     tasks.start_soon(other.run, stay.format(2))
-                    await anyio.to_thread.run_sync(until, lambda: len(list(files.glob("*"))) == 2)
+                    await anyio.to_thread.run_sync(until, lambda: len(list(files.glob("[12]"))) == 2)
                     assert (await alice.run("1 + 1")).error["setting"] == "limits.principal_programs"
                     assert (await bob.run("1 + 1")).value == 2, "the control"
                     tasks.cancel_scope.cancel()

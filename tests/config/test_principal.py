@@ -1,0 +1,98 @@
+"""Who uses the product: the key of the file, the variable over it, the former key, and which names there can be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from codemode_server.config import load
+from codemode_server.config.live import LiveConfig, RequestContext, local_principal
+from codemode_server.domain.errors import SettingsError
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principal_names import checked_name
+from codemode_server.domain.principals import Identity, Principal, Session
+
+if TYPE_CHECKING:
+    from tests.config.conftest import Folder
+
+
+@pytest.mark.parametrize(
+    ("text", "variable", "name"),
+    [
+        ("servers: {}", "", "default"),
+        ("principal: alice", "", "alice"),
+        ("principal: alice", "bob", "bob"),
+        ("servers: {}", "bob", "bob"),
+        ("state: {customer: Acme}", "", "Acme"),
+        ("state: {customer: Acme}\nprincipal: alice", "", "alice"),
+        ("state: {customer: Acme}", "bob", "bob"),
+    ],
+)
+def test_the_variable_comes_before_the_file_and_the_new_key_before_the_former(
+    folder: Folder, text: str, variable: str, name: str
+) -> None:
+    loaded = folder.load(text, env={"CODEMODE_PRINCIPAL": variable})
+    assert local_principal(loaded.settings).principal_id == name
+
+
+def test_the_variable_counts_without_a_file_but_not_in_a_dotenv(folder: Folder, tmp_path: Path) -> None:
+    folder.write(".env", "CODEMODE_PRINCIPAL=mallory\n")
+    assert local_principal(folder.load("servers: {}").settings).principal_id == "default"
+    elsewhere = tmp_path / "empty"
+    elsewhere.mkdir()
+    environ = {"CODEMODE_PRINCIPAL": "bob", "HOME": str(elsewhere), "XDG_CONFIG_HOME": str(elsewhere)}
+    assert local_principal(load(None, environ=environ, cwd=elsewhere).settings).principal_id == "bob"
+
+
+def test_the_former_key_is_deprecated_and_the_warning_names_the_new_one(folder: Folder) -> None:
+    (warning,) = folder.load("state: {customer: acme}").warnings
+    assert warning == "upstream.yaml: state.customer is deprecated; write `principal: acme` at the top level"
+    (warning,) = folder.load("state: {customer: Acme}").warnings
+    assert "takes other names only" in warning
+    assert folder.load("principal: acme").warnings == ()
+
+
+@pytest.mark.parametrize("name", ["a", "alice", "a.b", "a-b_c", "alice+test@example.com", "00u1", "console", "a" * 64])
+def test_a_name_may_be(name: str) -> None:
+    assert checked_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", ".", "..", "a..b", "a.", ".a", "-a", "@a", "a/b", "a\\b", "a b", "a:b", "a\n", "\ta", "a\0"),
+        *("Alice", "\u00e4", "a\u0308", "\u0430", "\uff41", "\u2170", "a\u200d", "\u0661"),
+        *("con", "nul", "aux.txt", "com0", "lpt9.log", "a" * 65),
+    ],
+)
+def test_a_name_may_not_be(folder: Folder, name: str) -> None:
+    with pytest.raises(ValueError, match=r"name|lower case"):
+        checked_name(name)
+    if name and "\0" not in name:
+        with pytest.raises(SettingsError, match=r"\$CODEMODE_PRINCIPAL is no"):
+            folder.load("servers: {}", env={"CODEMODE_PRINCIPAL": name})
+
+
+def test_a_name_in_capitals_is_told_how_to_write_it(folder: Folder) -> None:
+    (problem,) = folder.refusal("principal: Alice")
+    assert "write 'alice'" in problem
+
+
+def test_the_groups_of_a_principal_are_those_of_the_file_and_of_its_token(folder: Folder) -> None:
+    config = LiveConfig(folder.load("groups: {ops: [alice, bob], dev: [bob]}").settings)
+    identity = Identity(Principal(PrincipalId("alice")), frozenset({"staff"}))
+    context = RequestContext.of(Session("s", identity=identity), config)
+    assert context.names == {"alice", "group:ops", "group:staff"}
+    assert not context.is_local
+    assert RequestContext.of(Session("s"), config).is_local
+
+
+def test_a_rule_for_a_group_that_there_is_not_is_told(folder: Folder) -> None:
+    rules = "groups: {ops: [alice]}\npermissions: {rules: [{deny: a, principals: [alice, 'group:opps']}]}"
+    (warning,) = folder.load(rules).warnings
+    assert warning == "upstream.yaml:2: permissions.rules[0].principals: no group 'opps'; did you mean 'ops'?"
+    assert folder.load(rules.replace("opps", "ops")).warnings == ()
+    oidc = "http: {oidc: {issuer: 'https://login.example.com', audience: a, groups_claim: groups}}"
+    assert folder.load(f"{rules}\n{oidc}").warnings == (), "the issuer may know it"

@@ -36,6 +36,22 @@ NewType typing.NewType
 """
 _HARMLESS_CALLS = frozenset(_HARMLESS.split())
 """What may be called, or used as a decorator, while a skill is imported."""
+_HARMLESS_MODULES = frozenset(
+    {
+        "re",
+        "collections",
+        "datetime",
+        "decimal",
+        "fractions",
+        "pathlib",
+        "dataclasses",
+        "functools",
+        "contextlib",
+        "abc",
+    }
+    | {"typing"}
+)
+"""The modules that these come from, where they are no built-in functions."""
 _HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__", "__mro_entries__", "__prepare__"})
 """Methods that Python calls while a class is defined or written in an annotation."""
 _SANDBOX_NAMES = frozenset({"ToolError", "LimitExceeded", "__file__", "__name__", "__doc__"})
@@ -64,7 +80,9 @@ def check_text(name: str, text: str, catalog: Catalog) -> None:
         )
     if (reading := read(text)) is None:
         raise MetaToolError(f"skills/{name}.py is not valid Python, or too dense to be checked")
-    problems = sorted({*_look_alikes(text), *_runs_on_import(reading.tree.body), *_undefined(reading, catalog)})
+    problems = sorted(
+        {*_look_alikes(text), *_Imported(reading).problems(reading.tree.body), *_undefined(reading, catalog)}
+    )
     if not any(isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef) for it in reading.tree.body):
         problems.append((1, f"it defines no function; write def {name}(…)"))
     if problems:
@@ -80,34 +98,66 @@ def _look_alikes(text: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], f"the name {token.string[:40].encode('unicode_escape').decode()} is not plain ASCII"
 
 
-def _runs_on_import(body: Iterable[ast.stmt]) -> Iterator[tuple[int, str]]:
-    """The statements that do more than define something while the skill is imported."""
-    for statement in body:
-        match statement:
-            case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
-                pass
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                if statement.name in _HOOKS:
-                    yield statement.lineno, f"{statement.name} runs on import"
-                yield from _calls(statement.decorator_list, are_called=True)
-                yield from _calls([*statement.args.defaults, *filter(None, statement.args.kw_defaults)])
-                yield from _calls(_annotations(statement))
-            case ast.ClassDef():
-                if statement.keywords:
-                    yield statement.lineno, "the keywords of a class run code on import"
-                yield from _calls(statement.decorator_list, are_called=True)
-                yield from _calls(statement.bases)
-                yield from _runs_on_import(statement.body)
-            case ast.Assign(targets=targets, value=value) if all(isinstance(it, ast.Name) for it in targets):
-                yield from _calls([value])
-            case ast.AnnAssign(target=ast.Name()):
-                yield from _calls([statement.annotation, *([statement.value] if statement.value else [])])
-            case _:
-                yield (
-                    line_of(statement),
-                    "only imports, functions, classes and constants may stand at top level, since the rest would run "
-                    "on import; put it into a function",
-                )
+class _Imported:
+    """Finds what would run while a text is imported."""
+
+    def __init__(self, reading: Reading) -> None:
+        imports = [it for it in reading.nodes if isinstance(it, ast.Import | ast.ImportFrom)]
+        known = {alias for it in imports for alias in it.names if _is_harmless_import(it, alias)}
+        bound = {name for node in reading.nodes if node not in known for name in bound_by(node)}
+        self._harmless = {it for it in _HARMLESS_CALLS if it.partition(".")[0] not in bound}
+
+    def problems(self, body: Iterable[ast.stmt]) -> Iterator[tuple[int, str]]:
+        """The statements that do more than define something while the skill is imported."""
+        for statement in body:
+            match statement:
+                case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
+                    pass
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    if statement.name in _HOOKS:
+                        yield statement.lineno, f"{statement.name} runs on import"
+                    yield from self._calls(statement.decorator_list, are_called=True)
+                    yield from self._calls([*statement.args.defaults, *filter(None, statement.args.kw_defaults)])
+                    yield from self._calls(_annotations(statement))
+                case ast.ClassDef():
+                    if statement.keywords:
+                        yield statement.lineno, "the keywords of a class run code on import"
+                    yield from self._calls(statement.decorator_list, are_called=True)
+                    yield from self._calls(statement.bases)
+                    yield from self.problems(statement.body)
+                case ast.Assign(targets=targets, value=value) if all(isinstance(it, ast.Name) for it in targets):
+                    yield from self._calls([value])
+                case ast.AnnAssign(target=ast.Name()):
+                    yield from self._calls([statement.annotation, *([statement.value] if statement.value else [])])
+                case _:
+                    yield (
+                        line_of(statement),
+                        "only imports, functions, classes and constants may stand at top level: the rest would run on "
+                        "import; put it into a function",
+                    )
+
+    def _calls(self, expressions: Iterable[ast.expr], *, are_called: bool = False) -> Iterator[tuple[int, str]]:
+        """What would be called while these are evaluated; `are_called`: Python calls each itself, as a decorator."""
+        for expression in expressions:
+            is_property = isinstance(expression, ast.Attribute) and expression.attr in ("setter", "deleter", "getter")
+            is_call = isinstance(expression, ast.Call)
+            if are_called and not is_call and not is_property and _dotted(expression) not in self._harmless:
+                yield line_of(expression), f"the decorator {ast.unparse(expression)[:40]} would run on import"
+            for node in ast.walk(expression):
+                if isinstance(node, ast.Call) and _dotted(node.func) not in self._harmless:
+                    yield (
+                        line_of(node),
+                        f"{ast.unparse(node.func)[:40]}() would be called on import; call it in a function",
+                    )
+                elif isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr):
+                    yield line_of(node), "this would run on import; put it into a function"
+
+
+def _is_harmless_import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
+    """Whether an import gives a name of `_HARMLESS_CALLS` its usual meaning."""
+    if isinstance(node, ast.ImportFrom):
+        return node.level == 0 and node.module in _HARMLESS_MODULES and alias.asname is None
+    return alias.name in _HARMLESS_MODULES and alias.asname is None
 
 
 def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
@@ -115,20 +165,6 @@ def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.e
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     found = [it.annotation for it in every if it is not None and it.annotation is not None]
     return [*found, *([function.returns] if function.returns else [])]
-
-
-def _calls(expressions: Iterable[ast.expr], *, are_called: bool = False) -> Iterator[tuple[int, str]]:
-    """What would be called while these are evaluated; `are_called`: Python calls each itself, as a decorator."""
-    for expression in expressions:
-        is_property = isinstance(expression, ast.Attribute) and expression.attr in ("setter", "deleter", "getter")
-        is_call = isinstance(expression, ast.Call)
-        if are_called and not is_call and not is_property and _dotted(expression) not in _HARMLESS_CALLS:
-            yield line_of(expression), f"the decorator {ast.unparse(expression)[:40]} would run on import"
-        for node in ast.walk(expression):
-            if isinstance(node, ast.Call) and _dotted(node.func) not in _HARMLESS_CALLS:
-                yield line_of(node), f"{ast.unparse(node.func)[:40]}() would be called on import; call it in a function"
-            elif isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr):
-                yield line_of(node), "this would run on import; put it into a function"
 
 
 def _dotted(node: ast.expr) -> str:

@@ -154,6 +154,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "setup",
         "sync",
         "trust",
+        "select",
         "workspace",
         "executions",
         "tokens",

@@ -29,9 +29,9 @@ def add_wait(parser: argparse.ArgumentParser) -> None:
 
 
 def days(text: str) -> float:
-    """A number of days."""
+    """A number of days: `30` or `30d`."""
     with suppress(ValueError):
-        if 0 < (number := float(text)) <= 100_000:
+        if 0 < (number := float(text.removesuffix("d"))) <= 100_000:
             return number
     raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
 

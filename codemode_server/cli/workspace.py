@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from codemode_server.cli.arguments import add_config, config_file, days
 from codemode_server.cli.terminal import is_confirmed, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.executions.workspace import Workspace
+from codemode_server.executions.workspace import FOLDERS, Workspace
 from codemode_server.first_listing import state_folder
 from codemode_server.text import escaped, one_line
 from codemode_server.untrusted_files import Entry, counted_bytes, remove_entry, used_bytes, walk
@@ -33,7 +35,11 @@ _FULL_SHARE = 0.9
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    add_config(actions.add_parser("show", help="print how much there is, and the largest files; the default"))
+    texts = {"list": "print the largest files, and how much there is; the default", "usage": "print only the sum"}
+    for name, text in texts.items():
+        action = actions.add_parser(name, help=text)
+        add_config(action)
+        action.add_argument("--json", action="store_true", help="print JSON")
     clean = actions.add_parser("clean", help="remove them; also while a product runs")
     add_config(clean)
     clean.add_argument(
@@ -48,6 +54,12 @@ def run(parsed: argparse.Namespace) -> int:
     is_cleaning = parsed.action == "clean"
     older_than_days = parsed.older_than if is_cleaning else 0.0
     found = examine(workspace, older_than_days) if workspace is not None else Found()
+    if getattr(parsed, "json", False):
+        show(json.dumps(_as_json(loaded, workspace, found, with_files=parsed.action == "list"), indent=2))
+        return 0
+    if parsed.action == "usage":
+        show(status_line(loaded))
+        return 0
     if workspace is None or not found.files + found.folders:
         print("there is nothing to remove" if is_cleaning else "the workspace is empty")
         return 0
@@ -130,6 +142,21 @@ def description(loaded: LoadedSettings, workspace: Path, found: Found) -> str:
     return "\n".join(lines)
 
 
+def _as_json(loaded: LoadedSettings, workspace: Path | None, found: Found, *, with_files: bool) -> dict[str, Any]:
+    files = [
+        {"path": entry.path, "bytes": size, "changed_at": round(entry.status.st_ctime)}
+        for size, _, entry in sorted(found.largest, key=lambda it: (-it[0], it[1]))
+    ]
+    return {
+        "folder": None if workspace is None else str(workspace),
+        "files": found.files,
+        "folders": found.folders,
+        "bytes": found.size,
+        "max_bytes": loaded.settings.limits.workspace_mb * 2**20,
+        **({"largest": files} if with_files else {}),
+    }
+
+
 def clean(workspace: Path, older_than_days: float = 0) -> tuple[str, bool]:
     """Remove files that were not changed for so many days; gives a line about it, and whether all were removed."""
     removed, left = Found(), 0
@@ -157,7 +184,10 @@ def status_line(loaded: LoadedSettings) -> str:
 def _old(workspace: Path, days: float) -> Iterator[Entry]:
     """By ctime, which no program can set; a folder's as it was before anything in it was removed."""
     until = time.time() - days * _DAY_SECONDS
-    return (entry for entry in walk(workspace) if not days or entry.status.st_ctime < until)
+    for entry in walk(workspace):
+        is_ours = entry.depth == 0 and entry.name in FOLDERS and entry.is_folder  # every workspace has them
+        if not is_ours and (not days or entry.status.st_ctime < until):
+            yield entry
 
 
 def _mib(size: int) -> str:

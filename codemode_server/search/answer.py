@@ -60,13 +60,14 @@ def search_tools(
         question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect, skills=skills
     )
     if question.is_of_skills or question.effect not in (None, Effect.READS):
-        return _answer(catalog, rankers, question, ranking, refusal_of)
+        return replace(_answer(catalog, rankers, question, ranking, refusal_of), task=question.query)
     servers = catalog.servers if question.server is None else (question.server,)
     resources = matching_resources(servers, question.query, rankers.meanings)
     offers = offers_for(servers, question.query)
     found = _answer(catalog, rankers, question, ranking, refusal_of, resources, offers)
     refusals = [refusal_of(catalog.server(it.server), it) for it in resources]
-    return replace(found, resources=tuple(zip(resources, refusals, strict=True)), offers=offers)
+    read = tuple(zip(resources, refusals, strict=True))
+    return replace(found, resources=read, offers=offers, task=question.query)
 
 
 def _answer(

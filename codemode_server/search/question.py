@@ -10,7 +10,7 @@ from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.tools import Effect
 
-DetailLevel = Literal["name_only", "with_description", "full"]
+DetailLevel = Literal["name_only", "with_description", "full", "scaffold"]
 MAX_RESULTS = 100
 SKILLS = "skills"
 """As the `server` argument: search the skills, if no server has this name."""

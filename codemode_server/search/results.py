@@ -20,6 +20,7 @@ from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import resource_json, resource_line
 from codemode_server.search.offers import Offer
 from codemode_server.search.question import DetailLevel
+from codemode_server.search.scaffold import scaffold
 from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
 
 _ALSO_SHOWN = 5
@@ -147,6 +148,8 @@ class SearchResults:
     """Resources and templates that match as well, the best first, each with why reading it is refused."""
     offers: tuple[Offer, ...] = ()
     """Resources and prompts in general, if the query asks for them."""
+    task: str = ""
+    """The query, for a starting program."""
 
     def marked(self, asks_first: Callable[[Tool], bool]) -> SearchResults:
         """The same, where the tools are marked that ask the user first."""
@@ -155,6 +158,8 @@ class SearchResults:
 
     @property
     def text(self) -> str:
+        if self._is_scaffold:
+            return "\n".join(part for part in (self.doubt, self.program, self.note) if part)
         shown = _imports(self.results) if self._is_grouped else self._between.join(one.alone for one in self.results)
         legend = _NO_ARROW if self._is_grouped and _WITHOUT_ARROW.search(shown) else ""
         lines = [f"  {resource_line(*it)}" for it in self.resources]
@@ -169,7 +174,19 @@ class SearchResults:
         """All tools in the results, with equivalent tools of other servers."""
         return [tool for found in self.results for tool in (found.thing, *found.also) if isinstance(tool, Tool)]
 
+    @property
+    def program(self) -> str:
+        """A program to start from, with the best tools that can be called; empty without any."""
+        callable_ones = [it for it in self.results if not it.unavailable and it.refusal is None]
+        return scaffold(self.task, [it.thing for it in callable_ones if isinstance(it.thing, Tool)])
+
+    @property
+    def _is_scaffold(self) -> bool:
+        return bool(self.results) and all(found.detail_level == "scaffold" for found in self.results)
+
     def as_json(self) -> list[dict[str, Any]]:
+        if self._is_scaffold:
+            return [{**found.as_json(), "program": self.program} for found in self.results]
         offered = [record for offer in self.offers for record in offer.records]
         return [*offered, *(found.as_json() for found in self.results), *(resource_json(*it) for it in self.resources)]
 

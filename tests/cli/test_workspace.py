@@ -3,6 +3,7 @@ nothing is removed that was not agreed to."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from codemode_server.cli.workspace import clean, examine, status_line
 from codemode_server.config import load
+from codemode_server.executions.workspace import FOLDERS
 from codemode_server.untrusted_files import Entry, walk
 from tests import fork_server
 from tests.behaviour.product import configuration, in_memory
@@ -53,11 +55,20 @@ def test_it_shows_how_much_there_is_and_the_largest_files(tmp_path: Path, config
     assert [line.split() for line in lines[4:]] == [["3.0", "MiB", day, "out/big.bin"], ["0.0", "MiB", day, "small"]]
 
 
+def test_the_same_as_json_and_the_sum_alone(tmp_path: Path, config: Path, workspace: Path) -> None:
+    fill(workspace)
+    content = json.loads(command(tmp_path, f"workspace list --json --config {config}").stdout)
+    assert (content["files"], content["folders"], content["max_bytes"]) == (2, 1, 4 * MB)
+    assert [(it["path"], it["bytes"]) for it in content["largest"]] == [("out/big.bin", 3 * MB), ("small", 4096)]
+    assert "largest" not in json.loads(command(tmp_path, f"workspace usage --json --config {config}").stdout)
+    assert command(tmp_path, f"workspace usage --config {config}").stdout.startswith("workspace: 3.0 of 4 MiB")
+
+
 def test_cleaning_removes_what_it_shows(tmp_path: Path, config: Path, workspace: Path) -> None:
     fill(workspace)
     done = command(tmp_path, f"workspace clean --yes --config {config}")
     assert (done.code, done.stdout.splitlines()[-1]) == (0, "removed 2 files and 1 folder, 3.0 MiB")
-    assert list(workspace.iterdir()) == []
+    assert sorted(it.name for it in workspace.iterdir()) == sorted(FOLDERS)
     again = command(tmp_path, f"workspace clean --yes --config {config}")
     assert (again.code, again.stdout) == (0, "there is nothing to remove\n")
 
@@ -104,7 +115,7 @@ def test_it_needs_no_room_on_the_disk(tmp_path: Path, config: Path, workspace: P
     line = f'ulimit -f 0; exec "{sys.executable}" -m codemode_server workspace clean --yes --config "{config}"'
     done = subprocess.run(["/bin/sh", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert list(workspace.iterdir()) == []
+    assert sorted(it.name for it in workspace.iterdir()) == sorted(FOLDERS)
 
 
 def test_links_are_removed_and_not_followed(tmp_path: Path, config: Path, workspace: Path) -> None:
@@ -115,7 +126,7 @@ def test_links_are_removed_and_not_followed(tmp_path: Path, config: Path, worksp
     (workspace / "file").symlink_to(outside / "precious")
     assert "2 files, 0.0 MiB" in command(tmp_path, f"workspace --config {config}").stdout
     assert command(tmp_path, f"workspace clean --yes --config {config}").code == 0
-    assert list(workspace.iterdir()) == []
+    assert sorted(it.name for it in workspace.iterdir()) == sorted(FOLDERS)
     assert (outside / "precious").read_text() == "precious"
 
 
@@ -187,4 +198,4 @@ async def test_it_works_while_a_product_runs_and_the_next_program_begins_with_no
     async with in_memory(config) as host:
         assert (await host.run("open('/workspace/a', 'wb').write(bytes(2**20))")).value == MB
         assert command(tmp_path, f"workspace clean --yes --config {config}").code == 0
-        assert (await host.run("import os\nos.listdir('/workspace')")).value == []
+        assert (await host.run("import os\nos.listdir('/workspace')")).value == sorted(FOLDERS)

@@ -73,7 +73,7 @@ DEFINITIONS: list[dict[str, Any]] = [
                 "query": {"type": "string", "description": "What the tool should do, in English; empty lists by name"},
                 "detail_level": {
                     "type": "string",
-                    "enum": ["name_only", "with_description", "full"],
+                    "enum": ["name_only", "with_description", "full", "scaffold"],
                     "default": "with_description",
                 },
                 "server": {"type": "string"},
@@ -245,7 +245,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "search_tools",
         {"query": "x", "detail_level": "everything"},
-        "search_tools: 'detail_level': input should be 'name_only', 'with_description' or 'full'. "
+        "search_tools: 'detail_level': input should be 'name_only', 'with_description', 'full' or 'scaffold'. "
         "It takes query, detail_level?, server?, effect?, limit?.",
     ),
     (

@@ -288,7 +288,10 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"detail_level": "all"}, 'detail_level must be one of "name_only", "with_description", "full", not "all"'),
+            (
+                {"detail_level": "all"},
+                'detail_level must be one of "name_only", "with_description", "full", "scaffold", not "all"',
+            ),
             ({"limit": 0}, "limit must be an integer from 1 to 100"),
             ({"limit": 101}, "limit must be an integer from 1 to 100"),
             ({"effect": "breaks"}, 'effect must be one of "reads", "writes", "destroys", not "breaks"'),

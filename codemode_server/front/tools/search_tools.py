@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 class SearchToolsArguments(ToolArguments):
     query: Annotated[str, Field(description="What the tool should do, in English; empty lists by name")]
-    detail_level: Literal["name_only", "with_description", "full"] = "with_description"
+    detail_level: Literal["name_only", "with_description", "full", "scaffold"] = "with_description"
     server: str | None = None
     effect: Literal["reads", "writes", "destroys"] | None = None
     limit: Annotated[int, Field(ge=1, le=100)] = 10

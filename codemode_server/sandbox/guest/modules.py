@@ -194,7 +194,8 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         limit: int = 10,
         effect: str | None = None,
     ) -> list[Any]:
-        """Search the tools of all servers; `detail_level` is name_only, with_description or full, `effect` is reads,
+        """Search the tools of all servers; `detail_level` is name_only, with_description, full or scaffold (with a
+        program to start from), `effect` is reads,
         writes or destroys."""
         asked = {"query": query, "detail_level": detail_level, "server": server, "limit": limit, "effect": effect}
         try:

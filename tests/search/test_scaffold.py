@@ -1,0 +1,80 @@
+"""A program to start from: what it has, and that the check of programs passes it, for every tool of real servers."""
+
+from __future__ import annotations
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.domain.tools import ToolDefinition
+from codemode_server.search.scaffold import scaffold
+from tests.executions.kit import lines, listing, preflight, real_catalog
+
+STATE = {"type": "string", "enum": ["open", "closed"]}
+TEXT = {"type": "string"}
+CATALOG = Catalog.build(
+    [
+        listing(
+            "github",
+            ToolDefinition(
+                "list_issues",
+                "List issues.",
+                None,
+                {
+                    "type": "object",
+                    "properties": {"repo": TEXT, "state": STATE, "page": {}},
+                    "required": ["repo", "state"],
+                },
+            ),
+        ),
+        listing(
+            "tracker",
+            ToolDefinition(
+                "list_issues",
+                "List them.",
+                None,
+                {
+                    "type": "object",
+                    "properties": {"since": {"type": "string", "format": "date"}},
+                    "required": ["since"],
+                },
+            ),
+        ),
+    ]
+)
+
+
+async def found(program: str, catalog: Catalog) -> list[str]:
+    async with preflight(catalog) as check:
+        checked = await check.check(program)
+    return lines(checked.errors)
+
+
+def test_it_has_the_imports_and_a_call_of_each_tool() -> None:
+    tools = [tool for server in CATALOG.servers for tool in server.tools]
+    assert scaffold("count issues\nof all", tools) == (
+        "# Task: count issues of all\n"
+        "# Replace the placeholders, and keep the calls that the task needs.\n"
+        "from servers.github import list_issues as github_list_issues\n"
+        "from servers.tracker import list_issues as tracker_list_issues\n"
+        "import json\n"
+        'fill_in = json.loads("null")  # replace by a value of the type in the signature, which read_tool shows\n\n'
+        "# /servers/github/list_issues.py: List issues.\n"
+        'result_1 = github_list_issues(repo="…", state="open")\nprint(result_1)\n\n'
+        "# /servers/tracker/list_issues.py: List them.\n"
+        "result_2 = tracker_list_issues(since=fill_in)\nprint(result_2)"
+    )
+
+
+async def test_a_wrong_argument_in_it_would_be_found() -> None:
+    """The control of the next test."""
+    program = scaffold("", CATALOG.server("github").tools).replace("state=", "stat=")
+    assert "no argument 'stat'" in "".join(await found(program, CATALOG))
+
+
+async def test_that_of_each_tool_of_real_servers_passes_the_check() -> None:
+    catalog = real_catalog()
+    wrong = []
+    async with preflight(catalog) as check:
+        for server in catalog.servers:
+            for first in range(0, len(server.tools), 3):
+                program = scaffold(f"use {server.name}", server.tools[first : first + 3])
+                wrong += [f"{server.name}: {line}" for line in lines((await check.check(program)).errors)]
+    assert wrong == []

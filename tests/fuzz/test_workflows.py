@@ -85,6 +85,8 @@ def test_a_text_is_a_constant_wherever_it_stands(text: str) -> None:
 @example("inputs.repo.__class__.__mro__")
 @example("().__class__.__bases__[0].__subclasses__()")
 @example("__import__('os').system('x')")
+@example("open('x')")
+@example("inputs.repo.__class__()")
 @example("[x for x in (1).__class__.__base__.__subclasses__()]")
 @example("steps.a['__class__']")
 @example("str.format('{0.__class__}', 1)")

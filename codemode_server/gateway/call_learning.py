@@ -43,7 +43,8 @@ class CallLearning:
         name = call.server, call.tool
         if doubted := calls.doubted_keys_of(tool):
             calls.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
-        shape = self._learning.learn(call.server, tool, call.arguments, reply)
+        is_private = not calls.context.is_local
+        shape = self._learning.learn(call.server, tool, call.arguments, reply, is_private=is_private)
         stub_tool = calls.called_tools.setdefault(name, tool)
         if name not in calls.mismatched_tools and (message := contradiction(stub_tool, shape)):
             calls.mismatched_tools.add(name)

@@ -84,9 +84,13 @@ class Learning:
             return NOTHING_YET  # true of most tools, so this saves a digest
         return self._of(ToolKey(upstream, definition.name, schemas_digest(definition))) or NOTHING_YET
 
-    def learn(self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply) -> Shape:
-        """Learn from the reply of a successful call; returns the reply's shape."""
-        seen = observe(tool.discriminators, arguments, reply.value, reply.encoding, keep_words=self._keep_words)
+    def learn(
+        self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply, *, is_private: bool = False
+    ) -> Shape:
+        """Learn from the reply of a successful call; returns the reply's shape. `is_private`: no value of it is stored,
+        since what is learned is shown to all principals."""
+        keep_words = self._keep_words and not is_private
+        seen = observe(tool.discriminators, arguments, reply.value, reply.encoding, keep_words=keep_words)
         if self._is_on:
             key = ToolKey(upstream, tool.raw_name, tool.schemas_digest)
             before = self._of(key)

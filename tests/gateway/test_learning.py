@@ -22,8 +22,8 @@ from anyio.lowlevel import checkpoint
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import CallError, ToolFailed
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Session
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Identity, Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
@@ -309,6 +309,20 @@ class TestOnDisk:
         await again.close()
         assert again.tool().returned.calls == 2
         assert "merged" not in kept(again.folder)
+
+    async def test_no_value_is_learned_from_the_calls_of_a_principal_that_does_not_run_the_product(
+        self, product: Make
+    ) -> None:
+        """What is learned is shown to all principals."""
+        it = product(payloads="all")
+        identity = Identity(Principal(PrincipalId("alice")))
+        context = RequestContext.of(Session("a", identity=identity), it.config)
+        await it.call({"state": "private"}, calls=ExecutionCalls(ExecutionId("x1"), context))
+        await it.call({"state": "merged"}, "get_issue")
+        await it.close()
+        stored = {row[1]: row[2] for row in rows(it.folder)}
+        assert "private" not in stored["list-issues"]
+        assert "merged" in stored["get_issue"], "the control"
 
 
 class TestATextThatATool:

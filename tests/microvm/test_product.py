@@ -17,6 +17,11 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Identity, Principal, Session
 from tests.behaviour.product import Answer, configuration, office
 
 pytestmark = [pytest.mark.microvm, pytest.mark.timeout(900)]
@@ -114,3 +119,19 @@ async def test_where_a_microvm_is_required_and_none_boots_nothing_runs(tmp_path:
     told = command(configuration(tmp_path, {}, sandbox={"image": sandbox["image"]}), "status")
     assert "sandbox: wasm, since no microVM can be had" in told.stdout, "`auto` takes less, and says why"
     assert "has no python3" in told.stdout
+
+
+async def test_each_principal_has_a_machine_with_its_own_workspace(tmp_path: Path) -> None:
+    look = "import os\nos.listdir('/workspace')"
+    config = configuration(tmp_path, {}, sandbox={"require": "microvm"})
+    found = {}
+    async with App.open(load(config)) as app:
+        app.connect()
+        for name in ("alice", "bob", "alice"):
+            identity = Identity(Principal(PrincipalId(name)))
+            context = RequestContext.of(Session(f"of {name}", identity=identity), app.config)
+            execution = app.executions.start(f"open('/workspace/of-{name}', 'w').write('')\n{look}", context)
+            await execution.done.wait()
+            assert execution.outcome is not None
+            found[name] = {it for it in execution.outcome.value if it.startswith("of-")}
+    assert found == {"alice": {"of-alice"}, "bob": {"of-bob"}}

@@ -207,6 +207,9 @@ class TestTheResult:
             assert answer.error["type"] == "ResultWithheld"
             assert "seek" not in json.dumps(answer.content)
             assert "seek" not in (await host.run(STORED)).text
+            logs = list((tmp_path / "state").rglob("sessions/*"))
+            assert logs, "control: the session has a log"
+            assert all("hide-and-seek" * 2 not in it.read_text() for it in logs if it.is_file())
             await host.run("'shown-' * 9_000")
             assert "shown-shown" in (await host.run(STORED)).text, "control"
 

@@ -243,6 +243,17 @@ async def test_what_a_program_saved_that_did_not_succeed_is_not_kept(app: App) -
     kept = await it.run(SKILL_BUILDING)  # the control
     assert kept.status.value == "succeeded"
     assert len(it.store.proposals()) == 1
+    await it.run(f"{SKILL_BUILDING.replace('Reusable', 'Another')}\n1 / 0")
+    assert ["Reusable" in saved.text for saved in it.store.proposals()] == [True]  # the good one stays
+
+
+async def test_a_dry_run_saves_nothing(app: App) -> None:
+    it = Person(app)
+    execution = app.executions.start(SKILL_BUILDING, it.context(), is_dry_run=True)
+    with anyio.fail_after(60):
+        await execution.done.wait()
+    assert "skills.check_pending_orders was not saved: this is a dry run" in execution.calls.messages
+    assert it.store.proposals() == []
 
 
 async def test_a_new_version_is_for_its_session_alone_until_it_is_accepted_and_the_old_one_stays_beside_it(

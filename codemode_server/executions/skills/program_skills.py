@@ -140,6 +140,7 @@ class ProgramSkills:
     def _put_in_use(self, execution: Execution) -> None:
         store = self._library.store(execution.owner.principal)
         for skill in store.proposals_of(execution.execution_id):
+            store.settle(skill)
             now = store.read_in_use(skill.name)
             if self._is_automatic(now):
                 store.put_in_use(replace(skill, is_proposal=False), shown=now)

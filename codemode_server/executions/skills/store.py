@@ -79,7 +79,7 @@ class SkillStore:
         return self._read(self.path / f"{name}.py")
 
     def propose(self, skill: SavedSkill) -> None:
-        """Store a proposal, in place of one that the same session made under this name.
+        """Store a proposal. An older one of the same session under this name stays until `settle`.
 
         Raises:
             MetaToolError: there are too many.
@@ -96,14 +96,17 @@ class SkillStore:
                 raise MetaToolError(
                     "too many skills are saved; the user can accept or reject proposals (codemode-server skills list)"
                 )
-            replaced = [it for it in self.proposals() if _is_same(it, skill)]
             content = encode(skill)
             if len(content) > _MAX_FILE_BYTES:
                 raise MetaToolError("this session has read from too many tools for a skill to name them all")
             private_subfolder(self.path, "proposed")
             replace_private(self._proposal(skill), content)
-            for it in replaced:
-                if it.execution_id != skill.execution_id:
+
+    def settle(self, skill: SavedSkill) -> None:
+        """A proposal stays: delete the older ones of the same session under its name."""
+        with self._changing():
+            for it in self.proposals():
+                if _is_same(it, skill) and it.execution_id != skill.execution_id and it.saved_at <= skill.saved_at:
                     self._proposal(it).unlink(missing_ok=True)
 
     def put_in_use(self, skill: SavedSkill, *, shown: SavedSkill | None) -> None:

@@ -63,6 +63,10 @@ class Workspace:
                 (self.path / name).mkdir(mode=0o700)
         return self.path
 
+    def is_complete(self) -> bool:
+        """Whether it exists with its folders, or with something else in their places."""
+        return all(os.path.lexists(self.path / name) for name in FOLDERS)
+
     def open_folder(self, name: str) -> int:
         """A descriptor of one of its folders, which is made if it is missing. No link is followed.
 

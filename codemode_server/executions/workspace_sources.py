@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.workspace import Workspace
-from codemode_server.gateway.read_sources import ReadSources
+from codemode_server.gateway.read_sources import CLOCK_SECONDS, ReadSources
 
 
 @asynccontextmanager
@@ -24,6 +24,9 @@ async def followed(
     Raises:
         JournalUnavailable: what others wrote there can't be found out.
     """
+    if not workspace.is_complete():
+        workspace.make()
+        await anyio.sleep(1.5 * CLOCK_SECONDS)  # else its folders would count as made by the program
     await sources.begin(execution.execution_id, execution.context, has_files=workspace.has_entries())
     own_change, newest = workspace.own_change(), math.inf
     try:

@@ -32,7 +32,7 @@ EPHEMERAL = "ephemeral"
 """The holder for all sessions that end with their request."""
 EPHEMERAL_SECONDS = 86_400.0
 _RENEWED_SECONDS = 3_600.0
-_CLOCK_SECONDS = 0.02
+CLOCK_SECONDS = 0.02
 """File systems have a coarser clock than the host, which may be behind by this much."""
 _MAX_SESSIONS = 2_000
 """Sessions of one run; what the oldest beyond them has read counts for all sessions of its principal."""
@@ -70,7 +70,7 @@ class ReadSources:
         for program in programs:
             self._pass_on(program)
         for holder in [it for it in self._read if it[1] == WORKSPACE]:
-            newest = newest_change(Principal(holder[0])) + _CLOCK_SECONDS
+            newest = newest_change(Principal(holder[0])) + CLOCK_SECONDS
             gone = [it for it in self._read[holder] if it.at > newest]
             self._read[holder] = SourceSet(it for it in self._read[holder] if it.at <= newest)
             self._stored[holder] = SourceSet(self._read[holder])
@@ -128,10 +128,11 @@ class ReadSources:
         return bool(permissions.flows.rules) or permissions.public_sinks != "allow"
 
     def is_restricted(self, context: RequestContext) -> bool:
-        """Whether what the session itself has read may restrict its calls, so that it must not reach other sessions."""
-        read = self._valid(_holder(context))
+        """Whether what the session has read, or may read in /workspace, may restrict its calls: then it must not be stored
+        for other sessions."""
+        read = self.of(context)
         if self._config.settings.permissions.flows.rules:
-            return any(True for _ in read)
+            return bool(read)
         return self.has_rules and any(self.labels.of_source(it) for it in read)
 
     async def begin(self, execution_id: ExecutionId, context: RequestContext, *, has_files: bool) -> None:
@@ -157,7 +158,7 @@ class ReadSources:
         """A program has ended; something in /workspace was last changed at this time."""
         self._forget()
         program = self._programs.pop(execution_id, None)
-        if program is not None and newest_change >= program.began_at - _CLOCK_SECONDS:
+        if program is not None and newest_change >= program.began_at - CLOCK_SECONDS:
             self._pass_on(program)
         if execution_id in self._stored_programs:
             self._stored_programs.discard(execution_id)

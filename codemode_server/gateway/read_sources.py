@@ -128,8 +128,8 @@ class ReadSources:
         return bool(permissions.flows.rules) or permissions.public_sinks != "allow"
 
     def is_restricted(self, context: RequestContext) -> bool:
-        """Whether what the session has read, or may read in /workspace, may restrict its calls: then it must not be stored
-        for other sessions."""
+        """Whether what the session has read, or may read in /workspace, may restrict its calls: then it must not be
+        stored for other sessions."""
         read = self.of(context)
         if self._config.settings.permissions.flows.rules:
             return bool(read)

@@ -157,6 +157,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "select",
         "workspace",
         "executions",
+        "ui",
         "tokens",
         "permissions",
         "workflow",

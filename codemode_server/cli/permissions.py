@@ -76,18 +76,35 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _explain(known: KnownTools, parsed: argparse.Namespace) -> int:
-    subject = known.subject(parsed.call, parsed.effect)
-    arguments = None if parsed.args is None else _arguments(parsed.args)
-    found = known.explain(subject, arguments, known.other_steps(subject, parsed.session))
-    flows = known.flows(subject)
+    arguments = None if parsed.args is None else arguments_of(parsed.args, "--args")
     if parsed.json:
+        subject = known.subject(parsed.call, parsed.effect)
+        found = known.explain(subject, arguments, known.other_steps(subject, parsed.session))
+        flows = known.flows(subject)
         about = {"call": parsed.call, "is_known": subject.is_known, "as_of": "last run"}
         labels = {"labels": sorted(subject.labels), "flows": flows}
         known.show(json.dumps(about | found.as_json() | labels, indent=2))
     else:
-        lines = [found.text, f"labels: {', '.join(sorted(subject.labels)) or 'none'}", *flows]
-        known.show("\n".join(lines if subject.is_known else [*lines, _NOT_KNOWN.format(parsed.call)]))
+        known.show(explanation_text(known, parsed.call, arguments, parsed.effect, parsed.session))
     return 0
+
+
+def explanation_text(
+    known: KnownTools,
+    call: str,
+    arguments: Mapping[str, Any] | None,
+    effect: RuleEffect | None = None,
+    session: str | None = None,
+) -> str:
+    """What decides on `server/tool`, in lines; secrets of the configuration are not masked yet.
+
+    Raises:
+        CodemodeError: it has another form, or nothing is stored of the session.
+    """
+    subject = known.subject(call, effect)
+    found = known.explain(subject, arguments, known.other_steps(subject, session))
+    lines = [found.text, f"labels: {', '.join(sorted(subject.labels)) or 'none'}", *known.flows(subject)]
+    return "\n".join(lines if subject.is_known else [*lines, _NOT_KNOWN.format(call)])
 
 
 _NOT_KNOWN = (
@@ -254,11 +271,16 @@ def _table(file: Path) -> list[ExpectedDecision]:
         ) from error
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def arguments_of(text: str, name: str) -> dict[str, Any]:
+    """Arguments that a person wrote as JSON; `name` is where.
+
+    Raises:
+        CodemodeError: it is not a JSON object.
+    """
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CodemodeError(f"--args is not JSON: {error}") from error
+        raise CodemodeError(f"{name} is not JSON: {error}") from error
     if not isinstance(arguments, dict):
-        raise CodemodeError('--args is not a JSON object; write it like {"owner": "acme"}')
+        raise CodemodeError(f'{name} is not a JSON object; write it like {{"owner": "acme"}}')
     return arguments

@@ -25,6 +25,22 @@ def person_confirms(page: str, question: str) -> bool:
         return read.readline().strip().casefold() in ("y", "yes")
 
 
+def require_terminal() -> None:
+    """Raises `CodemodeError` if the command does not run at a terminal."""
+    with terminal():
+        pass
+
+
+def show_person(page: str) -> None:
+    """Show something at the terminal itself, so that nothing that captures the command's output gets it.
+
+    Raises:
+        CodemodeError: the command does not run at a terminal.
+    """
+    with terminal() as (_, write):
+        print(escaped_lines(page), file=write, flush=True)
+
+
 @contextmanager
 def terminal() -> Iterator[tuple[TextIO, TextIO]]:
     """To read from and write to the terminal.

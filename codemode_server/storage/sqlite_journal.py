@@ -264,6 +264,16 @@ class SqliteJournal:
         )
         return await run_large(self._call_records, execution_id, rows)
 
+    async def call(self, principal: Principal, execution_id: ExecutionId, seq: int) -> CallRecord | None:
+        """One call of an execution of this principal; None if there is none (any more)."""
+        rows = await self._select(
+            f"SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = :execution_id AND seq = :seq"  # noqa: S608
+            " AND EXISTS (SELECT 1 FROM journal_executions j WHERE j.execution_id = :execution_id"
+            " AND j.principal = :principal)",
+            {"execution_id": execution_id, "seq": seq, "principal": principal.principal_id},
+        )
+        return (await run_large(self._call_records, execution_id, rows))[0] if rows else None
+
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
         rows = await self._select(
             journal_repetition.READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id}

@@ -5,6 +5,8 @@ Everything in it may come from a program or an upstream, so all of it is escaped
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 import time
@@ -33,10 +35,17 @@ _STYLE = (
     "button{font:inherit;padding:.4em 1.4em;margin-right:1em}"
     "@media(prefers-color-scheme:dark){body{background:#181818;color:#eee}pre{background:#2a2a2a}}"
 )
+STYLE_SOURCE = f"'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'"
+"""What a Content-Security-Policy calls the style of these pages, so that it allows no other."""
 
 
 def page(question: Question, action: str) -> str:
     """The question with a form that posts to the path `action`."""
+    return document("Approval needed", question_html(question, action))
+
+
+def question_html(question: Question, action: str, hidden: str = "") -> str:
+    """The question and its form; `hidden` is HTML of fields that the form sends as well."""
     parts = [
         f"<h1>May a program call <code>{_shown(question.title)}</code>?</h1>",
         f"<p>{_shown(_EFFECTS[question.effect])} It needs your approval: {_shown(question.reason)}.</p>",
@@ -45,14 +54,14 @@ def page(question: Question, action: str) -> str:
         *_section("Lines of the program that may make this call", _preformatted(question.lines)),
         *_section("What the program has done so far", _preformatted(question.done)),
         *_section("Data that this session has read", _preformatted(question.sources)),
-        f'<form method="post" action="{html.escape(action)}">',
+        f'<form method="post" action="{html.escape(action)}">{hidden}',
         f"<fieldset><legend>Allow it</legend>{''.join(_scopes(question))}",
-        '<button name="answer" value="allow">Allow</button></fieldset>',
+        '<button name="answer" value="allow" accesskey="a">Allow</button></fieldset>',
         '<fieldset><legend>Refuse it</legend><label>Reason for the program, if you like: <input name="reason" '
         f'maxlength="{MAX_REASON_CHARACTERS}"></label>',
-        '<button name="answer" value="refuse">Refuse</button></fieldset></form>',
+        '<button name="answer" value="refuse" accesskey="r">Refuse</button></fieldset></form>',
     ]
-    return document("Approval needed", "".join(parts))
+    return "".join(parts)
 
 
 def message_page(title: str, text: str) -> str:

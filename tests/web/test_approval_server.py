@@ -56,7 +56,7 @@ class TestThePage:
         assert "+Always copy eve." in shown
         assert "and any <code>title</code>" in shown
         async with at_page() as (opened, browser):
-            assert "What has changed" not in (await browser.get(opened.address)).text, "control"
+            assert "What differs" not in (await browser.get(opened.address)).text, "control"
 
     async def test_shows_hostile_text_as_text(self) -> None:
         hostile = "</pre><script>document.forms[0].submit()</script>\u202e\u200b"

@@ -7,10 +7,10 @@ are shown, but it can't have one of them shown in place of another.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from codemode_server.executions.preflight.reading import read
+from codemode_server.executions.preflight.reading import Reading, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,16 @@ def lines_of_call(code: str, server: str, tool: str) -> tuple[str, ...]:
     reading = read(code)
     if reading is None:
         return ()
-    names = {tool} | {alias for node in reading.nodes for alias in _aliases(node, server, tool)}
-    found = sorted({node.lineno for node in reading.nodes if isinstance(node, ast.expr) and _names(node, names)})
+    found = _line_numbers(reading, server, tool)
     lines = dict(enumerate(reading.text.splitlines(), start=1))
     shown = [f"{number}: {lines.get(number, '').strip()}" for number in found[:MAX_LINES]]
     return (*shown, *([f"and {len(found) - MAX_LINES} more lines that name it"] if len(found) > MAX_LINES else []))
+
+
+def line_numbers(code: str, tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:
+    """The numbers of the lines that name each tool, by the names of server and tool in Python."""
+    reading = read(code)
+    return {} if reading is None else {it: _line_numbers(reading, *it) for it in tools}
 
 
 def lines_of_skills(skills: Mapping[str, str], server: str, tool: str) -> tuple[str, ...]:
@@ -49,6 +54,11 @@ def lines_of_skills(skills: Mapping[str, str], server: str, tool: str) -> tuple[
     found = {file: lines for file, text in skills.items() if (lines := lines_of_call(text, server, tool))}
     shown = [f"{file} {line}" for file, lines in list(found.items())[:MAX_SKILLS] for line in lines]
     return (*shown, *([f"and {len(found) - MAX_SKILLS} more skills that name it"] if len(found) > MAX_SKILLS else []))
+
+
+def _line_numbers(reading: Reading, server: str, tool: str) -> list[int]:
+    names = {tool} | {alias for node in reading.nodes for alias in _aliases(node, server, tool)}
+    return sorted({node.lineno for node in reading.nodes if isinstance(node, ast.expr) and _names(node, names)})
 
 
 def _aliases(node: ast.AST, server: str, tool: str) -> list[str]:

@@ -1,0 +1,287 @@
+"""What the pages of `codemode-server ui` show and do, on the stores of the state folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from codemode_server.approved_rules import write_rule
+from codemode_server.catalog.catalog import Server
+from codemode_server.cli.permissions import KnownTools, arguments_of, explanation_text
+from codemode_server.cli.product import inspected
+from codemode_server.cli.running_again import run_again
+from codemode_server.cli.tools import StoredTools
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.description import masked
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.executions import CallRecord
+from codemode_server.domain.history import CallSummary, HistoryPage, HistoryQuery
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.tools import definition_text
+from codemode_server.executions.recording import code_as_configured
+from codemode_server.first_listing import state_folder
+from codemode_server.gateway.audit_history import read_execution
+from codemode_server.gateway.policy.rules import PermissionRules
+from codemode_server.redaction import Redactor, payload
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_history import MAX_CALLS, SqliteHistory
+from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.tokens import estimate_tokens
+from codemode_server.web.ui.records import (
+    Action,
+    CallValues,
+    ExecutionDetail,
+    Permissions,
+    Rerun,
+    RuleLine,
+    Servers,
+    ServerStatus,
+    ToolChange,
+)
+
+_MAX_ERROR_CHARACTERS = 2_000
+_MAX_RERUNS = 2
+_CONNECT_SECONDS = 30.0
+_T = TypeVar("_T")
+
+
+class StoredRecords:
+    """Implements `web.ui.records.Records` for the local principal. Programs and checks run in the task group."""
+
+    def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread, tasks: TaskGroup) -> None:
+        """Only this uses `database`."""
+        self._loaded = loaded
+        self._tasks = tasks
+        self._principal = local_principal(loaded.settings)
+        self._config = LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets))
+        cipher = JournalCipher(state_folder(loaded.settings))
+        self._history = SqliteHistory(database)
+        self._journal = SqliteJournal(thread, cipher)
+        self._audit = SqliteAudit(thread)
+        self._approvals = SqliteApprovals(thread, cipher)
+        self._reruns: dict[ExecutionId, Rerun] = {}
+        self._checked: tuple[tuple[ServerStatus, ...], float] | None = None
+        self._check_problem: str | None = None
+        self._is_checking = False
+
+    async def search(self, query: HistoryQuery) -> HistoryPage:
+        return await self._history.search(self._principal, query)
+
+    async def execution(self, execution_id: ExecutionId, *, after: int = 0) -> ExecutionDetail | None:
+        record = await self._journal.execution(self._principal, execution_id)
+        if record is None:
+            return await self._audited(execution_id, after)
+        code = record.code
+        shown = None if not code else code_as_configured(code, self._config)
+        calls = await self._history.calls(self._principal, execution_id, after=after, limit=MAX_CALLS + 1)
+        return ExecutionDetail(
+            replace(record, code=shown, error=self._error(record.error)),
+            is_code_whole=self._config.payloads == "all" and bool(code),
+            code_tokens=estimate_tokens(code) if code else None,
+            calls=calls[:MAX_CALLS],
+            more_after=calls[MAX_CALLS - 1].seq if len(calls) > MAX_CALLS else None,
+            waits=await self._history.waits(self._principal, execution_id),
+            can_run_again=bool(code),
+            rerun=self._reruns.get(execution_id),
+        )
+
+    async def _audited(self, execution_id: ExecutionId, after: int) -> ExecutionDetail | None:
+        found = await read_execution(self._audit, self._principal, execution_id)
+        if found is None:
+            return None
+        record, every = found
+        calls = [_summary(it) for it in every if it.call.seq > after]
+        return ExecutionDetail(
+            replace(record, error=self._error(record.error)),
+            is_code_whole=self._config.payloads == "all" and bool(record.code),
+            code_tokens=None,
+            calls=calls[:MAX_CALLS],
+            more_after=calls[MAX_CALLS - 1].seq if len(calls) > MAX_CALLS else None,
+            waits=await self._history.waits(self._principal, execution_id),
+            can_run_again=False,
+        )
+
+    async def call(self, execution_id: ExecutionId, seq: int) -> CallValues | None:
+        found = await self._journal.call(self._principal, execution_id, seq)
+        if found is None:
+            return None
+        keep, redactor, outcome = self._config.payloads, self._config.redactor, found.outcome
+        notes = {
+            "all": "",
+            "shapes": "The configuration lets only shapes of values be shown; `state.payloads: all` shows the values.",
+            "none": "The configuration lets no values be shown; `state.payloads: all` shows them.",
+        }
+        shown = partial(payload, keep=keep, redactor=redactor)
+        has_result = outcome is not None and outcome.error is None
+        return CallValues(
+            _summary(found),
+            arguments=None if found.unreadable else await _in_thread(lambda: shown(found.call.arguments)),
+            result=await _in_thread(lambda: shown(outcome.result)) if outcome and has_result else None,
+            error=self._error(outcome.error) if outcome and outcome.error and keep == "all" else None,
+            note=" ".join(filter(None, [found.unreadable, notes[keep]])),
+        )
+
+    def run_again(self, action: Action, execution_id: ExecutionId) -> None:
+        if sum(it.is_running for it in self._reruns.values()) >= _MAX_RERUNS:
+            raise CodemodeError(f"this page already runs {_MAX_RERUNS} programs again; wait until one has ended")
+        if execution_id in self._reruns and self._reruns[execution_id].is_running:
+            raise CodemodeError(f"this page already runs {execution_id} again")
+        self._reruns[execution_id] = Rerun(action, is_running=True)
+        self._tasks.start_soon(self._run_again, action, execution_id)
+
+    async def _run_again(self, action: Action, execution_id: ExecutionId) -> None:
+        try:
+            text, _ = await run_again(self._loaded, action, execution_id, as_json=False)
+        except CodemodeError as error:
+            text = str(error)
+        self._reruns[execution_id] = Rerun(action, is_running=False, text=text)
+
+    async def approvals(self) -> Sequence[Approval]:
+        found = await self._approvals.unanswered(self._principal)
+        return [self._offered(it) for it in found if it.is_open(time.time())]
+
+    async def approval(self, approval_id: ApprovalId) -> Approval | None:
+        found = await self._approvals.get(self._principal, approval_id)
+        return None if found is None else self._offered(found)
+
+    def _offered(self, it: Approval) -> Approval:
+        """Without the answer `always` where no file can get its rule."""
+        return it if self._loaded.place is not None else replace(it, question=replace(it.question, rule=None))
+
+    async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:
+        found = await self._approvals.get(self._principal, approval_id)
+        stored = None
+        if found is not None and found.is_open(time.time()):
+            answer = replace(answer, reason=self._config.redactor.visible(answer.reason))
+            stored = await self._approvals.answer(approval_id, answer)
+        if stored is None or stored.answer != answer:
+            raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
+        if answer.is_approved and answer.scope is AnswerScope.ALWAYS and self._loaded.place is not None:
+            try:
+                await anyio.to_thread.run_sync(write_rule, self._loaded.place, stored.question)
+            except CodemodeError as error:
+                raise CodemodeError(
+                    f"approved for this program only, since the rule could not be written: {error}"
+                ) from error
+
+    async def servers(self) -> Servers:
+        if self._check_problem is not None and not self._is_checking:
+            problem, self._check_problem = self._check_problem, None
+            raise CodemodeError(problem)
+        found = await self._known(self._servers_of)
+        if self._checked is None:
+            return Servers(found, None, self._is_checking)
+        checked = {it.name: it for it in self._checked[0]}
+        merged = tuple(replace(checked.get(it.name, it), changes=it.changes) for it in found)
+        return Servers(merged, self._checked[1], self._is_checking)
+
+    def check_servers(self) -> None:
+        if not self._is_checking:
+            self._is_checking = True
+            self._tasks.start_soon(self._check_servers)
+
+    async def _check_servers(self) -> None:
+        try:
+            async with inspected(self._loaded, _CONNECT_SECONDS) as app:
+                mask = app.config.redactor.text
+                self._checked = tuple(_status(it, mask) for it in app.catalog().servers), time.time()
+        except CodemodeError as error:
+            self._check_problem = str(error)
+        finally:
+            self._is_checking = False
+
+    async def permissions(self) -> Permissions:
+        decisions = tuple(await self._history.decisions(self._principal))
+        rules, otherwise = await self._known(_rules)
+        lines = tuple(
+            RuleLine(text, sum(it.calls for it in decisions if _is_of(it.reason, source))) for text, source in rules
+        )
+        return Permissions(lines, otherwise, decisions)
+
+    async def explain(self, call: str, arguments: str) -> str:
+        given = arguments_of(arguments, "the box of arguments") if arguments else None
+        return await self._known(lambda known: masked(explanation_text(known, call, given), known.loaded))
+
+    async def _known(self, read: Callable[[KnownTools], _T]) -> _T:
+        """What the present configuration and the last run say; nothing is started."""
+        path = self._loaded.path
+
+        def known() -> _T:
+            with KnownTools.of(load(path, require_trust=False, resolve=False)) as tools:
+                return read(tools)
+
+        return await anyio.to_thread.run_sync(known)
+
+    def _servers_of(self, known: KnownTools) -> tuple[ServerStatus, ...]:
+        changes: dict[str, list[ToolChange]] = {}
+        folder = state_folder(known.loaded.settings)
+        database, thread = Database(folder), DatabaseThread(folder)
+        try:
+            for it in StoredTools(known.loaded, database, thread).waiting(None):
+                title, *_ = it.text.split("\n", 1)
+                lines = tuple(masked(line, known.loaded) for line in it.change.shortened())
+                changes.setdefault(it.definition.server, []).append(ToolChange(masked(title, known.loaded), lines))
+        finally:
+            thread.close()
+            database.close()
+        mask = partial(masked, loaded=known.loaded)
+        return tuple(
+            replace(_status(it, mask), changes=tuple(changes.get(it.raw_name, ()))) for it in known.catalog.servers
+        )
+
+    def _error(self, error: str | None) -> str | None:
+        return None if error is None else self._config.redactor.line(error, _MAX_ERROR_CHARACTERS)
+
+
+def _summary(it: CallRecord) -> CallSummary:
+    outcome = it.outcome
+    return CallSummary(
+        it.call.seq,
+        it.call.server,
+        it.call.tool,
+        it.decision.kind,
+        it.decision.reason,
+        it.started_at,
+        outcome.status if outcome else CallStatus.STARTED,
+        it.ended_at,
+        outcome.milliseconds if outcome else None,
+        outcome.result_bytes if outcome else None,
+    )
+
+
+def _status(server: Server, mask: Callable[[str], str]) -> ServerStatus:
+    tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
+    problems = [f"left out: {problem}" for problem in server.problems]
+    error = mask("; ".join(filter(None, [server.error, *problems])))
+    return ServerStatus(mask(server.raw_name), server.state.value, len(server.tools), tokens, error)
+
+
+def _rules(known: KnownTools) -> tuple[list[tuple[str, str]], str]:
+    """Each rule with what its decisions begin with, and what holds where none matches."""
+    permissions = known.loaded.settings.permissions
+    rules = [(masked(it.settings.text, known.loaded), it.source) for it in PermissionRules(permissions).rules]
+    otherwise = f"preset {permissions.preset}" if permissions.preset else f"default {permissions.default}"
+    return rules, f"Where no rule matches: {otherwise}"
+
+
+def _is_of(reason: str, source: str) -> bool:
+    """Whether a recorded reason is that of a rule; an approved call's reason names it too."""
+    return source in reason
+
+
+async def _in_thread(step: Callable[[], _T]) -> _T:
+    return await anyio.to_thread.run_sync(step)

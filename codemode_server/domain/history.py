@@ -1,0 +1,85 @@
+"""Searches for executions, and what they find: facts about executions and calls without any of their values. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryQuery:
+    """Executions that fit everything that is given. Times are seconds since 1970."""
+
+    text: str = ""
+    """Part of the name of a server or tool, of a reason or of what the audit holds; or how an id begins."""
+    server: str = ""
+    tool: str = ""
+    """Raw names, whole."""
+    status: ExecutionStatus | None = None
+    since: float = 0.0
+    before: float | None = None
+    """Only executions that started before."""
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionSummary:
+    """One execution in a list."""
+
+    execution_id: ExecutionId
+    session_id: str
+    level: IsolationLevel | None
+    started_at: float
+    status: ExecutionStatus
+    milliseconds: float | None
+    calls: int | None
+    tools: tuple[str, ...] = ()
+    """The first tools that it called, as `server.tool` in raw names."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """The newest executions that were found."""
+
+    executions: tuple[ExecutionSummary, ...]
+    older_than: float | None
+    """Older executions may fit as well: search before this time. None if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSummary:
+    """One call without its arguments and its result."""
+
+    seq: int
+    server: str
+    tool: str
+    decision: str
+    reason: str
+    started_at: float
+    status: CallStatus
+    ended_at: float | None = None
+    milliseconds: float | None = None
+    result_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalWait:
+    """The time that one call waited for a person."""
+
+    seq: int
+    asked_at: float
+    answered_at: float | None
+    answer: str = ""
+    """Who answered over which channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCount:
+    """How often one reason decided."""
+
+    decision: str
+    reason: str
+    calls: int

@@ -1,0 +1,227 @@
+"""Searches the executions of journal and audit on SQLite, newest first, without decrypting anything.
+
+Both tables have an index by principal and time, which every search follows from the newest execution on. A search
+stops when its page is full, and at the latest after `MAX_EXAMINED` executions, so that a rare text can't make it read
+everything; the page then says where to go on. It has a connection of its own, which only reads, so no product waits.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
+from codemode_server.domain.history import (
+    ApprovalWait,
+    CallSummary,
+    DecisionCount,
+    ExecutionSummary,
+    HistoryPage,
+    HistoryQuery,
+)
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.storage.database import Database
+
+MAX_EXAMINED = 20_000
+"""Executions of each table that one search looks at."""
+MAX_COUNTED_ROWS = 50_000
+"""Newest rows of the audit in which decisions are counted."""
+MAX_CALLS = 500
+"""Calls of an execution that are read at once."""
+_MAX_TOOLS = 4
+_T = TypeVar("_T")
+
+_AUDIT = """
+    SELECT a.execution_id, a.session_id, a.level, a.at AS started_at,
+        COALESCE(j.status, e.status, 'running'), COALESCE(j.milliseconds, e.milliseconds), j.calls
+    FROM audit a
+    LEFT JOIN journal_executions j ON j.execution_id = a.execution_id AND j.principal = a.principal
+    LEFT JOIN audit e ON e.number = (
+        SELECT MAX(number) FROM audit
+        WHERE principal = a.principal AND execution_id = a.execution_id AND kind = 'execution_ended')
+    WHERE a.kind = 'execution_started' AND a.principal = :principal AND a.at < :before AND a.at >= :since
+"""
+"""The kind is a literal, so that SQLite can use the partial index."""
+_JOURNAL = """
+    SELECT j.execution_id, j.session_id, j.level, j.started_at, j.status, j.milliseconds, j.calls
+    FROM journal_executions j
+    WHERE j.principal = :principal AND j.started_at < :before AND j.started_at >= :since
+"""
+_AUDIT_CALLS = (
+    "EXISTS (SELECT 1 FROM audit c WHERE c.principal = a.principal AND c.execution_id = a.execution_id AND {which})"
+)
+_JOURNAL_CALLS = "EXISTS (SELECT 1 FROM journal_calls c WHERE c.execution_id = j.execution_id AND {which})"
+_IN_CALLS = (
+    "(c.server LIKE :text ESCAPE '\\' OR c.tool LIKE :text ESCAPE '\\' OR c.reason LIKE :text ESCAPE '\\'{more})"
+)
+_IN_AUDIT = " OR c.error LIKE :text ESCAPE '\\' OR c.payload LIKE :text ESCAPE '\\'"
+_FLOORS = (
+    "SELECT at FROM audit WHERE kind = 'execution_started' AND principal = :principal AND at < :before"
+    " ORDER BY at DESC LIMIT 1 OFFSET :examined",
+    "SELECT started_at FROM journal_executions WHERE principal = :principal AND started_at < :before"
+    " ORDER BY started_at DESC LIMIT 1 OFFSET :examined",
+)
+
+
+class SqliteHistory:
+    """Reads in a thread, one search at a time."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is used by nothing else."""
+        self._database = database
+        self._one = anyio.Lock()
+
+    async def search(self, principal: Principal, query: HistoryQuery) -> HistoryPage:
+        """The newest executions of the principal that fit. Raises `JournalUnavailable` as all methods do."""
+        return await self._run(lambda connection: _search(connection, principal, query))
+
+    async def calls(
+        self, principal: Principal, execution_id: ExecutionId, *, after: int = 0, limit: int = MAX_CALLS
+    ) -> list[CallSummary]:
+        """Calls of an execution in the order of their numbers, as the journal has them."""
+
+        def select(connection: sqlite3.Connection) -> list[CallSummary]:
+            rows = connection.execute(
+                "SELECT c.seq, c.server, c.tool, c.decision, c.reason, c.started_at, c.status, c.ended_at,"
+                " c.milliseconds, c.result_bytes FROM journal_calls c JOIN journal_executions j USING (execution_id)"
+                " WHERE j.principal = ? AND c.execution_id = ? AND c.seq > ? ORDER BY c.seq LIMIT ?",
+                (principal.principal_id, execution_id, after, limit),
+            )
+            return [_call(row) for row in rows]
+
+        return await self._run(select)
+
+    async def waits(self, principal: Principal, execution_id: ExecutionId) -> dict[int, ApprovalWait]:
+        """How long calls of an execution waited for a person, by their numbers."""
+
+        def select(connection: sqlite3.Connection) -> dict[int, ApprovalWait]:
+            rows = connection.execute(
+                "SELECT kind, seq, at, reason FROM audit WHERE principal = ? AND execution_id = ?"
+                " AND kind IN ('approval_requested', 'approval_settled') AND seq IS NOT NULL ORDER BY number",
+                (principal.principal_id, execution_id),
+            )
+            found: dict[int, ApprovalWait] = {}
+            for kind, seq, at, reason in rows:
+                asked_at = found[seq].asked_at if seq in found else at
+                is_settled = kind == "approval_settled"
+                found[seq] = ApprovalWait(seq, asked_at, at if is_settled else None, reason or "" if is_settled else "")
+            return found
+
+        return await self._run(select)
+
+    async def decisions(self, principal: Principal) -> list[DecisionCount]:
+        """How often each reason decided, in the newest rows of the audit; the most frequent first."""
+
+        def select(connection: sqlite3.Connection) -> list[DecisionCount]:
+            rows = connection.execute(
+                "SELECT decision, reason, COUNT(*) FROM audit WHERE principal = ? AND kind = 'call_decided'"
+                " AND number > (SELECT MAX(number) FROM audit) - ? GROUP BY decision, reason ORDER BY 3 DESC LIMIT 200",
+                (principal.principal_id, MAX_COUNTED_ROWS),
+            )
+            return [DecisionCount(decision or "", reason or "", calls) for decision, reason, calls in rows]
+
+        return await self._run(select)
+
+    async def _run(self, step: Callable[[sqlite3.Connection], _T]) -> _T:
+        def run() -> _T:
+            with self._database.use() as connection:
+                return step(connection)
+
+        async with self._one:
+            return await anyio.to_thread.run_sync(run)
+
+
+def statements(query: HistoryQuery) -> tuple[str, str]:
+    """The searches of the audit and of the journal."""
+    audit, journal = [_AUDIT], [_JOURNAL]
+    which = [f"c.{name} = :{name}" for name in ("server", "tool") if getattr(query, name)]
+    if which:
+        audit.append(_AUDIT_CALLS.format(which=" AND ".join(["c.kind = 'call_decided'", *which])))
+        journal.append(_JOURNAL_CALLS.format(which=" AND ".join(which)))
+    if query.text:
+        starts = "{}.execution_id LIKE :start ESCAPE '\\'"
+        in_audit = _AUDIT_CALLS.format(which=_IN_CALLS.format(more=_IN_AUDIT))
+        in_journal = _JOURNAL_CALLS.format(which=_IN_CALLS.format(more=""))
+        audit.append(f"({starts.format('a')} OR {in_audit})")
+        journal.append(f"({starts.format('j')} OR {in_journal})")
+    if query.status is not None:
+        audit.append("COALESCE(j.status, e.status, 'running') = :status")
+        journal.append("j.status = :status")
+    return (
+        f"{' AND '.join(audit)} ORDER BY a.at DESC LIMIT :limit",
+        f"{' AND '.join(journal)} ORDER BY j.started_at DESC LIMIT :limit",
+    )
+
+
+def _search(connection: sqlite3.Connection, principal: Principal, query: HistoryQuery) -> HistoryPage:
+    before = float("inf") if query.before is None else query.before
+    given = {"principal": principal.principal_id, "before": before, "examined": MAX_EXAMINED}
+    floors = [row[0] for floor in _FLOORS if (row := connection.execute(floor, given).fetchone())]
+    floor = max(floors, default=0.0)
+    values = {
+        **given,
+        "since": max(query.since, floor),
+        "limit": query.limit + 1,
+        "server": query.server,
+        "tool": query.tool,
+        "text": f"%{_escaped(query.text)}%",
+        "start": f"{_escaped(query.text)}%",
+        "status": query.status,
+    }
+    found: dict[str, ExecutionSummary] = {}
+    for statement in statements(query):  # the journal comes last, since it knows more
+        found |= {row[0]: _summary(row) for row in connection.execute(statement, values)}
+    newest = sorted(found.values(), key=lambda it: it.started_at, reverse=True)
+    shown = newest[: query.limit]
+    has_more = len(newest) > query.limit
+    place = shown[-1].started_at if has_more else floor
+    is_searched = not has_more and floor <= query.since
+    with_tools = tuple(_with_tools(connection, principal, it) for it in shown)
+    return HistoryPage(with_tools, None if is_searched else place)
+
+
+def _escaped(text: str) -> str:
+    for character in "\\%_":
+        text = text.replace(character, f"\\{character}")
+    return text
+
+
+def _summary(row: Sequence[Any]) -> ExecutionSummary:
+    name, session_id, level, started_at, status, milliseconds, calls = row
+    return ExecutionSummary(
+        ExecutionId(name),
+        session_id,
+        IsolationLevel(level) if level else None,
+        started_at,
+        ExecutionStatus(status),
+        milliseconds,
+        calls,
+    )
+
+
+def _with_tools(connection: sqlite3.Connection, principal: Principal, it: ExecutionSummary) -> ExecutionSummary:
+    rows = connection.execute(
+        "SELECT DISTINCT server, tool FROM (SELECT server, tool FROM audit WHERE principal = :principal"
+        " AND execution_id = :execution_id AND kind = 'call_decided' LIMIT 100) LIMIT :tools",
+        {"principal": principal.principal_id, "execution_id": it.execution_id, "tools": _MAX_TOOLS},
+    ).fetchall()
+    if not rows:
+        rows = connection.execute(
+            "SELECT DISTINCT server, tool FROM journal_calls WHERE execution_id = ? LIMIT ?",
+            (it.execution_id, _MAX_TOOLS),
+        ).fetchall()
+    tools = tuple(f"{server}.{tool}" for server, tool in rows)
+    return ExecutionSummary(
+        it.execution_id, it.session_id, it.level, it.started_at, it.status, it.milliseconds, it.calls, tools
+    )
+
+
+def _call(row: Sequence[Any]) -> CallSummary:
+    seq, server, tool, decision, reason, started_at, status, *ending = row
+    return CallSummary(seq, server, tool, decision, reason, started_at, CallStatus(status), *ending)

@@ -1,0 +1,126 @@
+"""Serves pages on the loopback interface of this machine.
+
+Every request has to name this host and port (DNS rebinding), and every response forbids framing, caching and everything
+that a page does not need. Forms of other origins are recognised here. Who may see which page is decided by the site.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import uvicorn
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+_MAX_FORM_BYTES = 16 * 2**10
+_BODY_SECONDS = 10.0
+_CONNECTIONS = 32
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_POLICY = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+
+class Site(Protocol):
+    """The pages of one listener."""
+
+    @property
+    def sources(self) -> str:
+        """What its pages may load, as directives of a Content-Security-Policy."""
+
+    async def response(self, request: Request) -> Response:
+        """The answer to a request that names this host."""
+
+
+SiteT = TypeVar("SiteT", bound=Site)
+
+
+def is_from_own_page(request: Request, origin: str) -> bool:
+    """Whether a form was sent by a page of this origin. Browsers say where a form comes from; a client that does not is
+    no browser, so no page of another origin makes it send anything."""
+    is_own = request.headers.get("origin", origin) == origin
+    return is_own and request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
+
+
+async def form_of(request: Request) -> bytes | None:
+    """The form, within bounds of size and time; None if it is beyond them."""
+    body = b""
+    try:
+        with anyio.fail_after(_BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _MAX_FORM_BYTES:
+                    return None
+    except (TimeoutError, ClientDisconnect):
+        return None
+    return body
+
+
+@asynccontextmanager
+async def serving(make: Callable[[str], SiteT], *, port: int = 0) -> AsyncGenerator[SiteT]:
+    """A listener, until this is left, with the site that `make` gives for its origin. Port 0 takes a free one.
+
+    Raises:
+        OSError: the port is taken, or there is no free one.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind(("127.0.0.1", port))
+        origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        site = make(origin)
+        server = _Server(
+            uvicorn.Config(
+                _application(site, origin.removeprefix("http://")),
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=_CONNECTIONS,
+                timeout_keep_alive=5,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_serve, server, [listener])
+            try:
+                yield site
+            finally:
+                server.should_exit = True
+
+
+def _application(site: Site, host: str) -> ASGIApp:
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        if request.headers.get("host") == host:
+            response = await site.response(request)
+        else:
+            response = PlainTextResponse("This is no address of codemode-server.", status_code=421)
+        response.headers.update(_HEADERS)
+        response.headers["Content-Security-Policy"] = "; ".join(filter(None, [_POLICY, site.sources]))
+        await response(scope, receive, send)
+
+    return respond
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the product."""
+        yield
+
+
+async def _serve(server: uvicorn.Server, sockets: list[Any]) -> None:
+    with anyio.CancelScope(shield=True):  # uvicorn closes its connections when it is told to, not when it is cancelled
+        await server.serve(sockets=sockets)

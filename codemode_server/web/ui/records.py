@@ -1,0 +1,136 @@
+"""What the pages show and do, as they need it; the command implements it on the stores.
+
+Everything belongs to one principal. Secrets of the configuration are masked already; nothing is escaped yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from codemode_server.domain.approvals import Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.executions import ExecutionRecord
+from codemode_server.domain.history import ApprovalWait, CallSummary, DecisionCount, HistoryPage, HistoryQuery
+from codemode_server.domain.ids import ExecutionId
+
+Action = Literal["resume", "replay"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """A program that this page runs again, or has run."""
+
+    action: Action
+    is_running: bool
+    text: str = ""
+    """What the model would get, or why it could not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionDetail:
+    """One execution. Its code is what the configuration lets be shown."""
+
+    record: ExecutionRecord
+    is_code_whole: bool
+    """Whether `record.code` is the program, and not what stands for it."""
+    code_tokens: int | None
+    """About how many tokens the model wrote."""
+    calls: Sequence[CallSummary]
+    more_after: int | None
+    """The number of the last call that is shown, if there are more."""
+    waits: dict[int, ApprovalWait]
+    can_run_again: bool
+    """Whether the journal still has the program."""
+    rerun: Rerun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallValues:
+    """Arguments and result of one call as JSON, as far as the configuration lets them be shown."""
+
+    call: CallSummary
+    arguments: str | None
+    result: str | None
+    error: str | None
+    note: str
+    """Why something is missing, or stands for the values."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChange:
+    """A definition that waits for a review."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """One server."""
+
+    name: str
+    state: str
+    tools: int
+    tokens: int
+    error: str = ""
+    changes: tuple[ToolChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """All servers, as of the last run or as a check found them."""
+
+    servers: tuple[ServerStatus, ...]
+    checked_at: float | None
+    is_checking: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RuleLine:
+    """One rule of the configuration, and how often it decided."""
+
+    text: str
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """The rules, what decides otherwise, and how often each reason decided."""
+
+    rules: tuple[RuleLine, ...]
+    otherwise: str
+    decisions: tuple[DecisionCount, ...]
+
+
+class Records(Protocol):
+    """Every method raises a `CodemodeError` with a message for the person if it can't do what it should."""
+
+    async def search(self, query: HistoryQuery) -> HistoryPage: ...
+
+    async def execution(self, execution_id: ExecutionId, *, after: int = 0) -> ExecutionDetail | None:
+        """One execution with its calls after number `after`, none of whose values is decrypted."""
+
+    async def call(self, execution_id: ExecutionId, seq: int) -> CallValues | None:
+        """One call, decrypted."""
+
+    def run_again(self, action: Action, execution_id: ExecutionId) -> None:
+        """Start to run the program of an execution again."""
+
+    async def approvals(self) -> Sequence[Approval]:
+        """The questions that can be answered now, oldest first."""
+
+    async def approval(self, approval_id: ApprovalId) -> Approval | None: ...
+
+    async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:
+        """Answer a question that is open."""
+
+    async def servers(self) -> Servers: ...
+
+    def check_servers(self) -> None:
+        """Start to connect to every server, to see its state."""
+
+    async def permissions(self) -> Permissions: ...
+
+    async def explain(self, call: str, arguments: str) -> str:
+        """What the permissions decide on `server/tool` with these arguments as JSON; empty for any."""

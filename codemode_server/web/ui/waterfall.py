@@ -1,0 +1,92 @@
+"""Places the calls of an execution on a common time line. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from codemode_server.domain.history import ApprovalWait, CallSummary
+
+WIDTH = 1_000
+"""The time line, from the first to the last moment."""
+_MIN_WIDTH = 3.0
+MAX_DEPTH = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One call. Places are parts of `WIDTH`."""
+
+    call: CallSummary
+    depth: int
+    """How many earlier calls were still under way when it began, at most `MAX_DEPTH`."""
+    left: float
+    width: float
+    after_ms: float
+    """From the start of the execution to that of the call."""
+    lines: tuple[int, ...] = ()
+    """Lines of the program that may make it."""
+    wait_left: float | None = None
+    wait_width: float = 0.0
+    wait_ms: float | None = None
+    """How long it waited for a person."""
+    wait_answer: str = ""
+
+
+def waterfall(
+    calls: Sequence[CallSummary],
+    waits: Mapping[int, ApprovalWait],
+    lines: Mapping[tuple[str, str], Sequence[int]],
+    *,
+    began: float,
+    ended: float,
+) -> list[Bar]:
+    """The calls in the order of their numbers. `lines`: of each raw server and tool. `ended`: now, while it runs."""
+    starts = [*(it.started_at for it in calls), *(waits[it.seq].asked_at for it in calls if it.seq in waits)]
+    began = min([began, *starts])
+    ends = [_end(it, ended) for it in calls]
+    span = max([ended, *ends]) - began or 1.0
+    bars: list[Bar] = []
+    under_way: list[float] = []
+    for call, end in zip(calls, ends, strict=True):
+        while under_way and under_way[0] <= call.started_at:
+            heapq.heappop(under_way)
+        depth = min(len(under_way), MAX_DEPTH)
+        heapq.heappush(under_way, end)
+        left, width = _place(call.started_at, end, began, span)
+        wait = waits.get(call.seq)
+        wait_left, wait_width, wait_ms, answer = None, 0.0, None, ""
+        if wait is not None:
+            until = wait.answered_at if wait.answered_at is not None else ended
+            wait_left, wait_width = _place(wait.asked_at, until, began, span)
+            wait_ms, answer = (until - wait.asked_at) * 1_000, wait.answer
+        bars.append(
+            Bar(
+                call,
+                depth,
+                left,
+                width,
+                (call.started_at - began) * 1_000,
+                tuple(lines.get((call.server, call.tool), ())),
+                wait_left,
+                wait_width,
+                wait_ms,
+                answer,
+            )
+        )
+    return bars
+
+
+def _end(call: CallSummary, now: float) -> float:
+    if call.ended_at is not None:
+        return max(call.ended_at, call.started_at)
+    if call.milliseconds is not None:
+        return call.started_at + call.milliseconds / 1_000
+    return max(now, call.started_at)
+
+
+def _place(start: float, end: float, began: float, span: float) -> tuple[float, float]:
+    left = min((start - began) / span * WIDTH, WIDTH - _MIN_WIDTH)
+    width = min(max((end - start) / span * WIDTH, _MIN_WIDTH), WIDTH - left)
+    return round(left, 1), round(width, 1)

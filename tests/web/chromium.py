@@ -1,0 +1,134 @@
+"""A real Chromium, driven over the WebDriver protocol, which is JSON over HTTP: no library is needed for it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+_ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
+_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+ENTER, TAB, SPACE = "\ue007", "\ue004", " "
+
+
+def why_not() -> str:
+    """Why no Chromium can be driven here; empty if one can."""
+    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    return f"{' and '.join(missing)} not installed; python -m scripts.chromium installs it on Debian" if missing else ""
+
+
+class Chromium:
+    """One browser with one window. Its methods block."""
+
+    def __init__(self, client: httpx2.Client, session: str) -> None:
+        self._client = client
+        self._session = f"/session/{session}"
+
+    def open(self, address: str) -> None:
+        self._do("POST", "url", url=address)
+
+    @property
+    def address(self) -> str:
+        return str(self._do("GET", "url"))
+
+    @property
+    def source(self) -> str:
+        return str(self._do("GET", "source"))
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """The value of a script, which the page's own policy does not forbid."""
+        return self._do("POST", "execute/sync", script=script, args=list(arguments))
+
+    def text(self, selector: str = "body") -> str:
+        """The visible text; in one step, since live parts are replaced."""
+        return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
+
+    def click(self, selector: str) -> None:
+        self._do("POST", f"element/{self._element(selector)}/click")
+
+    def type(self, text: str) -> None:
+        """Press keys, whatever has the focus."""
+        keys = [it for key in text for it in ({"type": "keyDown", "value": key}, {"type": "keyUp", "value": key})]
+        self._do("POST", "actions", actions=[{"type": "key", "id": "keyboard", "actions": keys}])
+
+    def until(self, selector: str, text: str, seconds: float = 20) -> None:
+        """Wait until a text is there."""
+        until = time.monotonic() + seconds
+        while text not in self.text(selector):
+            assert time.monotonic() < until, f"{text!r} is not in {self.text(selector)!r}"
+            time.sleep(0.05)
+
+    def resize(self, width: int, height: int) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.devtools("Emulation.setDeviceMetricsOverride", **metrics)
+
+    def use_theme(self, theme: str) -> None:
+        """`light` or `dark`."""
+        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+
+    def devtools(self, command: str, **parameters: Any) -> Any:
+        return self._do("POST", "goog/cdp/execute", cmd=command, params=parameters)
+
+    def screenshot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self._do("GET", "screenshot")))
+
+    def console(self) -> list[str]:
+        """What the console says since it was last read: violations of the page's policy, errors of scripts."""
+        return [str(entry["message"]) for entry in self._do("POST", "se/log", type="browser")]
+
+    def _element(self, selector: str) -> str:
+        found: dict[str, str] = self._do("POST", "element", using="css selector", value=selector)
+        return found[_ELEMENT]
+
+    def _do(self, method: str, path: str, **body: Any) -> Any:
+        answer = self._client.request(method, f"{self._session}/{path}", json=body if method == "POST" else None)
+        value = answer.json()["value"]
+        assert answer.status_code == 200, value
+        return value
+
+
+@contextmanager
+def chromium() -> Iterator[Chromium]:
+    """A browser with a new profile, until this is left."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    # A driver of the system reads the variables of a snap or a desktop; none is needed.
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    driver = subprocess.Popen(
+        ["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
+    try:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            _wait_until_ready(client)
+            options = {"binary": shutil.which("chromium"), "args": list(_ARGUMENTS)}
+            wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+            answer = client.post("/session", json={"capabilities": {"alwaysMatch": wanted}}).json()["value"]
+            session = answer["sessionId"]
+            try:
+                yield Chromium(client, session)
+            finally:
+                client.delete(f"/session/{session}")
+    finally:
+        driver.terminate()
+        driver.wait(10)
+
+
+def _wait_until_ready(client: httpx2.Client) -> None:
+    until = time.monotonic() + 30
+    while True:
+        try:
+            client.get("/status")
+        except httpx2.ConnectError:
+            assert time.monotonic() < until, "chromedriver does not start"
+            time.sleep(0.05)
+        else:
+            return

@@ -1,0 +1,231 @@
+"""A state folder as products leave it, and the pages of `codemode-server ui` on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from codemode_server.cli.ui import opened
+from codemode_server.config import load
+from codemode_server.domain.approvals import Approval, ApprovalId, Question
+from codemode_server.domain.calls import (
+    Allow,
+    Ask,
+    CallKey,
+    CallOutcome,
+    CallStatus,
+    Decision,
+    Deny,
+    ToolCall,
+    arguments_digest,
+)
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.tools import Effect
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_journal import SqliteJournal
+from tests.behaviour.product import configuration
+
+OWN = Principal(PrincipalId("default"))
+OTHER = Principal(PrincipalId("somebody"))
+ALLOWED = Allow("rule 1 of permissions.rules (allow: github/list_*)")
+
+
+@dataclass
+class Call:
+    """One call of a recorded program. Times are milliseconds after its start."""
+
+    tool: str
+    began: float
+    took: float
+    arguments: dict[str, Any] = field(default_factory=dict)
+    result: Any = None
+    error: str | None = None
+    server: str = "github"
+    decision: Decision = ALLOWED
+    waited: float | None = None
+    """How long it waited for a person before it began."""
+
+
+class State:
+    """Writes a record as a product does."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._now = 0.0
+        self.thread = DatabaseThread(folder)
+        self.journal = SqliteJournal(self.thread, JournalCipher(folder), clock=lambda: self._now)
+        self.audit = SqliteAudit(self.thread)
+        self.approvals = SqliteApprovals(self.thread, JournalCipher(folder))
+
+    async def execution(
+        self,
+        name: str,
+        code: str,
+        *calls: Call,
+        at: float = 1_700_000_000.0,
+        took: float = 1_000.0,
+        status: ExecutionStatus = ExecutionStatus.SUCCEEDED,
+        error: str | None = None,
+        principal: Principal = OWN,
+    ) -> None:
+        execution_id, level = ExecutionId(name), IsolationLevel.MICROVM
+        event = AuditEvent(AuditEventKind.EXECUTION_STARTED, principal, "s1", execution_id, at)
+        self.audit.append(
+            AuditEvent(AuditEventKind.EXECUTION_STARTED, principal, "s1", execution_id, at, payload=code, level=level)
+        )
+        running = ExecutionStatus.RUNNING
+        await self.journal.begin_execution(
+            ExecutionRecord(execution_id, principal, Session("s1"), level, running, at, code)
+        )
+        for seq, it in enumerate(calls, start=1):
+            await self._call(event, seq, it)
+        if status is not running:
+            self._now = at + took / 1_000
+            self.audit.append(
+                AuditEvent(
+                    *(AuditEventKind.EXECUTION_ENDED, principal, "s1", execution_id, self._now),
+                    status=status.value,
+                    milliseconds=took,
+                    error=error,
+                )
+            )
+            await self.journal.end_execution(execution_id, status, error=error, calls=len(calls), milliseconds=took)
+
+    async def _call(self, event: AuditEvent, seq: int, it: Call) -> None:
+        key = CallKey(it.server, it.tool, arguments_digest(it.arguments), 1)
+        call = ToolCall(event.execution_id, seq, it.server, it.tool, it.arguments, key)
+        began = event.at + it.began / 1_000
+
+        def append(kind: AuditEventKind, at: float, **more: Any) -> None:
+            which = (kind, event.principal, event.session_id, event.execution_id, at, seq, it.server, it.tool)
+            self.audit.append(AuditEvent(*which, **more))
+
+        if it.waited is not None:
+            append(AuditEventKind.APPROVAL_REQUESTED, began - it.waited / 1_000)
+            append(AuditEventKind.APPROVAL_SETTLED, began, reason="approved on the page")
+        self._now = began
+        await self.journal.begin_call(call, it.decision, is_read_only=True)
+        append(AuditEventKind.CALL_DECIDED, began, decision=it.decision.kind, reason=it.decision.reason)
+        if isinstance(it.decision, Deny):
+            outcome = CallOutcome(CallStatus.REFUSED, 0.0, error=it.error or "refused")
+        elif it.error is not None:
+            outcome = CallOutcome(CallStatus.FAILED, it.took, error=it.error)
+        else:
+            outcome = CallOutcome(CallStatus.SUCCEEDED, it.took, len(str(it.result)), it.result)
+        self._now = began + it.took / 1_000
+        await self.journal.end_call(event.execution_id, seq, outcome)
+        append(AuditEventKind.CALL_ENDED, self._now, status=outcome.status.value, milliseconds=it.took)
+
+    async def question(self, question: Question, *, at: float, principal: Principal = OWN, name: str = "a1") -> None:
+        key = CallKey(question.server, question.tool, "0" * 64, 1)
+        await self.approvals.ask(
+            Approval(ApprovalId(name), ExecutionId("x0"), principal, "s1", key, question, at, at + 600)
+        )
+
+
+def question(**more: Any) -> Question:
+    given: dict[str, Any] = {
+        "server": "github",
+        "tool": "create_issue",
+        "title": "github.create_issue",
+        "effect": Effect.WRITES,
+        "reason": "rule 2 of permissions.rules (ask: github/create_*)",
+        "arguments": {"repo": "acme/web", "title": "Checkout fails with an empty basket"},
+        "lines": ("7: create_issue(repo=REPO, title=found.title)",),
+        "done": ("1. github.list_issues",),
+        "sources": ("github.list_issues (untrusted)",),
+        "pattern": {"repo": "acme/web"},
+        "rule": "- allow: github/create_issue",
+    }
+    return Question(**{**given, **more})
+
+
+PROGRAM = """\
+import asyncio
+from servers.github import create_issue, get_issue, list_issues
+
+REPO = "acme/web"
+found = await list_issues(repo=REPO, state="open")
+details = await asyncio.gather(*[get_issue(repo=REPO, number=it["number"]) for it in found])
+oldest = min(details, key=lambda it: it["created_at"])
+created = await create_issue(repo=REPO, title=f"Stale: {oldest['title']}")
+{"open": len(found), "created": created["number"]}
+"""
+GATHERED = [Call("get_issue", 150 + 12 * n, 180 + 40 * n, {"number": n}, {"number": n}) for n in (1, 2, 3)]
+CREATED = Call(
+    *("create_issue", 1_900, 240, {"repo": "acme/web", "title": "Stale: Checkout fails"}, {"number": 42}),
+    decision=Ask("rule 2 of permissions.rules (ask: github/create_*)"),
+    waited=1_500,
+)
+TRIAGE = (Call("list_issues", 20, 110, {"repo": "acme/web"}, [{"number": 1}]), *GATHERED, CREATED)
+RULES = {"rules": [{"allow": "github/list_*"}, {"ask": "github/create_*"}], "default": "allow"}
+
+
+@dataclass
+class Pages:
+    """The pages, and a browser that was admitted unless a test wants another one."""
+
+    entrance: str
+    browser: httpx2.AsyncClient
+    base: str = ""
+
+    @property
+    def origin(self) -> str:
+        return self.entrance.rpartition("/open/")[0]
+
+    async def enter(self) -> str:
+        """Open the entrance; gives the page."""
+        entered = await self.browser.get(self.entrance)
+        if found := re.search(r'href="(/s/[^"/]+)/executions"', entered.text):
+            self.base = self.origin + found[1]
+        return entered.text
+
+    async def get(self, path: str, **more: Any) -> httpx2.Response:
+        return await self.browser.get(f"{self.base}/{path}", **more)
+
+    async def text(self, path: str) -> str:
+        answer = await self.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    async def token(self) -> str:
+        """The token of the forms."""
+        found = re.search(r'name="token" value="([^"]+)"', await self.text("servers"))
+        assert found is not None
+        return found[1]
+
+    async def post(self, path: str, **form: str) -> httpx2.Response:
+        headers = {"Origin": self.origin}
+        data = {"token": await self.token(), **form}
+        return await self.browser.post(f"{self.base}/{path}", data=data, headers=headers)
+
+
+@asynccontextmanager
+async def pages(
+    folder: Path, *, payloads: str = "all", is_entered: bool = True, **sections: Any
+) -> AsyncIterator[tuple[Pages, State]]:
+    """The pages on the state folder there; `is_entered`: with an admitted browser."""
+    sections.setdefault("permissions", RULES)
+    servers = sections.pop("servers", {})
+    path = configuration(folder, servers, state={"dir": str(folder / "state"), "payloads": payloads}, **sections)
+    state = State(folder / "state")
+    try:
+        async with opened(load(path)) as address, httpx2.AsyncClient(timeout=30) as browser:
+            made = Pages(address, browser)
+            if is_entered:
+                await made.enter()
+            yield made, state
+    finally:
+        state.thread.close()

@@ -1,0 +1,161 @@
+"""The pages of `codemode-server ui` in a real Chromium: entrance, policy, keyboard, live parts, themes and phones."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+import pytest
+
+from codemode_server.domain.approvals import ApprovalId
+from codemode_server.domain.executions import ExecutionStatus
+from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, why_not
+from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
+
+pytestmark = pytest.mark.slow
+T = TypeVar("T")
+HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+PATHS = ("executions", "executions/x1", "executions/x1/calls/5", "approvals", "approvals/a1", "servers", "permissions")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def has_chromium() -> None:
+    if reason := why_not():
+        if os.environ.get("CODEMODE_NEEDS_CHROMIUM"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+async def do(step: Callable[..., T], *arguments: Any) -> T:
+    """Drive the browser in a thread, while the pages are served here."""
+    return await anyio.to_thread.run_sync(step, *arguments)
+
+
+@asynccontextmanager
+async def in_browser(folder: Path) -> AsyncIterator[tuple[Chromium, Pages, State]]:
+    """The pages with a record, entered as a person does."""
+    async with pages(folder, is_entered=False) as (site, state):
+        await state.execution("x1", PROGRAM, *TRIAGE, took=2_200)
+        await state.question(question(), at=time.time())
+        browsing = chromium()
+        browser = await do(browsing.__enter__)
+        try:
+            await do(browser.open, site.entrance)
+            await do(browser.until, "h1", "Executions")
+            site.base = (await do(lambda: browser.address)).rpartition("/executions")[0]
+            yield browser, site, state
+        finally:
+            await do(browsing.__exit__, None, None, None)
+
+
+async def test_every_page_opens_without_a_violation_of_its_policy(tmp_path: Path) -> None:
+    async with in_browser(tmp_path) as (browser, site, _):
+        for path in PATHS:
+            await do(browser.open, f"{site.base}/{path}")
+            assert "codemode-server" in await do(browser.text)
+            is_styled = "getComputedStyle(document.querySelector('header')).display"
+            assert await do(browser.run, f"return {is_styled}") == "flex", path
+        messages = [it for it in await do(browser.console) if "favicon" not in it]
+        assert messages == []
+
+
+async def test_text_of_others_is_not_run_and_the_policy_would_stop_it(tmp_path: Path) -> None:
+    async with in_browser(tmp_path) as (browser, site, state):
+        call = Call(HOSTILE, 1, 5, {"a": HOSTILE}, HOSTILE, server=HOSTILE)
+        await state.execution("x2", HOSTILE, call, status=ExecutionStatus.FAILED, error=HOSTILE)
+        for path in ("executions", "executions/x2", "executions/x2/calls/1", "permissions"):
+            await do(browser.open, f"{site.base}/{path}")
+            assert "taken" not in await do(browser.run, "return document.title")
+            assert await do(browser.run, "return document.images.length") == 0
+        insert = "document.body.insertAdjacentHTML('beforeend', arguments[0])"
+        await do(browser.run, insert, HOSTILE)
+        assert await do(browser.run, "return document.images.length") == 1, "control"
+        assert any("Content Security Policy" in it for it in await do(browser.console))
+        assert "taken" not in await do(browser.run, "return document.title")
+
+
+async def test_a_question_is_answered_by_the_keyboard_alone(tmp_path: Path) -> None:
+    async with in_browser(tmp_path) as (browser, site, state):
+        await do(browser.open, f"{site.base}/approvals")
+        await do(browser.run, "document.querySelector('main').focus()")
+        for _ in range(10):  # past the link that pauses, to the question
+            await do(browser.type, TAB)
+            if "/approvals/a1" in str(await do(browser.run, "return document.activeElement.href")):
+                break
+        await do(browser.type, ENTER)
+        await do(browser.until, "h1", "May a program call")
+        for _ in range(20):
+            await do(browser.type, TAB)
+            if await do(browser.run, "return document.activeElement.name") == "reason":
+                break
+        await do(browser.type, f"wrong{SPACE}repository{TAB}{SPACE}")
+        await do(browser.until, "main", "No call waits")
+        (answered,) = await state.approvals.answered([ApprovalId("a1")])
+    assert answered.answer is not None
+    assert (answered.answer.is_approved, answered.answer.reason) == (False, "wrong repository")
+
+
+async def test_the_list_follows_what_happens_until_it_is_paused(tmp_path: Path) -> None:
+    async with in_browser(tmp_path) as (browser, _, state):
+        await state.execution("x2", "1", at=time.time())
+        await do(browser.until, "#executions", "x2")
+        await do(browser.click, "main .toolbar a")
+        await do(browser.until, ".toolbar", "Paused")
+        assert await do(browser.run, "return document.scripts.length") == 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_page_fits_on_a_phone(tmp_path: Path, path: str) -> None:
+    async with in_browser(tmp_path) as (browser, site, _):
+        await do(browser.resize, 360, 740)
+        await do(browser.open, f"{site.base}/{path}")
+        width = await do(browser.run, "return document.documentElement.scrollWidth")
+        assert await do(browser.run, "return innerWidth") == 360, "control"
+        assert width <= 360
+
+
+async def test_themes_follow_the_person_and_keep_their_contrast(tmp_path: Path) -> None:
+    """WCAG asks for a contrast of 4.5 of texts."""
+    contrast = """
+        const canvas = document.createElement("canvas").getContext("2d");
+        const channels = (color) => { canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+            return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map((it) => it / 255)
+                .map((it) => it <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4); };
+        const light = (color) => { const [r, g, b] = channels(color); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+        const back = light(getComputedStyle(document.querySelector("table")).backgroundColor);
+        return [...document.querySelectorAll("main *")].filter((it) => it.textContent.trim()).map((it) => {
+            const text = light(getComputedStyle(it).color);
+            return (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05); });
+    """
+    async with in_browser(tmp_path) as (browser, site, state):
+        statuses = (ExecutionStatus.FAILED, ExecutionStatus.RUNNING, ExecutionStatus.CANCELLED)
+        for number, status in enumerate(statuses):
+            await state.execution(f"x3{number}", "1", status=status)
+        backs = set()
+        for theme in ("light", "dark"):
+            await do(browser.use_theme, theme)
+            await do(browser.open, f"{site.base}/executions")
+            found = await do(browser.run, contrast)
+            assert len(found) > 40
+            assert min(found) >= 4.5
+            backs.add(await do(browser.run, "return getComputedStyle(document.body).backgroundColor"))
+    assert len(backs) == 2
+
+
+async def test_every_field_and_table_has_a_name_for_screen_readers(tmp_path: Path) -> None:
+    unnamed = """
+        const fields = [...document.querySelectorAll("input:not([type=hidden]), select, textarea")];
+        return [...fields.filter((it) => !it.labels.length), ...document.querySelectorAll("th:not([scope])")]
+            .map((it) => it.outerHTML);
+    """
+    async with in_browser(tmp_path) as (browser, site, _):
+        for path in PATHS:
+            await do(browser.open, f"{site.base}/{path}")
+            assert await do(browser.run, unnamed) == []
+            structure = "return [document.documentElement.lang, document.querySelectorAll('h1').length]"
+            assert await do(browser.run, structure) == ["en", 1], path

@@ -1,0 +1,228 @@
+"""The pages of `codemode-server ui`, as a browser without script reads and answers them."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+from pathlib import Path
+
+from codemode_server.domain.approvals import ApprovalId
+from codemode_server.domain.calls import Deny
+from codemode_server.domain.executions import ExecutionStatus
+from tests.behaviour.product import in_memory, office
+from tests.web.pages import OTHER, PROGRAM, TRIAGE, Call, pages, question
+
+
+class TestExecutions:
+    async def test_are_listed_newest_first_with_status_and_tools(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", PROGRAM, *TRIAGE, at=1_700_000_000, took=2_200)
+            await state.execution("x2", "1 / 0", at=1_700_000_100, status=ExecutionStatus.FAILED)
+            await state.execution("x3", "wait()", at=1_700_000_200, status=ExecutionStatus.RUNNING)
+            shown = await site.text("executions")
+        assert re.findall(r"<code>(x\d)</code>", shown) == ["x3", "x2", "x1"]
+        assert "github.list_issues, github.get_issue, github.create_issue" in shown
+        assert re.findall(r'class="status (\w+)"', shown) == ["running", "failed", "succeeded"]
+
+    async def test_are_found_by_text_server_tool_status_and_time(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", PROGRAM, *TRIAGE, at=1_700_000_000)
+            await state.execution("x2", "x", Call("send", 1, 1, server="mail"), at=1_700_200_000)
+            await state.execution("x3", "1/0", at=1_700_400_000, status=ExecutionStatus.FAILED, error="ZeroDivision")
+
+            async def found(query: str) -> list[str]:
+                return re.findall(r"<code>(x\d)</code>", await site.text(f"executions?{query}"))
+
+            assert await found("text=create_iss") == ["x1"]
+            assert await found("text=zerodiv") == ["x3"]
+            assert await found("text=x2") == ["x2"]
+            assert await found("server=mail") == ["x2"]
+            assert await found("server=github&tool=get_issue") == ["x1"]
+            assert await found("server=mail&tool=get_issue") == []
+            assert await found("status=failed") == ["x3"]
+            assert await found("since=2023-11-16&until=2023-11-18") == ["x2"]
+            assert await found("text=%25") == [], "a wildcard is a character"
+
+    async def test_of_a_page_lead_to_the_older_ones(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            for number in range(55):
+                await state.execution(f"x{number:02}", "1", at=1_700_000_000 + number)
+            first = await site.text("executions?status=succeeded")
+            (older,) = re.findall(r'rel="next" href="\?([^"]+)"', first)
+            rest = await site.text(f"executions?{html.unescape(older)}")
+        seen = [re.findall(r"<code>(x\d+)</code>", page) for page in (first, rest)]
+        assert [len(it) for it in seen] == [50, 5]
+        assert sorted([*seen[0], *seen[1]]) == [f"x{number:02}" for number in range(55)]
+
+
+class TestOneExecution:
+    async def test_shows_its_code_beside_its_calls_with_the_lines_that_make_them(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", PROGRAM, *TRIAGE, took=2_200)
+            shown = await site.text("executions/x1")
+        marked = re.findall(r'<li id="L(\d+)" class="called">', shown)
+        assert marked == ["5", "6", "8"]
+        assert shown.count('<li id="call-') == 5
+        assert re.findall(r'class="what depth-(\d)"', shown) == ["0", "0", "1", "2", "0"], (
+            "overlapping calls are nested"
+        )
+        assert "rule 2 of permissions.rules (ask: github/create_*)" in shown
+        assert "waited 1,500 ms for you (approved on the page)" in shown
+
+    async def test_shows_arguments_and_results_on_demand(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", PROGRAM, *TRIAGE)
+            whole, call = await site.text("executions/x1"), await site.text("executions/x1/calls/5")
+        assert "Stale: Checkout fails" in call
+        assert "42" in call
+        assert "Stale: Checkout fails" not in whole
+
+    async def test_shows_no_value_that_the_configuration_does_not_let_it_show(self, tmp_path: Path) -> None:
+        async with pages(tmp_path, payloads="shapes") as (site, state):
+            await state.execution("x1", PROGRAM, *TRIAGE)
+            whole, call = await site.text("executions/x1"), await site.text("executions/x1/calls/5")
+        assert "sha256" in whole
+        assert "asyncio.gather" not in whole
+        assert "Stale: Checkout fails" not in call
+        assert "str of 21" in call
+
+    async def test_is_shown_from_the_audit_once_the_journal_has_deleted_it(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", PROGRAM, *TRIAGE)
+
+            def forget(connection: object) -> None:
+                for table in ("journal_calls", "journal_executions"):
+                    connection.execute(f"DELETE FROM {table}")  # type: ignore[attr-defined]
+
+            await state.thread.run(forget)
+            shown, listed = await site.text("executions/x1"), await site.text("executions")
+        assert shown.count('<li id="call-') == 5
+        assert "Resume" not in shown
+        assert "succeeded" in listed
+
+    async def test_replays_and_resumes_by_its_forms(self, tmp_path: Path) -> None:
+        servers = office(tmp_path, "github")
+        async with pages(tmp_path, servers=servers, permissions={"default": "allow"}) as (site, _):
+            async with in_memory(tmp_path / "upstream.yaml") as host:
+                answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")
+                name, calls = answer.content["execution_id"], len(host.reached())
+                shown = await site.text(f"executions/{name}")
+                assert "/replay" in shown
+                assert "/resume" not in shown, "it succeeded"
+                assert (await site.post(f"executions/{name}/replay")).status_code == 303
+
+                async def is_done() -> bool:
+                    return "It runs." not in await site.text(f"executions/{name}")
+
+                await host.until(is_done, 60)
+                assert "Replayed from this page" in await site.text(f"executions/{name}")
+                assert len(host.reached()) == calls, "a replay sends nothing"
+            assert len(re.findall(r"<code>(x\w+)</code>", await site.text("executions"))) == 2
+
+
+class TestApprovals:
+    async def test_show_all_of_the_question_and_take_the_answer(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.question(question(), at=time.time())
+            assert "github.create_issue" in await site.text("approvals")
+            shown = await site.text("approvals/a1")
+            for text in ("acme/web", "ask: github/create_*", "1. github.list_issues", "(untrusted)", "7: create_issue"):
+                assert text in shown
+            assert (await site.post("approvals/a1", answer="allow", scope="session")).status_code == 303
+            assert "No call waits" in await site.text("approvals")
+            (answered,) = await state.approvals.answered([question_id()])
+        assert answered.answer is not None
+        assert (answered.answer.is_approved, answered.answer.scope.value) == (True, "session")
+        assert answered.answer.channel == "page"
+
+    async def test_refuse_with_a_reason(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.question(question(), at=time.time())
+            await site.post("approvals/a1", answer="refuse", reason="wrong repository")
+            (answered,) = await state.approvals.answered([question_id()])
+        assert answered.answer is not None
+        assert (answered.answer.is_approved, answered.answer.reason) == (False, "wrong repository")
+
+    async def test_always_writes_the_rule_that_the_page_shows(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.question(question(), at=time.time())
+            assert "- allow: github/create_issue" in await site.text("approvals/a1")
+            assert (await site.post("approvals/a1", answer="allow", scope="always")).status_code == 303
+            assert "allow: github/create_issue" in await site.text("permissions")
+
+    async def test_are_answered_once(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.question(question(), at=time.time())
+            await site.post("approvals/a1", answer="refuse")
+            again = await site.post("approvals/a1", answer="allow", scope="call")
+            (answered,) = await state.approvals.answered([question_id()])
+        assert again.status_code == 409
+        assert answered.answer is not None
+        assert not answered.answer.is_approved
+
+    async def test_reach_the_program_that_waits_in_a_product(self, tmp_path: Path) -> None:
+        servers = office(tmp_path, "github")
+        permissions = {"rules": [{"ask": "github/list_issues"}], "default": "allow"}
+        approvals = {"answer_seconds": 1}
+        async with (
+            pages(tmp_path, servers=servers, permissions=permissions, approvals=approvals) as (site, _),
+            in_memory(tmp_path / "upstream.yaml") as host,
+        ):
+            waiting = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")
+            assert waiting.content["status"] == "waiting"
+            (name,) = re.findall(r"/approvals/(a\w+)", await site.text("approvals"))
+            assert host.reached("list_issues") == []
+            await site.post(f"approvals/{name}", answer="allow", scope="call")
+            resumed = await host.call("execute_code", resume=waiting.content["execution_id"])
+            assert resumed.content["status"] == "succeeded"
+
+
+class TestServersAndPermissions:
+    async def test_servers_are_shown_as_of_the_last_run_and_as_a_check_finds_them(self, tmp_path: Path) -> None:
+        servers = {**office(tmp_path, "github"), "broken": {"command": "/nonexistent/server"}}
+        async with pages(tmp_path, servers=servers) as (site, _):
+            before = await site.text("servers")
+            assert "As of the last run." in before
+            assert (await site.post("servers/check")).status_code == 303
+            async with in_memory(tmp_path / "upstream.yaml") as host:
+
+                async def is_done() -> bool:
+                    return "As checked" in await site.text("servers")
+
+                await host.until(is_done, 60)
+            after = await site.text("servers")
+        assert re.findall(r'class="status (\w+)"', after) == ["failed", "ready"]
+        assert "/nonexistent/server" in after
+
+    async def test_permissions_count_what_each_rule_decided_and_explain_a_call(self, tmp_path: Path) -> None:
+        denied = Call("list_issues", 1, 0, decision=Deny("permissions.default is 'deny'"))
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", PROGRAM, *TRIAGE, denied)
+            shown = await site.text("permissions")
+            tried = await site.text("permissions?call=github/create_issue&args=%7B%22a%22%3A1%7D")
+            wrong = await site.text("permissions?call=github/create_issue&args=nonsense")
+        assert re.findall(r'<code>(\d\. [^<]+)</code></td><td class="number">(\d+)', shown) == [
+            ("1. allow: github/list_*", "4"),
+            ("2. ask: github/create_*", "1"),
+        ]
+        assert "permissions.default is &#39;deny&#39;" in shown
+        assert "ask: rule 2 of permissions.rules" in tried
+        assert "is not JSON" in wrong
+
+
+async def test_nothing_of_another_principal_is_shown_or_answered(tmp_path: Path) -> None:
+    async with pages(tmp_path) as (site, state):
+        await state.execution("x1", PROGRAM, *TRIAGE, principal=OTHER)
+        await state.question(question(), at=time.time(), principal=OTHER)
+        await state.execution("x2", "mine", Call("list_issues", 1, 1))
+        assert re.findall(r"<code>(x\d)</code>", await site.text("executions?text=x")) == ["x2"], "control"
+        for path in ("executions/x1", "executions/x1/calls/1", "approvals/a1"):
+            assert (await site.get(path)).status_code == 404
+        assert (await site.post("approvals/a1", answer="allow", scope="call")).status_code == 400
+        assert "4</td>" not in await site.text("permissions")
+        assert await state.approvals.answered([question_id()]) == []
+
+
+def question_id() -> ApprovalId:
+    return ApprovalId("a1")

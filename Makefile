@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-network image vmtest vmtest-all fast lint types check bench soak bench-types bench-direct bench-search bench-peers bench-vm component setup clean lock audit sbom fuzz
+.PHONY: demo test test-network image vmtest vmtest-all fast lint types check bench soak bench-types bench-direct bench-search bench-peers bench-privacy bench-vm component setup clean lock audit sbom fuzz
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
@@ -79,6 +79,10 @@ bench-search: setup
 ## The time of small programs beside FastMCP's CodeMode and toolplane: writes benchmarks/PEERS.md. Installs them once.
 bench-peers: setup
 	@$(BIN)/python -m benchmarks.peers
+
+## How well and how fast personal data is found, beside a baseline and Presidio: writes benchmarks/PRIVACY.md.
+bench-privacy: setup
+	@$(BIN)/python -m benchmarks.privacy $(ARGS)
 
 ## The microVM's figures, where one boots: writes benchmarks/MICROVM.md.
 bench-vm: setup

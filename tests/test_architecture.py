@@ -30,6 +30,7 @@ STAGES = (
     "executions",
     "gateway",
     "guardrails",
+    "privacy",
     "upstreams",
     "sandbox",
     "search",

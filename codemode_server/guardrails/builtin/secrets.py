@@ -6,7 +6,6 @@ no guardrail: programs never have them. A token that a program encodes, in base6
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -14,10 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
 from codemode_server.guardrails.guardrail import CallVerdict, GuardedCall, Guardrail
 from codemode_server.guardrails.verdicts import Ask, Block, Pass
-from codemode_server.known_tokens import has_known_token
+from codemode_server.known_tokens import ADDRESS_WITH_PASSWORD, PRIVATE_KEY, has_known_token
 
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
-_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s/?#:@]{0,200}:[^\s/?#@]{3,200}@", re.IGNORECASE)
 _MIN_TOKEN_CHARACTERS = 12
 
 
@@ -56,8 +53,8 @@ def _secret_in(text: str) -> str:
     for spelling in spellings_of(text):
         if has_known_token(spelling):
             return "what looks like a token of a service"
-        if "PRIVATE KEY" in spelling and _PRIVATE_KEY.search(spelling):
+        if "PRIVATE KEY" in spelling and PRIVATE_KEY.search(spelling):
             return "a private key"
-        if "://" in spelling and _PASSWORD.search(spelling):
+        if "://" in spelling and ADDRESS_WITH_PASSWORD.search(spelling):
             return "an address with a password"
     return ""

@@ -1,0 +1,145 @@
+"""Finds personal data in a text or a JSON value, in one pass and in time linear in its size.
+
+Patterns only nominate places; checksums, syntax, field names and the words before a place decide. Where two findings
+overlap, the surer one stays, of equally sure ones the longer one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from codemode_server.domain.ids import JsonValue
+from codemode_server.known_tokens import credentials_in
+from codemode_server.off_loop import is_large, run_sized
+from codemode_server.privacy.evidence import MAX_CONTEXT_CHARACTERS, Against, context_evidence, field_evidence
+from codemode_server.privacy.fields import by_field, labelled_in, stripped
+from codemode_server.privacy.findings import (
+    DEFAULT_THRESHOLD,
+    MAX_FINDINGS,
+    DetectionSettings,
+    Finding,
+    Findings,
+    Kind,
+)
+from codemode_server.privacy.numbers import CODE, MAX_CODE_CHARACTERS, RUN, codes_in, numbers_in
+from codemode_server.privacy.own_patterns import compile_pattern
+from codemode_server.privacy.parts import Part, SearchedText, searched_text, searched_value
+from codemode_server.privacy.texts import IPV4, IPV6, emails_in, ip_confidence, streets_in
+
+_OWN_CONFIDENCE = 0.95
+_MAX_FIELD_VALUE_CHARACTERS = 300
+Candidate = tuple[int, int, str, float]
+
+
+class Detector:
+    """Searches values under one set of settings. Holds no values; may be used in any thread.
+
+    Raises:
+        ValueError: a pattern of the settings is wrong.
+    """
+
+    def __init__(self, settings: DetectionSettings | None = None) -> None:
+        self._settings = settings or DetectionSettings()
+        self._own = [(name, compile_pattern(text)) for name, text in self._settings.patterns.items()]
+        self._allowed = [
+            re.compile(".*".join(map(re.escape, re.sub(r"\*+", "*", allowed).split("*"))), re.IGNORECASE | re.DOTALL)
+            for allowed in self._settings.allowed
+        ]
+
+    def in_text(self, text: str, name: str = "") -> Findings:
+        """What a text holds; `name` is that of the field that it comes from."""
+        return self._found(searched_text(text, name))
+
+    def in_value(self, value: JsonValue, schema: dict[str, Any] | None = None) -> Findings:
+        """What the strings, keys and long numbers of a JSON value hold; `schema` is the JSON Schema of it."""
+        return self._found(searched_value(value, schema))
+
+    async def find(self, value: JsonValue, schema: dict[str, Any] | None = None) -> Findings:
+        """As `in_value`; a large value is searched in a thread."""
+        return await run_sized(is_large(value), self.in_value, value, schema)
+
+    def _found(self, searched: SearchedText) -> Findings:
+        candidates = list(islice(self._candidates(searched), MAX_FINDINGS + 1))
+        is_complete = searched.is_complete and len(candidates) <= MAX_FINDINGS
+        found: list[Finding] = []
+        for start, end, kind, confidence in _without_overlaps(candidates):
+            part = searched.part_at(start)
+            value = searched.text[start:end]
+            if any(allowed.fullmatch(value) for allowed in self._allowed):
+                continue
+            first = start - part.start + part.offset
+            finding = Finding(kind, value, confidence, part.place, first, first + end - start, part.is_key)
+            found.append(finding)
+        return Findings(tuple(found), is_complete)
+
+    def _candidates(self, searched: SearchedText) -> Iterator[Candidate]:
+        for candidate in _all_candidates(searched, self._own, self._settings.regions):
+            if candidate[3] >= self._settings.thresholds.get(candidate[2], DEFAULT_THRESHOLD):
+                yield candidate
+
+
+def _all_candidates(
+    searched: SearchedText, own: list[tuple[str, re.Pattern[str]]], regions: tuple[str, ...]
+) -> Iterator[Candidate]:
+    text = searched.text
+    evidence = partial(_evidence, searched, 0)
+    for start, end, confidence in emails_in(text):
+        yield start, end, Kind.EMAIL, confidence
+    for start, end in credentials_in(text):
+        yield start, end, Kind.CREDENTIAL, 0.95
+    for pattern in (IPV4, IPV6):
+        for found in pattern.finditer(text):
+            if confidence := ip_confidence(found[0], evidence(found.start())):
+                yield *found.span(), Kind.IP, confidence
+    for run in RUN.finditer(text):
+        base = run.start()
+        for start, end, kind, confidence in numbers_in(run[0], partial(_evidence, searched, base), regions):
+            yield base + start, base + end, kind, confidence
+    for code in CODE.finditer(text):
+        base = code.start()
+        if match := codes_in(text[base : base + MAX_CODE_CHARACTERS], evidence(base)):
+            yield base + match[0], base + match[1], match[2], match[3]
+    for start, end, confidence in streets_in(text):
+        yield start, end, Kind.ADDRESS, confidence
+    for name, pattern in own:
+        for found in pattern.finditer(text):
+            yield *found.span(), name, _OWN_CONFIDENCE
+    yield from _by_fields(searched)
+
+
+def _by_fields(searched: SearchedText) -> Iterator[Candidate]:
+    for part in searched.parts:
+        if part.name and part.end - part.start <= _MAX_FIELD_VALUE_CHARACTERS:
+            start, end = stripped(searched.text, part.start, part.end)
+            if found := by_field(part, searched.text[start:end]):
+                yield start, end, *found
+    yield from labelled_in(searched.text)
+
+
+def _evidence(searched: SearchedText, base: int, offset: int) -> Kind | Against | None:
+    """What stands for or against a value at a position: the words before it in its line, else its field."""
+    position = base + offset
+    part: Part = searched.part_at(position)
+    if part.says:
+        return part.says
+    before = searched.text[max(part.start, position - MAX_CONTEXT_CHARACTERS) : position]
+    return context_evidence(before) or field_evidence(part.name)
+
+
+def _without_overlaps(candidates: list[Candidate]) -> list[Candidate]:
+    """Those that stay, in order of place."""
+    taken: list[Candidate] = []
+    candidates.sort(key=lambda one: (one[0], -one[3], one[0] - one[1]))
+    for candidate in candidates:
+        while taken and candidate[0] < taken[-1][1]:
+            rival = taken[-1]
+            if (rival[3], rival[1] - rival[0]) >= (candidate[3], candidate[1] - candidate[0]):
+                break
+            taken.pop()
+        else:
+            taken.append(candidate)
+    return taken

@@ -1,0 +1,162 @@
+"""What field names, and the words before a value in its line, say about its kind. Pure.
+
+The nearest word decides: in `order 4711, card 4111…` the number after `card` is one. Words are those of English,
+German, French, Spanish, Italian and Portuguese, and of Dutch where a name differs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from enum import StrEnum
+from functools import lru_cache
+
+from codemode_server.privacy.findings import Kind
+
+MAX_CONTEXT_CHARACTERS = 48
+"""How much of the text before a value is read."""
+_MAX_FIELD_CHARACTERS = 64
+_MAX_WORDS_BEFORE = 5
+_ENDS = ("\n", ". ", ", ", "; ", '" ', "| ")
+"""What ends the words that belong to an earlier value."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[^\W\d_]+")
+
+
+class Against(StrEnum):
+    """Evidence that a number is nothing personal."""
+
+    NUMBER = "number"
+    """A number that somebody counts or tracks by: an order, a ticket, a serial number."""
+    VERSION = "version"
+
+
+# fmt: off
+_WORDS: dict[Kind | Against, str] = {
+    Kind.EMAIL: "email mail emails correo courriel posta",
+    Kind.PHONE: (
+        "phone phones telephone tel telefon telefono telefone telefoonnummer mobile mobil mobiltelefon cell"
+        " cellphone handy handynummer fax rufnummer telefonnummer portable movil cellulare celular telemovel"
+        " whatsapp call sms"
+    ),
+    Kind.CARD: (
+        "card cards creditcard cc pan visa mastercard amex kreditkarte kartennummer karte carte tarjeta cartao"
+        " carta"
+    ),
+    Kind.IBAN: "iban konto kontonummer bankverbindung",
+    Kind.NATIONAL_ID: (
+        "ssn tin taxid steuer steuerid idnr steueridnr steuernummer steueridentifikationsnummer nir securite cpf"
+        " cnpj nif dni nie bsn codice fiscale pesel nhs vat ustid umsatzsteuer partita iva contribuinte ahv"
+        " aadhaar sozialversicherung social tax impuestos fiscal national passport nin nino burgerservicenummer"
+    ),
+    Kind.IP: "ip ipaddress remoteaddr client peer host",
+    Kind.ADDRESS: (
+        "address street addressline adresse strasse anschrift wohnort rue direccion calle domicilio indirizzo via"
+        " endereco rua morada adres straat"
+    ),
+    Kind.BIRTH_DATE: (
+        "birth birthday birthdate dob born geburtsdatum geburtstag geboren naissance nacimiento nascita"
+        " nascimento geboortedatum"
+    ),
+    Kind.CREDENTIAL: "password passwd pwd secret token apikey passwort kennwort motdepasse contrasena senha",
+    Against.NUMBER: (
+        "order orders invoice tracking ticket ref reference sku part serial isbn ean upc gtin article item"
+        " bestellung bestellnummer auftrag auftragsnummer rechnung rechnungsnummer sendung sendungsnummer artikel"
+        " commande facture suivi pedido factura seguimiento ordine fattura spedizione fatura encomenda rastreio"
+        " timestamp ts epoch imei hash batch lot transaction txn case barcode asset device trace span request"
+    ),
+    Against.VERSION: (
+        "version versions v ver release build firmware driver oid kernel chapter section kapitel abschnitt"
+        " chapitre versione versao upgrade upgraded downgrade"
+    ),
+}
+_PERSON_FIELDS_LIST = (
+    "firstname lastname surname fullname middlename givenname familyname forename displayname realname personname"
+    " customername clientname contactname patientname employeename ownername cardholder cardholdername"
+    " accountholder holdername recipientname sendername authorname vorname nachname familienname kundenname"
+    " ansprechpartner inhaber prenom nomdefamille nomcomplet nomduclient nombrecompleto apellido apellidos"
+    " nombrecliente primerapellido segundoapellido nomecompleto cognome nomecliente nomedotitular titular"
+    " sobrenome apelido voornaam achternaam volledigenaam"
+)
+_PERSON_FIELDS = frozenset(_PERSON_FIELDS_LIST.split())
+_NAME_FIELDS_LIST = (
+    "name nombre nom nome naam contact customer client patient employee kunde kontakt cliente contacto contatto"
+    " contato author assignee owner recipient sender attendee manager"
+)
+_NAME_FIELDS = frozenset(_NAME_FIELDS_LIST.split())
+"""Names of persons only beside another field of a person: products have names too."""
+_PERSONAL_KINDS = frozenset({Kind.EMAIL, Kind.PHONE, Kind.BIRTH_DATE, Kind.ADDRESS, Kind.NATIONAL_ID})
+# fmt: on
+_BIRTH = ("birth", "geburt", "naissance", "nacimiento", "nascita", "nascimento", "geboorte")
+"""Parts of compounds, with or without marks between the words."""
+_EVIDENCE = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
+_FORMATS = {
+    "email": Kind.EMAIL,
+    "idn-email": Kind.EMAIL,
+    "ipv4": Kind.IP,
+    "ipv6": Kind.IP,
+    "phone": Kind.PHONE,
+    "iban": Kind.IBAN,
+    "password": Kind.CREDENTIAL,
+}
+
+
+@lru_cache(4096)
+def field_evidence(name: str) -> Kind | Against | None:
+    """What the name of a field says about its values: `customerPhone` that they are phone numbers."""
+    words = _words(name[:_MAX_FIELD_CHARACTERS])
+    joined = "".join(words)
+    if joined in _EVIDENCE:
+        return _EVIDENCE[joined]
+    if any(part in joined for part in _BIRTH):
+        return Kind.BIRTH_DATE
+    meanings = [_EVIDENCE[word] for word in words if word in _EVIDENCE]
+    return meanings[-1] if meanings else None
+
+
+@lru_cache(4096)
+def is_person_field(name: str) -> bool:
+    """Whether values of this field are names of persons, whatever stands beside it."""
+    return "".join(_words(name[:_MAX_FIELD_CHARACTERS])) in _PERSON_FIELDS
+
+
+@lru_cache(4096)
+def may_be_name_field(name: str) -> bool:
+    """Whether values of this field are names of persons if other fields beside it are personal."""
+    return "".join(_words(name[:_MAX_FIELD_CHARACTERS])) in _NAME_FIELDS
+
+
+@lru_cache(4096)
+def ends_telling_label(word: str) -> bool:
+    """Whether a label that ends with this word may tell a name, a date of birth or a password."""
+    words = _words(word[-_MAX_FIELD_CHARACTERS:])
+    if not words:
+        return False
+    last, joined = words[-1], "".join(words)
+    is_known = _EVIDENCE.get(last) in (Kind.BIRTH_DATE, Kind.CREDENTIAL) or any(part in joined for part in _BIRTH)
+    return is_known or any(field.endswith(last) for field in _PERSON_FIELDS)
+
+
+def describes_person(name: str) -> bool:
+    """Whether a field makes the other fields beside it those of a person."""
+    return is_person_field(name) or field_evidence(name) in _PERSONAL_KINDS
+
+
+def schema_evidence(schema_format: str) -> Kind | None:
+    """What the `format` of a JSON Schema says."""
+    return _FORMATS.get(schema_format)
+
+
+def context_evidence(before: str) -> Kind | Against | None:
+    """What the last words before a value say; those of another line, sentence, cell or pair say nothing."""
+    start = max(before.rfind(end) + len(end) if end in before else 0 for end in _ENDS)
+    for word in reversed(_words(before[start:])[-_MAX_WORDS_BEFORE:]):
+        if word in _EVIDENCE:
+            return _EVIDENCE[word]
+    return None
+
+
+def _words(text: str) -> list[str]:
+    if not text.isascii():
+        text = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+        text = "".join(letter for letter in text if not unicodedata.combining(letter))
+    return [word.casefold() for word in _WORD.findall(text)]

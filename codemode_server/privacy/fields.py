@@ -1,0 +1,88 @@
+"""Recognises what only the name of a field tells: names, dates of birth, and passwords without a form of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from codemode_server.privacy.evidence import ends_telling_label, field_evidence, is_person_field, may_be_name_field
+from codemode_server.privacy.findings import Kind
+from codemode_server.privacy.parts import Part
+
+_DATE = re.compile(
+    r"\d{4}[-./]\d{1,2}[-./]\d{1,2}(?:[T ][\d:.]{5,15}(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}[-./ ]\d{1,2}[-./ ]\d{2,4}|\d{8}"
+    r"|\d{1,2}\.? (?:de )?[^\W\d_]{3,12}\.?,? (?:de )?\d{4}|[^\W\d_]{3,12}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4}"
+)
+_PERSON = re.compile(r"[^\W\d_][\w'’.\u00b7-]{0,40}(?:[ ,]{1,2}[^\W\d_(][\w'’.-]{0,40}\)?){0,5}")
+_STREET = re.compile(r"(?=[^\n]*[^\W\d_]{2})(?=[^\n]*\d)[^\n@]{5,200}")
+_PASSWORD = re.compile(r"\S{6,200}")
+_NO_NAMES_LIST = "none null unknown anonymous admin root test system default n/a true false yes no"
+_NO_NAMES = frozenset(_NO_NAMES_LIST.split())
+_NO_PASSWORDS_LIST = "none null required optional string hidden true false bearer password"
+_NO_PASSWORDS = frozenset(_NO_PASSWORDS_LIST.split())
+_ASSIGNS = re.compile(r"[:=]")
+_VALUE = re.compile(r" {0,2}(?P<value>[\"'][^\n\"\x00]{1,120}[\"']|[^\n\",;|&=\x00]{1,120}(?P<next>=)?)")
+_NO_LABEL = re.compile(r"[^\w -]")
+_MAX_LABEL_CHARACTERS = 44
+_MAX_LABEL_WORDS = 4
+
+
+def labelled_in(text: str) -> Iterator[tuple[int, int, Kind, float]]:
+    """Start, end, kind and confidence of each value after `Date of birth:` or `password=` in a text."""
+    for sign in _ASSIGNS.finditer(text):
+        at = sign.start()
+        before = text[max(0, at - _MAX_LABEL_CHARACTERS) : at].rstrip(" \"'")
+        if not ends_telling_label(before[before.rfind(" ") + 1 :]):
+            continue
+        words = _NO_LABEL.split(before)[-1].split(" ")
+        value = _VALUE.match(text, at + 1)
+        if value:
+            start, end = value.span("value")
+            if value["next"]:  # the last word is the name of the next pair
+                end = max(start, text.rfind(" ", start, end))
+            start, end = stripped(text, start, end)
+            if found := _by_label(words, text[start:end]):
+                yield start, end, *found
+
+
+def stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without white space, quotation marks and a final stop around it."""
+    while start < end and text[start] in " \t\r\"'":
+        start += 1
+    while start < end and text[end - 1] in " \t\r\"'.":
+        end -= 1
+    return start, end
+
+
+def by_field(part: Part, text: str) -> tuple[Kind, float] | None:
+    """Kind and confidence of a whole value, by the name and the format of its field."""
+    return _by_name(part.name, text, part.is_beside_person)
+
+
+def _by_label(words: list[str], text: str) -> tuple[Kind, float] | None:
+    """By the last words, of which the first may belong to the text before the label."""
+    for first in range(max(0, len(words) - _MAX_LABEL_WORDS), len(words)):
+        found = _by_name(" ".join(words[first:]), text, beside_person=False)
+        if found and found[0] is not Kind.ADDRESS:
+            return found
+    return None
+
+
+def _by_name(name: str, text: str, beside_person: bool) -> tuple[Kind, float] | None:
+    says = field_evidence(name)
+    if says is Kind.BIRTH_DATE and _DATE.fullmatch(text):
+        return Kind.BIRTH_DATE, 0.95
+    if is_person_field(name) and _is_name(text):
+        return Kind.NAME, 0.9
+    if says is Kind.ADDRESS and _STREET.fullmatch(text) and "://" not in text:
+        return Kind.ADDRESS, 0.8
+    if says is Kind.CREDENTIAL and _PASSWORD.fullmatch(text) and text.casefold() not in _NO_PASSWORDS:
+        has_digit = any(character.isdigit() for character in text)
+        return Kind.CREDENTIAL, 0.85 if has_digit or not text.isalpha() else 0.4
+    if may_be_name_field(name) and _is_name(text):
+        return Kind.NAME, 0.75 if beside_person else 0.3
+    return None
+
+
+def _is_name(text: str) -> bool:
+    return bool(_PERSON.fullmatch(text)) and text.casefold() not in _NO_NAMES

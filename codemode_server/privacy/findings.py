@@ -1,0 +1,78 @@
+"""What the detection answers: kinds of personal data, and findings with their confidence and place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Kind(StrEnum):
+    """What a finding is. Patterns of the user have names of their own."""
+
+    EMAIL = "email"
+    PHONE = "phone"
+    CARD = "card"
+    IBAN = "iban"
+    NATIONAL_ID = "national_id"
+    """Number of a person or a business for a state: tax, social security, identity."""
+    IP = "ip"
+    ADDRESS = "address"
+    """Street and number, or what a field named so holds."""
+    CREDENTIAL = "credential"
+    BIRTH_DATE = "birth_date"
+    NAME = "name"
+
+
+Place = tuple[str | int, ...]
+"""Keys and indexes that lead to a value in a JSON value."""
+
+DEFAULT_THRESHOLD = 0.6
+MAX_FINDINGS = 50_000
+"""Maximum number of findings in one value; a search that meets more ends and says that it is incomplete."""
+MAX_VALUES = 500_000
+"""Maximum number of values and keys of one JSON value that are searched, the number that a message may hold."""
+MAX_DEPTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One piece of personal data."""
+
+    kind: str
+    value: str
+    confidence: float
+    """From 0 to 1: 0.9 and more has a checksum or a syntax of its own, or a field that says so."""
+    place: Place = ()
+    """Where the text is in the value; empty in a text of its own. A key that is a finding has `is_key`."""
+    start: int = 0
+    end: int = 0
+    """Part of the text that was found. A number is searched as its decimal digits."""
+    is_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that was found in one value, in its order."""
+
+    found: tuple[Finding, ...] = ()
+    is_complete: bool = True
+    """False if the value has more than `MAX_VALUES`, `MAX_DEPTH` or `MAX_FINDINGS`: the rest was not searched, and who
+    protects data has to treat the whole value as personal."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionSettings:
+    """What counts as a finding."""
+
+    thresholds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """Minimum confidence by kind, or by the name of an own pattern; `DEFAULT_THRESHOLD` for the others. Above 1 turns a
+    kind off."""
+    allowed: tuple[str, ...] = ()
+    """Values that are no findings, whatever their case: `support@ourcompany.com`, or `*@ourcompany.com`. `*` stands for
+    any text."""
+    patterns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Own patterns by name (see `own_patterns`)."""
+    regions: tuple[str, ...] = ("US", "GB", "DE", "FR", "ES", "IT", "BR", "PT", "NL")
+    """Countries whose national phone numbers are recognised. International ones always are."""

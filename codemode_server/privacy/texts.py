@@ -1,0 +1,155 @@
+"""Recognises what is written in text with a syntax of its own: e-mail, IP and postal addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from codemode_server.privacy.evidence import Against
+from codemode_server.privacy.findings import Kind
+
+Evidence = Kind | Against | None
+
+_LOCAL_PART = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
+_DOMAIN = re.compile(r"[\w.-]{3,253}")
+_LABEL = re.compile(r"[^\W_](?:[^\W_]|-){0,62}")
+_TOP_LEVEL = re.compile(r"[^\W\d_]{2,24}|xn--[a-z0-9-]{2,40}", re.IGNORECASE)
+_OPENING = "'`{|/=*&%$#!.?^"
+"""Characters that an address may begin with by the letter of the standard, and in texts never does."""
+_FILE_ENDS_LIST = (
+    "png jpg jpeg gif svg webp ico css js mjs ts tsx jsx py rb go rs java html htm json xml yml yaml toml txt md"
+    " csv pdf zip gz tgz tar exe dll so lock log sh map scss whl jar local localhost internal invalid"
+)
+_FILE_ENDS = frozenset(_FILE_ENDS_LIST.split())
+IPV4 = re.compile(r"(?<![\w.-])\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w-]|\.\d)")
+IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|::)[0-9A-Fa-f:]{1,40}(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:])")
+
+_LINKS = r"(?:(?:de|du|des|del|della|dei|da|do|das|dos|la|las|le|les|los|el|e|van|der|den) |[dl]['’])"
+_NAME = rf"(?:{_LINKS}{{0,3}}[^\W\d_a-zß-öø-ÿ][\w'’.-]{{0,30}})"
+"""A capitalised word with the small ones before it."""
+_NUMBER = r"[0-9]{1,5}(?: ?[a-zA-Z](?![^\W_]))?(?:[-/][0-9]{1,4})?"
+_AFTER = re.compile(rf",? (?:n[.ºo°]{{1,2}} ?)?{_NUMBER}(?!\w)")
+_NAMED_AFTER = re.compile(rf" {_NAME}(?: {_NAME}){{0,3}},? (?:n[.ºo°]{{1,2}} ?)?{_NUMBER}(?!\w)")
+_NAMED = re.compile(rf" {_NAME}(?: {_NAME}){{0,3}}")
+_NUMBER_AND_NAME = re.compile(rf"(?<![\w.-]){_NUMBER},? {_NAME}(?: {_NAME}){{0,3}} \Z")
+_NUMBER_BEFORE = re.compile(rf"(?<![\w.-]){_NUMBER}(?:,? (?:bis|ter|quater))?,? \Z")
+# fmt: off
+_BEHIND_NAME = (
+    "Street St Avenue Ave Road Rd Lane Ln Drive Dr Boulevard Blvd Court Ct Terrace Way Close Crescent Square Parkway"
+)
+"""English: `12 Mill Road`."""
+_BEFORE_NAME = (
+    "Via Viale Piazza Corso Vicolo Strada Calle Avenida Plaza Paseo Carrera Ronda Rua Travessa Praça Alameda Largo"
+    " Estrada C/ Av. Avda."
+)
+"""Italian, Spanish, Portuguese: `Via Roma 12`."""
+_BEHIND_NUMBER = "rue avenue boulevard chemin allée impasse quai cours chaussée"
+"""French: `12 rue de la Paix`."""
+_IN_COMPOUNDS = (
+    "straße strasse str. gasse allee platz weg ring damm ufer straat laan plein gracht kade"
+    " Straße Allee Platz Weg Ring Damm Ufer"
+)
+"""German and Dutch: `Lindenstraße 12`, `Berliner Platz 12`."""
+# fmt: on
+
+
+class _Form(Enum):
+    """Where the word for a street stands."""
+
+    BEHIND_NAME = _BEHIND_NAME
+    BEFORE_NAME = _BEFORE_NAME
+    BEHIND_NUMBER = _BEHIND_NUMBER
+    IN_COMPOUNDS = _IN_COMPOUNDS
+
+
+_FORMS = {word: form for form in _Form for word in form.value.split()}
+_STREET_WORDS = re.compile("|".join(re.escape(word) for word in sorted(_FORMS, key=len, reverse=True)))
+_STREET_CONFIDENCE = 0.85
+_BEFORE_CHARACTERS = 80
+_AFTER_CHARACTERS = 120
+
+
+def emails_in(text: str) -> Iterator[tuple[int, int, float]]:
+    """Start, end and confidence of each address."""
+    at = text.find("@")
+    floor = 0
+    while at >= 0:
+        local = _LOCAL_PART.search(text[max(floor, at - 64) : at])
+        domain = _DOMAIN.match(text, at + 1)
+        if local and domain and (end := _domain_end(domain[0])):
+            start = at - len(local[0].lstrip(_OPENING))
+            is_repository = text.startswith(":", at + 1 + end) and text[start:at] == "git"
+            if start < at and not is_repository:
+                yield start, at + 1 + end, 0.97
+                floor = at + 1 + end
+        at = text.find("@", at + 1)
+
+
+def _domain_end(text: str) -> int:
+    """Length of the name of a host at the beginning; 0 if it is none."""
+    text = text.rstrip(".-_")
+    labels = text.split(".")
+    if len(labels) < 2 or not all(map(_LABEL.fullmatch, labels)):
+        return 0
+    top = labels[-1].casefold()
+    return len(text) if _TOP_LEVEL.fullmatch(top) and top not in _FILE_ENDS else 0
+
+
+def ip_confidence(text: str, says: Evidence) -> float:
+    """Confidence that what looks like an address of the Internet is one of somebody's."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return 0.0
+    if address.is_loopback or address.is_unspecified or address.is_multicast:
+        return 0.2
+    return _ip4(address, says) if isinstance(address, IPv4Address) else _ip6(address, text)
+
+
+def _ip4(address: IPv4Address, says: Evidence) -> float:
+    if says is Kind.IP:
+        return 0.97
+    if says is not None and isinstance(says, Against):
+        return 0.3
+    # A version has small numbers: 1.2.3.4 may be either.
+    return 0.5 if all(part < 30 for part in address.packed) and address.packed[0] != 10 else 0.85
+
+
+def _ip6(address: IPv6Address, text: str) -> float:
+    groups = [group for group in text.split(":") if group]
+    return 0.95 if len(groups) > 2 or (groups and groups[0][0] in "23fF" and len(groups[0]) == 4) else 0.3
+
+
+def streets_in(text: str) -> Iterator[tuple[int, int, float]]:
+    """Start, end and confidence of each street with its number."""
+    for word in _STREET_WORDS.finditer(text):
+        start, end = word.span()
+        if text[end : end + 1].isalpha():
+            continue
+        before = text[max(0, start - _BEFORE_CHARACTERS) : start]
+        after = text[end : end + _AFTER_CHARACTERS]
+        form = _FORMS[word[0]]
+        if form is _Form.IN_COMPOUNDS:
+            if (number := _AFTER.match(after)) and text[first := _word_start(text, start)].isupper():
+                yield first, end + number.end(), _STREET_CONFIDENCE
+        elif before[-1:].isalnum():
+            continue
+        elif form is _Form.BEHIND_NAME:
+            if found := _NUMBER_AND_NAME.search(before):
+                yield start - len(found[0]), end, _STREET_CONFIDENCE
+        elif form is _Form.BEFORE_NAME:
+            if named := _NAMED_AFTER.match(after):
+                yield start, end + named.end(), _STREET_CONFIDENCE
+        elif (number := _NUMBER_BEFORE.search(before)) and (named := _NAMED.match(after)):
+            yield start - len(number[0]), end + named.end(), _STREET_CONFIDENCE
+
+
+def _word_start(text: str, end: int) -> int:
+    """Where the word begins that ends here, or the one before it if a space or hyphen is between them."""
+    start = end
+    least = max(0, end - _BEFORE_CHARACTERS)
+    while start > least and (text[start - 1].isalpha() or (text[start - 1] in " -" and start > end - 1)):
+        start -= 1
+    return start

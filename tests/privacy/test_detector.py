@@ -1,0 +1,222 @@
+"""What is found as personal data and what is not: by syntax and checksum, by words, by field, and within bounds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from codemode_server.privacy import detector as detector_module
+from codemode_server.privacy import parts
+from codemode_server.privacy.detector import Detector
+from codemode_server.privacy.findings import MAX_DEPTH, MAX_FINDINGS, DetectionSettings, Findings, Kind
+
+
+def kinds(findings: Findings) -> dict[str, str]:
+    return {one.value: one.kind for one in findings.found}
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    return Detector()
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "kind"),
+    [
+        ("Write to jane.roe+crm@mail.example.co.uk.", "jane.roe+crm@mail.example.co.uk", Kind.EMAIL),
+        ("an müller@münchen.example senden", "müller@münchen.example", Kind.EMAIL),
+        ("paid with 4111 1111 1111 1111 today", "4111 1111 1111 1111", Kind.CARD),
+        ("paid with 378282246310005 today", "378282246310005", Kind.CARD),
+        ("to DE89 3704 0044 0532 0130 00 BIC COBADEFF", "DE89 3704 0044 0532 0130 00", Kind.IBAN),
+        ("to gb82west12345698765432", "gb82west12345698765432", Kind.IBAN),
+        ("reach me at +49 30 901820", "+49 30 901820", Kind.PHONE),
+        ("Tel. 030 901820", "030 901820", Kind.PHONE),
+        ("dial (415) 555-2671 now", "(415) 555-2671", Kind.PHONE),
+        ("cliente 529.982.247-25", "529.982.247-25", Kind.NATIONAL_ID),
+        ("SSN 536-90-4399", "536-90-4399", Kind.NATIONAL_ID),
+        ("Steuer-ID 36 574 261 809", "36 574 261 809", Kind.NATIONAL_ID),
+        ("CF RSSMRA85T10A562S", "RSSMRA85T10A562S", Kind.NATIONAL_ID),
+        ("DNI 54362315K", "54362315K", Kind.NATIONAL_ID),
+        ("BSN 111222333", "111222333", Kind.NATIONAL_ID),
+        ("from 84.12.99.44 at noon", "84.12.99.44", Kind.IP),
+        ("from 2001:db8:85a3::8a2e:370:7334 at noon", "2001:db8:85a3::8a2e:370:7334", Kind.IP),
+        ("Wir sind in der Lindenstraße 12a zu finden", "Lindenstraße 12a", Kind.ADDRESS),
+        ("au 12 rue de la Paix depuis 2020", "12 rue de la Paix", Kind.ADDRESS),
+        ("Via Roma 12, Milano", "Via Roma 12", Kind.ADDRESS),
+        ("at 10 Downing Street since", "10 Downing Street", Kind.ADDRESS),
+        ("token ghp_0123456789abcdefghijABCDEFGHIJ012345", "ghp_0123456789abcdefghijABCDEFGHIJ012345", Kind.CREDENTIAL),
+        ("postgres://app:pa55word@db.internal/x", "pa55word", Kind.CREDENTIAL),
+        ("password=Xk93-kkd2", "Xk93-kkd2", Kind.CREDENTIAL),
+        ("Date of birth: 2.3.1980", "2.3.1980", Kind.BIRTH_DATE),
+        ('INFO saved full_name="Zoé D\'Aubigné"', "Zoé D'Aubigné", Kind.NAME),
+    ],
+)
+def test_a_text_with_personal_data_has_a_finding(detector: Detector, text: str, value: str, kind: Kind) -> None:
+    assert kinds(detector.in_text(text)).get(value) == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "order 4111111111111111",
+        "4111 1111 1111 1112",
+        "DE00 3704 0044 0532 0130 00",
+        "version 84.12.99.44",
+        "1.3.6.1.4.1.311",
+        "lodash@4.17.21 and icon@2x.png",
+        "git@github.com:acme/service.git",
+        "at 12:30:45 on 00:1b:44:11:3a:b7",
+        "std::vector and ab::cd",
+        "timestamp 1700000000 and 1700000000000",
+        "2026-03-01 and 01.03.2026",
+        "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+        "978-3-16-148410-0",
+        "52.520008, 13.404954",
+        "a string 12 characters long",
+        "127.0.0.1 and ::1",
+        "ticket 111222333",
+    ],
+)
+def test_what_only_looks_like_personal_data_has_none(detector: Detector, text: str) -> None:
+    assert kinds(detector.in_text(text)) == {}
+
+
+def test_fields_of_a_person_are_found_by_their_names(detector: Detector) -> None:
+    value = {"customer": {"name": "Jane Roe", "phone": "030 901820", "dob": "1980-02-03", "street": "Am Markt 5"}}
+    assert kinds(detector.in_value(value)) == {
+        "Jane Roe": Kind.NAME,
+        "030 901820": Kind.PHONE,
+        "1980-02-03": Kind.BIRTH_DATE,
+        "Am Markt 5": Kind.ADDRESS,
+    }
+
+
+def test_the_name_of_a_product_is_not_a_persons(detector: Detector) -> None:
+    assert kinds(detector.in_value({"name": "Desk Lamp", "price": 12})) == {}
+    assert kinds(detector.in_value({"name": "Jane Roe", "email": "j@x.org"})) == {
+        "Jane Roe": Kind.NAME,
+        "j@x.org": Kind.EMAIL,
+    }, "the control"
+
+
+def test_the_format_of_the_schema_is_evidence(detector: Detector) -> None:
+    schema: dict[str, Any] = {
+        "properties": {"rows": {"items": {"properties": {"reach": {"type": "string", "format": "phone"}}}}}
+    }
+    value: Any = {"rows": [{"reach": "301 901 8204"}]}
+    assert kinds(detector.in_value(value)) == {}, "the control"
+    assert kinds(detector.in_value(value, schema)) == {"301 901 8204": Kind.PHONE}
+
+
+def test_a_table_in_a_text_has_the_fields_of_its_header(detector: Detector) -> None:
+    table = 'name,email,birthday,sku\n"Roe, Jane",j@x.org,2.3.1980,AB123456\nBob,b@x.org,1.2.1990,AB123457\n'
+    found = kinds(detector.in_value({"text": table}))
+    assert {kind for value, kind in found.items() if "Roe" in value} == {Kind.NAME}
+    assert found["2.3.1980"] == found["1.2.1990"] == Kind.BIRTH_DATE
+    assert not {value for value in found if value.startswith("AB")}
+
+
+def test_a_finding_has_its_place(detector: Detector) -> None:
+    value = {"rows": [{"note": "x"}, {"note": "to j@x.org"}], "k@x.org": 1, "card": 4111111111111111}
+    (note, key, card) = sorted(detector.in_value(value).found, key=lambda one: len(one.place), reverse=True)
+    assert (note.place, note.start, note.end) == (("rows", 1, "note"), 3, 10)
+    assert {(key.place, key.is_key), (card.place, card.is_key)} == {(("k@x.org",), True), (("card",), False)}
+
+
+def test_a_place_in_a_table_counts_from_the_start_of_its_text(detector: Detector) -> None:
+    table = "id,mail\n1,j@x.org\n2,k@x.org\n"
+    for one in detector.in_value({"text": table}).found:
+        assert table[one.start : one.end] == one.value
+
+
+def test_thresholds_are_per_kind() -> None:
+    text = "j@x.org from 84.12.99.44"
+    off = Detector(DetectionSettings(thresholds={Kind.IP: 1.1}))
+    assert kinds(Detector().in_text(text)) == {"j@x.org": Kind.EMAIL, "84.12.99.44": Kind.IP}, "the control"
+    assert kinds(off.in_text(text)) == {"j@x.org": Kind.EMAIL}
+
+
+def test_allowed_values_are_no_findings() -> None:
+    allowing = Detector(DetectionSettings(allowed=("support@ourcompany.com", "*@partner.example")))
+    text = "Support@OurCompany.com, ann@partner.example, ann@partner.example.org"
+    assert kinds(allowing.in_text(text)) == {"ann@partner.example.org": Kind.EMAIL}
+
+
+def test_own_patterns_have_kinds_of_their_own() -> None:
+    own = Detector(DetectionSettings(patterns={"employee": "EMP-#{6}"}))
+    assert kinds(own.in_text("EMP-004711, EMP-12, XEMP-004712")) == {"EMP-004711": "employee"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "#{0}", "#{65}", "{3}", "#{2}{3}", "#{3,2}", "#{1,9}#{1,9}", "x\\", "a" * 101, "#{"]
+)
+def test_a_wrong_pattern_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"pattern|repe|backslash"):
+        Detector(DetectionSettings(patterns={"own": text}))
+
+
+def test_a_value_beyond_the_bounds_is_incomplete(detector: Detector) -> None:
+    deep: Any = "j@x.org"
+    for _ in range(MAX_DEPTH + 1):
+        deep = [deep]
+    assert not detector.in_value(deep).is_complete
+    assert not detector.in_text("a@b.cc " * (MAX_FINDINGS + 1)).is_complete
+    assert detector.in_value([["j@x.org"]]).is_complete, "the control"
+
+
+async def test_a_large_value_is_searched_in_a_thread(detector: Detector, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def searched(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return original(*arguments)
+
+    original = parts.searched_value
+    monkeypatch.setattr(detector_module, "searched_value", searched)
+    await detector.find(["j@x.org"])
+    await detector.find(["j@x.org " * 15_000])
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]
+
+
+HOSTILE = (
+    "1", "1 ", "1-", "1.", "(1", "+1", "1.1", "a", "a.", "@", "a@", "a@a.", ".@.", "-", ":", "::", "a:",
+    "f:", "=", "a=", "a ", "DE89 ", "AA00AA00", "AA 11", "X1", "12345678A ", "sk-", "sk-a", "eyJ",
+    "eyJa.", "SG.a", "-----BEGIN A PRIVATE KEY-----", "://", "a://", "a://a:", "http://a:b", "12 Aa ",
+    "Via ", "Via Aa ", "rue ", "1 rue ", "Straße 1", "aweg", "\n", "a,b\n", '"', '""', '","', "|",
+    "a|b\n", "\x00", "\ud800", "é", "name: ", "name: Aa ", 'dob="', "4111 ", "0 1", "４", "²", "\u200b",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_time_is_linear_in_hostile_text(detector: Detector, unit: str) -> None:
+    """Eight times the text takes at most some thirty times as long; what is quadratic takes sixty-four."""
+
+    def best_s(length: int) -> float:
+        text = unit * (length // len(unit))
+        times = []
+        for _ in range(3):
+            began = time.thread_time()
+            detector.in_text(text)
+            times.append(time.thread_time() - began)
+        return min(times)
+
+    short, long = best_s(8_000), best_s(64_000)
+    assert long < max(0.05, 30 * short)
+
+
+def test_libraries_are_imported_when_the_first_number_is_met() -> None:
+    script = (
+        "import sys\n"
+        "from codemode_server.privacy.detector import Detector\n"
+        "Detector().in_text('Write to j@x.org')\n"
+        "before = {'phonenumbers', 'stdnum'} & set(sys.modules)\n"
+        "Detector().in_text('+49 30 901820, DE89370400440532013000')\n"
+        "print(len(before), len({'phonenumbers', 'stdnum'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "2"]

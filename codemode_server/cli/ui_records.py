@@ -154,6 +154,9 @@ class StoredRecords:
         found = await self._approvals.unanswered(self._principal)
         return [self._offered(it) for it in found if it.is_open(time.time())]
 
+    async def waiting(self) -> int:
+        return await self._history.open_questions(self._principal, time.time())
+
     async def approval(self, approval_id: ApprovalId) -> Approval | None:
         found = await self._approvals.get(self._principal, approval_id)
         return None if found is None else self._offered(found)

@@ -115,6 +115,18 @@ class SqliteHistory:
 
         return await self._run(select)
 
+    async def open_questions(self, principal: Principal, at: float) -> int:
+        """How many questions can be answered at this time."""
+
+        def count(connection: sqlite3.Connection) -> int:
+            (found,) = connection.execute(
+                "SELECT COUNT(*) FROM approvals WHERE principal = ? AND answer IS NULL AND expires_at > ?",
+                (principal.principal_id, at),
+            ).fetchone()
+            return int(found)
+
+        return await self._run(count)
+
     async def decisions(self, principal: Principal) -> list[DecisionCount]:
         """How often each reason decided, in the newest rows of the audit; the most frequent first."""
 

@@ -120,6 +120,9 @@ class Records(Protocol):
     async def approvals(self) -> Sequence[Approval]:
         """The questions that can be answered now, oldest first."""
 
+    async def waiting(self) -> int:
+        """How many there are."""
+
     async def approval(self, approval_id: ApprovalId) -> Approval | None: ...
 
     async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:

@@ -191,13 +191,12 @@ class UiSite:
         self, template: str, section: str, request: Request | None, *, is_live: bool = False, **values: Any
     ) -> Response:
         is_paused = request is not None and request.query_params.get("live") == "off"
-        waiting = len(values["approvals"]) if "approvals" in values else len(await self._records.approvals())
         return page(
             template,
             base=self._admission.base,
             section=section,
             token=self._admission.form_token,
-            waiting=waiting,
+            waiting=await self._records.waiting(),
             can_be_live=is_live,
             is_live=is_live and not is_paused,
             **values,

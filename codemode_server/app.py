@@ -177,11 +177,7 @@ class App:
         )
 
     def _new_preflight(self) -> Preflight:
-        return Preflight(
-            catalog=self.catalog,
-            listed=self.tools.wait_for_first_listing,
-            config=self.config,
-        )
+        return Preflight(catalog=self.catalog, listed=self.tools.wait_for_first_listing, config=self.config)
 
     def _new_executions(self) -> ExecutionService:
         runner = ExecutionRunner(
@@ -208,6 +204,7 @@ class App:
             journal=self.stores.journal,
             effect_of=self.gateway.effect_of,
             config=self.config,
+            cancel_requests=self.stores.cancel_requests,
         )
 
     def _new_meta_tools(self) -> ConfiguredMetaTools:

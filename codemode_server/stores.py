@@ -11,6 +11,7 @@ from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_cancel_requests import SqliteCancelRequests
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_sources import SqliteSources
@@ -36,6 +37,7 @@ class Stores:
             on_written=self.upkeep.note_written,
         )
         self.approvals = SqliteApprovals(self.thread, cipher)
+        self.cancel_requests = SqliteCancelRequests(database, thread)
         self.sources = SqliteSources(database, thread)
         self.definitions = SqliteDefinitions(database, self.thread)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)

@@ -38,6 +38,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_cancel_requests import SqliteCancelRequests
 from codemode_server.storage.sqlite_history import MAX_CALLS, SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.tokens import estimate_tokens
@@ -73,6 +74,7 @@ class StoredRecords:
         self._journal = SqliteJournal(thread, cipher)
         self._audit = SqliteAudit(thread)
         self._approvals = SqliteApprovals(thread, cipher)
+        self._cancel_requests = SqliteCancelRequests(database, thread)
         self._reruns: dict[ExecutionId, Rerun] = {}
         self._checked: tuple[tuple[ServerStatus, ...], float] | None = None
         self._check_problem: str | None = None
@@ -149,6 +151,10 @@ class StoredRecords:
         except CodemodeError as error:
             text = str(error)
         self._reruns[execution_id] = Rerun(action, is_running=False, text=text)
+
+    async def cancel(self, execution_id: ExecutionId) -> None:
+        if not await self._cancel_requests.request(self._principal, execution_id, time.time()):
+            raise CodemodeError(f"no program {execution_id} of yours runs (any more)")
 
     async def approvals(self) -> Sequence[Approval]:
         found = await self._approvals.unanswered(self._principal)

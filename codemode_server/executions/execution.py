@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -165,3 +166,8 @@ def limits_of(settings: LimitSettings, timeout_s: float | None) -> Limits:
         value_bytes=settings.value_bytes,
         workspace_mb=settings.workspace_mb,
     )
+
+
+def new_id() -> ExecutionId:
+    """The id of an execution that begins."""
+    return ExecutionId("x" + secrets.token_hex(6))

@@ -6,7 +6,6 @@ of the service; those that are settled come from the journal. Nothing that a pro
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
@@ -23,6 +22,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.program_lines import ProgramTexts
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.call_results import CallResults
+from codemode_server.executions.cancel_requests import CancelRequests, cancel_on_request
 from codemode_server.executions.events import (
     ExecutionCallBegan,
     ExecutionCallEnded,
@@ -30,7 +30,7 @@ from codemode_server.executions.events import (
     ExecutionWaiting,
     Subscription,
 )
-from codemode_server.executions.execution import DirectCall, Execution, limits_of
+from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
 from codemode_server.executions.pending_input import PendingInput
 from codemode_server.executions.plans import plan_of, to_apply, with_planned_clock
 from codemode_server.executions.reopening import PastRun, recorded, reopened
@@ -72,8 +72,10 @@ class ExecutionService(OwnsTasks):
         journal: Journal,
         effect_of: Callable[[str, str], Effect],
         config: LiveConfig,
+        cancel_requests: CancelRequests | None = None,
     ) -> None:
         """`effect_of`: of a tool by the raw names of server and tool."""
+        self._cancel_requests = cancel_requests
         self._runner = runner
         self._artifacts = artifacts
         self._journal = journal
@@ -129,7 +131,7 @@ class ExecutionService(OwnsTasks):
         timeout_s: float | None = None,
         is_dry_run: bool = False,
     ) -> Execution:
-        calls = ExecutionCalls(_new_id(), context, host=host, captured=set() if is_dry_run else None)
+        calls = ExecutionCalls(new_id(), context, host=host, captured=set() if is_dry_run else None)
         limits, results = limits_of(self._config.settings.limits, timeout_s), CallResults(self._artifacts)
         return self._started(Execution(calls.execution_id, code, context, limits, calls, results, call))
 
@@ -138,6 +140,8 @@ class ExecutionService(OwnsTasks):
             raise SandboxUnavailable("codemode-server is shutting down")
         self._live[execution.execution_id] = execution
         self._tasks.start_soon(self._run, execution, name=execution.execution_id)
+        if self._cancel_requests is not None:
+            self._tasks.start_soon(cancel_on_request, execution, self._cancel_requests, self.cancel)
         return execution
 
     async def resume(
@@ -188,7 +192,7 @@ class ExecutionService(OwnsTasks):
             MetaToolError: there is no such dry run, or it can't be applied.
         """
         past = await to_apply(self._journal, context.principal, execution_id)
-        calls = ExecutionCalls(_new_id(), context, host=host)
+        calls = ExecutionCalls(new_id(), context, host=host)
         return await self._planned(self._again(past, calls, timeout_s), execution_id)
 
     async def _planned(self, execution: Execution, dry_run_id: ExecutionId | None) -> Execution:
@@ -213,7 +217,7 @@ class ExecutionService(OwnsTasks):
             MetaToolError: there is none with a program (any more).
         """
         past = await recorded(self._journal, context.principal, execution_id)
-        calls = ExecutionCalls(_new_id(), context)
+        calls = ExecutionCalls(new_id(), context)
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown="fail", is_closed=True)
         return self._started(self._again(past, calls))
 
@@ -394,7 +398,3 @@ class ExecutionService(OwnsTasks):
             self._live.pop(execution.execution_id)
             execution.done.set()
             self._subscriptions.publish(ExecutionSettled(execution.execution_id, execution.status))
-
-
-def _new_id() -> ExecutionId:
-    return ExecutionId("x" + secrets.token_hex(6))

@@ -16,7 +16,7 @@ from codemode_server.storage.audit_chain import append_row
 from codemode_server.storage.unusable import newer
 
 TABLES = {"listings", "shapes", "vectors", "journal_executions", "journal_calls", "audit", "audit_anchor"}
-TABLES |= {"habits", "lone_habits", "approvals", "flow_sources", "flow_programs", "tool_definitions"}
+TABLES |= {"habits", "lone_habits", "approvals", "flow_sources", "flow_programs", "tool_definitions", "cancel_requests"}
 """Tables of a sound database."""
 
 
@@ -306,4 +306,10 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     CREATE UNIQUE INDEX journal_applies ON journal_executions (principal, applies) WHERE applies IS NOT NULL;
     """,
     "ALTER TABLE journal_executions ADD COLUMN description BLOB",
+    """
+    CREATE TABLE cancel_requests (
+        execution_id TEXT PRIMARY KEY,
+        asked_at     REAL NOT NULL
+    ) WITHOUT ROWID;
+    """,
 )

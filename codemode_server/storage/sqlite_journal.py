@@ -114,6 +114,7 @@ class SqliteJournal:
             )
             if not changed.rowcount:
                 return None
+            connection.execute("DELETE FROM cancel_requests WHERE execution_id = ?", (execution_id,))
             (size,) = connection.execute(
                 "SELECT coalesce(bytes, 0) FROM journal_executions WHERE principal = ? AND execution_id = ?", names
             ).fetchone()

@@ -114,7 +114,10 @@ class TestOtherOrigins:
             assert await answered(state), "control"
 
     @pytest.mark.parametrize("token", ["", "guess", "é"])
-    @pytest.mark.parametrize("path", ["approvals/a1", "executions/x1/resume", "executions/x1/replay", "servers/check"])
+    @pytest.mark.parametrize(
+        "path",
+        ["approvals/a1", "executions/x1/resume", "executions/x1/replay", "executions/x1/cancel", "servers/check"],
+    )
     async def test_a_form_without_the_token_does_nothing(self, tmp_path: Path, path: str, token: str) -> None:
         async with pages(tmp_path) as (site, state):
             await fill(state)

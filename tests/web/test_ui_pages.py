@@ -7,6 +7,8 @@ import re
 import time
 from pathlib import Path
 
+import anyio
+
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Deny
 from codemode_server.domain.executions import ExecutionStatus
@@ -119,6 +121,48 @@ class TestOneExecution:
                 assert "Replayed from this page" in await site.text(f"executions/{name}")
                 assert len(host.reached()) == calls, "a replay sends nothing"
             assert len(re.findall(r"<code>(x\w+)</code>", await site.text("executions"))) == 2
+
+    async def test_is_cancelled_in_the_product_that_runs_it(self, tmp_path: Path) -> None:
+        servers = office(tmp_path, "github")
+        async with (
+            pages(tmp_path, servers=servers, permissions={"default": "allow"}) as (site, _),
+            in_memory(tmp_path / "upstream.yaml") as host,
+            anyio.create_task_group() as tasks,
+        ):
+            answers = []
+
+            async def run() -> None:
+                answers.append(await host.run("import time\nwhile True: time.sleep(0.05)"))
+
+            tasks.start_soon(run)
+            names: list[str] = []
+
+            async def is_running() -> bool:
+                names[:] = re.findall(r"<code>(x\w+)</code>", await site.text("executions?status=running"))
+                return bool(names)
+
+            await host.until(is_running, 60)
+            other = await host.run("1 + 1")
+            assert "/cancel" in await site.text(f"executions/{names[0]}")
+            assert (await site.post(f"executions/{names[0]}/cancel")).status_code == 303
+
+            async def is_cancelled() -> bool:
+                return 'class="status cancelled"' in await site.text(f"executions/{names[0]}")
+
+            await host.until(is_cancelled, 30)
+            assert other.value == 2, "control"
+            assert (await site.post(f"executions/{names[0]}/cancel")).status_code == 409, "it has ended"
+        assert [it.content["status"] for it in answers] == ["cancelled"]
+
+    async def test_of_another_principal_is_not_cancelled(self, tmp_path: Path) -> None:
+        running = ExecutionStatus.RUNNING
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", "1", status=running, principal=OTHER)
+            await state.execution("x2", "1", status=running)
+            refused, taken = await site.post("executions/x1/cancel"), await site.post("executions/x2/cancel")
+            rows = await state.thread.run(lambda it: it.execute("SELECT execution_id FROM cancel_requests").fetchall())
+        assert (refused.status_code, taken.status_code) == (409, 303)
+        assert rows == [("x2",)]
 
 
 class TestApprovals:

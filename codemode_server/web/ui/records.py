@@ -117,6 +117,9 @@ class Records(Protocol):
     def run_again(self, action: Action, execution_id: ExecutionId) -> None:
         """Start to run the program of an execution again."""
 
+    async def cancel(self, execution_id: ExecutionId) -> None:
+        """Ask the product that runs an execution to cancel it."""
+
     async def approvals(self) -> Sequence[Approval]:
         """The questions that can be answered now, oldest first."""
 

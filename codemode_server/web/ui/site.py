@@ -102,6 +102,9 @@ class UiSite:
             case ["executions", name, "resume" | "replay" as action]:
                 self._records.run_again(action, ExecutionId(name))
                 return self._redirect(f"executions/{name}")
+            case ["executions", name, "cancel"]:
+                await self._records.cancel(ExecutionId(name))
+                return self._redirect(f"executions/{name}")
             case ["approvals", name]:
                 return await self._answer(ApprovalId(name), form)
             case ["servers", "check"]:

@@ -33,6 +33,7 @@ BUILT_IN = {
     "size": "codemode_server.guardrails.builtin.size:SizeGuardrail",
     "domains": "codemode_server.guardrails.builtin.domains:DomainsGuardrail",
     "rules": "codemode_server.guardrails.builtin.rules:RulesGuardrail",
+    "personal_data": "codemode_server.guardrails.builtin.personal_data:PersonalDataGuardrail",
 }
 
 

@@ -1,4 +1,4 @@
 """Detection of personal data in results and texts: kinds, findings, and the evidence for each.
 
-This is the base of data protection and not yet a part of calls: nothing in the product asks it so far.
+The guardrail `personal_data` asks it about the arguments of calls. It needs the libraries of the extra `privacy`.
 """

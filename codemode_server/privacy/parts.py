@@ -18,6 +18,8 @@ from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
 
 _SEPARATOR = "\x00"
 _MIN_NUMBER_DIGITS = 6
+_MAX_NAME_CHARACTERS = 16
+"""A longer key may be a credential, although it is an identifier."""
 _MAX_COLUMNS = 200
 _MAX_HEADER_CHARACTERS = 4_000
 _TABLE_SEPARATORS = ",;\t|"
@@ -113,7 +115,7 @@ class _Builder:
             elif isinstance(item, dict):
                 beside = any(map(describes_person, item))
                 for key in item:
-                    if not key.isidentifier():
+                    if not key.isidentifier() or len(key) > _MAX_NAME_CHARACTERS:
                         self.add(key, (*place, key), "", None, is_beside_person=False, is_key=True)
                 about = _member(described, "properties") or {}
                 waiting += [

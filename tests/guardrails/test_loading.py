@@ -64,6 +64,7 @@ def test_an_installed_package_is_listed_without_being_imported_and_replaces_no_b
         "size": "built in",
         "domains": "built in",
         "rules": "built in",
+        "personal_data": "built in",
         "weekends": f"{package} 1.2",
     }
     assert package not in sys.modules
@@ -116,7 +117,13 @@ def test_a_name_of_another_form_is_refused_by_the_settings(use: str) -> None:
 async def test_the_examples_of_the_guide_load_and_hold() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "guardrails.md").read_text()
     (example,) = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
-    assert load(*YAML(typ="safe").load(example)["guardrails"]) == ["secrets", "domains", "rules", "size"]
+    assert load(*YAML(typ="safe").load(example)["guardrails"]) == [
+        "secrets",
+        "domains",
+        "rules",
+        "size",
+        "personal_data",
+    ]
     guardrail, test = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     written: dict[str, Any] = {}
     exec(guardrail + test, written)

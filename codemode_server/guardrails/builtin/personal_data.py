@@ -1,0 +1,115 @@
+"""The guardrail `personal_data`: no personal data in the arguments of a call, but for what its tool may receive.
+
+It looks at texts, names of fields and long numbers as `privacy.detector` finds them; texts also percent-decoded,
+without characters that nobody sees, and with full-width letters as plain ones. What a program encodes in another way,
+splits or rewrites is not found. Reasons name kinds and arguments, never values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from codemode_server.extras import install_command
+from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
+from codemode_server.guardrails.guardrail import CallVerdict, GuardedCall, Guardrail
+from codemode_server.guardrails.verdicts import Ask, Block, Pass
+from codemode_server.privacy.detector import Detector
+from codemode_server.privacy.findings import DetectionSettings, Kind
+from codemode_server.privacy.own_patterns import compile_pattern
+
+_LIBRARIES = ("phonenumbers", "stdnum")
+_ALL = "*"
+_Glob = Annotated[str, Field(min_length=1, max_length=200)]
+_KindName = Annotated[str, Field(min_length=1, max_length=50)]
+
+
+class PersonalDataSettings(BaseModel):
+    """The settings of `personal_data`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    release: dict[_Glob, tuple[_KindName, ...]] = {}
+    """Kinds that tools may receive, by glob `server/tool` or `server`: `{"crm": [email, name]}`. `"*"` as a kind stands
+    for all. What several globs release adds up."""
+    allow: tuple[_KindName, ...] = ()
+    """Values that are not personal, whatever their case: `support@ourcompany.com`, `*@ourcompany.com`."""
+    patterns: dict[_KindName, str] = {}
+    """Own kinds by name: `{"employee": "EMP-#{6}"}`."""
+    thresholds: dict[_KindName, Annotated[float, Field(ge=0)]] = {}
+    """Minimum confidence by kind; 0.6 if it is not here. Above 1 turns a kind off."""
+    action: Literal["block", "ask"] = "block"
+
+    @field_validator("patterns")
+    @classmethod
+    def _patterns_are_sound(cls, patterns: dict[str, str]) -> dict[str, str]:
+        for text in patterns.values():
+            compile_pattern(text)
+        return patterns
+
+    @model_validator(mode="after")
+    def _kinds_are_known(self) -> Self:
+        known = {*Kind, *self.patterns}
+        for name in (*self.thresholds, *(kind for kinds in self.release.values() for kind in kinds if kind != _ALL)):
+            if name not in known:
+                raise ValueError(f"there is no kind {name!r}; the kinds are {', '.join(sorted(known))}")
+        return self
+
+
+class PersonalDataGuardrail(Guardrail):
+    """Blocks calls with personal data that their tool may not receive."""
+
+    Settings = PersonalDataSettings
+    may_block: ClassVar[bool] = True
+
+    def __init__(self, settings: PersonalDataSettings) -> None:
+        """Raises ModuleNotFoundError without the libraries that numbers are checked with."""
+        super().__init__(settings)
+        if any(find_spec(name) is None for name in _LIBRARIES):
+            raise ModuleNotFoundError(f"it needs an optional part: {install_command('privacy')}")
+        self._detector = Detector(DetectionSettings(settings.thresholds, settings.allow, settings.patterns))
+
+    def before_call(self, call: GuardedCall) -> CallVerdict:
+        released = self._released(call)
+        if _ALL in released:
+            return Pass()
+        try:
+            for name, kind in self._found(call.arguments):
+                if kind not in released:
+                    return self._verdict(call, name, kind)
+        except Unreadable as error:
+            return Block(str(error))
+        return Pass()
+
+    def _released(self, call: GuardedCall) -> frozenset[str]:
+        release: dict[str, tuple[str, ...]] = self.settings.release
+        return frozenset(kind for glob, kinds in release.items() if call.matches(glob) for kind in kinds)
+
+    def _found(self, arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        """The place and the kind of each finding."""
+        findings = self._detector.in_value(arguments)
+        for one in findings.found:
+            is_name = one.is_key and len(one.place) == 1
+            yield "a name" if is_name else repr(one.place[0]), one.kind
+        for place, text in texts_of(arguments):
+            for spelling in spellings_of(text):
+                if spelling != text:
+                    read = self._detector.in_text(spelling)
+                    yield from ((place, one.kind) for one in read.found)
+                    _check(read.is_complete)
+        _check(findings.is_complete)
+
+    def _verdict(self, call: GuardedCall, place: str, kind: str) -> CallVerdict:
+        reason = (
+            f"{place} of the arguments holds personal data (kind {kind}), which {call.server}/{call.tool} may not"
+            " receive; `release` in the settings of the guardrail names who may"
+        )
+        return Ask(reason) if self.settings.action == "ask" else Block(reason)
+
+
+def _check(is_complete: bool) -> None:
+    if not is_complete:
+        raise Unreadable("the arguments are too large to be searched for personal data")

@@ -1,8 +1,8 @@
 """Asks one guardrail one question, within its time; whatever goes wrong is a `Block`.
 
-A guardrail runs in this process. What may block runs in a thread of its own, which nothing can end: if its time is up,
-the thread is left behind, and it takes one of the guardrail's places until it ends. So a guardrail that hangs blocks
-everything that it looks at, and nothing else.
+A guardrail runs in this process. If it needs threads, each question has one, which nothing can end: when the time is
+up, the thread is left behind, and it takes one of the guardrail's places until it ends. So a guardrail that hangs
+blocks everything that it looks at, and nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from codemode_server.guardrails.guardrail import Guardrail
+from codemode_server.guardrails.guardrail import CallVerdict, Guardrail
 from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
 from codemode_server.off_loop import is_large, run_sized
 
@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 MAX_AT_ONCE = 16
 """Threads of one guardrail; more questions wait, within their time."""
-Verdict = Pass | Change | Ask | Block
 
 
 class AskedGuardrail:
@@ -41,11 +40,11 @@ class AskedGuardrail:
         """Whether it overrides a method of `Guardrail`."""
         return getattr(type(self.guardrail), method) is not getattr(Guardrail, method)
 
-    async def verdict(self, method: str, value: Any, *args: Any) -> Verdict:
+    async def verdict(self, method: str, value: Any, *args: Any) -> CallVerdict:
         """Its answer; `value` is what `args` are mainly about, and decides whether a thread is used."""
         function = getattr(self.guardrail, method)
         try:
-            if not self.guardrail.may_block:
+            if not self.guardrail.needs_thread:
                 found = await run_sized(is_large(value), function, *args)
             else:
                 with anyio.fail_after(self.timeout_s):

@@ -88,9 +88,9 @@ class Guardrail:
 
     Settings: ClassVar[type[BaseModel]] = NoSettings
     """The model of `settings` in `upstream.yaml`."""
-    may_block: ClassVar[bool] = True
-    """Whether a method may wait, for a file or the network. `False` saves the thread: only for what takes well under a
-    millisecond on small values."""
+    needs_thread: ClassVar[bool] = True
+    """Whether methods run in a thread, within `timeout`. `False` saves the thread, and with it the time limit: only for
+    methods that wait for nothing and take well under a millisecond on small values."""
 
     def __init__(self, settings: Any) -> None:
         """`settings` is an instance of `Settings`."""

@@ -36,7 +36,7 @@ class Scripted(Guardrail):
 
 
 class Quick(Scripted):
-    may_block: ClassVar[bool] = False
+    needs_thread: ClassVar[bool] = False
 
 
 def chain(*guardrails: Guardrail, timeout_s: float = 5.0) -> GuardrailChain:

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from codemode_server.domain.ids import JsonValue
+from codemode_server.guardrails.builtin.text_guardrail import TextGuardrail
 from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
-from codemode_server.guardrails.guardrail import CallVerdict, GuardedCall, Guardrail
-from codemode_server.guardrails.verdicts import Ask, Block, Pass
 
 _Domain = Annotated[str, Field(min_length=1, max_length=253)]
 _LENIENT = r"(?:https?|wss?|ftp)"
@@ -70,29 +70,21 @@ class DomainsSettings(BaseModel):
         return self
 
 
-class DomainsGuardrail(Guardrail):
+class DomainsGuardrail(TextGuardrail):
     """Blocks calls with an address of another host."""
 
     Settings = DomainsSettings
-    may_block: ClassVar[bool] = False
 
-    def before_call(self, call: GuardedCall) -> CallVerdict:
-        try:
-            return self._verdict(call)
-        except Unreadable as error:
-            return Block(str(error))
-
-    def _verdict(self, call: GuardedCall) -> CallVerdict:
+    def problem(self, arguments: dict[str, JsonValue]) -> str:
         number = 0
-        for place, text in texts_of(call.arguments):
+        for place, text in texts_of(arguments):
             for host in hosts_in(text):
                 number += 1
                 if number > _MAX_ADDRESSES:
-                    return Block(f"the arguments have more than {_MAX_ADDRESSES:,} addresses")
+                    raise Unreadable(f"the arguments have more than {_MAX_ADDRESSES:,} addresses")
                 if not self._is_allowed(host):
-                    reason = f"{place} of the arguments has an address of {host[:100]!r}, which is not allowed"
-                    return Ask(reason) if self.settings.action == "ask" else Block(reason)
-        return Pass()
+                    return f"{place} of the arguments has an address of {host[:100]!r}, which is not allowed"
+        return ""
 
     def _is_allowed(self, host: str) -> bool:
         allow, deny = self.settings.allow, self.settings.deny

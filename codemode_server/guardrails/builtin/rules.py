@@ -47,7 +47,7 @@ class RulesGuardrail(Guardrail):
     """Blocks or asks about calls that break a rule."""
 
     Settings = RulesSettings
-    may_block: ClassVar[bool] = False
+    needs_thread: ClassVar[bool] = False
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)

@@ -6,13 +6,13 @@ no guardrail: programs never have them. A token that a program encodes, in base6
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
-from codemode_server.guardrails.guardrail import CallVerdict, GuardedCall, Guardrail
-from codemode_server.guardrails.verdicts import Ask, Block, Pass
+from codemode_server.domain.ids import JsonValue
+from codemode_server.guardrails.builtin.text_guardrail import TextGuardrail
+from codemode_server.guardrails.builtin.texts import spellings_of, texts_of
 from codemode_server.known_tokens import ADDRESS_WITH_PASSWORD, PRIVATE_KEY, has_known_token
 
 _MIN_TOKEN_CHARACTERS = 12
@@ -26,24 +26,16 @@ class SecretsSettings(BaseModel):
     action: Literal["block", "ask"] = "block"
 
 
-class SecretsGuardrail(Guardrail):
+class SecretsGuardrail(TextGuardrail):
     """Blocks calls with a credential in them."""
 
     Settings = SecretsSettings
-    may_block: ClassVar[bool] = False
 
-    def before_call(self, call: GuardedCall) -> CallVerdict:
-        try:
-            return self._verdict(call)
-        except Unreadable as error:
-            return Block(str(error))
-
-    def _verdict(self, call: GuardedCall) -> CallVerdict:
-        for place, text in texts_of(call.arguments):
+    def problem(self, arguments: dict[str, JsonValue]) -> str:
+        for place, text in texts_of(arguments):
             if found := _secret_in(text):
-                reason = f"{place} of the arguments holds {found}"
-                return Ask(reason) if self.settings.action == "ask" else Block(reason)
-        return Pass()
+                return f"{place} of the arguments holds {found}"
+        return ""
 
 
 def _secret_in(text: str) -> str:

@@ -40,7 +40,7 @@ class SizeGuardrail(Guardrail):
     """Blocks what is too large."""
 
     Settings = SizeSettings
-    may_block: ClassVar[bool] = False
+    needs_thread: ClassVar[bool] = False
 
     def before_program(self, program: GuardedProgram) -> CallVerdict:
         bound: int | None = self.settings.program_characters

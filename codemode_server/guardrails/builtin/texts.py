@@ -20,7 +20,7 @@ _UNSEEN = dict.fromkeys(
 
 
 class Unreadable(Exception):
-    """A text has more escapes than are read."""
+    """The texts of a call have more in them than is read."""
 
 
 def texts_of(value: Any) -> Iterator[tuple[str, str]]:

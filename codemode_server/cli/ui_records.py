@@ -160,7 +160,7 @@ class StoredRecords:
         found = await self._approvals.unanswered(self._principal)
         return [self._offered(it) for it in found if it.is_open(time.time())]
 
-    async def waiting(self) -> int:
+    async def open_questions(self) -> Sequence[tuple[ExecutionId, ApprovalId]]:
         return await self._history.open_questions(self._principal, time.time())
 
     async def approval(self, approval_id: ApprovalId) -> Approval | None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
+from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
 from codemode_server.domain.history import (
@@ -115,17 +116,18 @@ class SqliteHistory:
 
         return await self._run(select)
 
-    async def open_questions(self, principal: Principal, at: float) -> int:
-        """How many questions can be answered at this time."""
+    async def open_questions(self, principal: Principal, at: float) -> list[tuple[ExecutionId, ApprovalId]]:
+        """The questions that can be answered at this time, oldest first, each with the execution that it is of."""
 
-        def count(connection: sqlite3.Connection) -> int:
-            (found,) = connection.execute(
-                "SELECT COUNT(*) FROM approvals WHERE principal = ? AND answer IS NULL AND expires_at > ?",
+        def select(connection: sqlite3.Connection) -> list[tuple[ExecutionId, ApprovalId]]:
+            rows = connection.execute(
+                "SELECT execution_id, approval_id FROM approvals"
+                " WHERE principal = ? AND answer IS NULL AND expires_at > ? ORDER BY asked_at",
                 (principal.principal_id, at),
-            ).fetchone()
-            return int(found)
+            )
+            return [(ExecutionId(execution_id), ApprovalId(name)) for execution_id, name in rows]
 
-        return await self._run(count)
+        return await self._run(select)
 
     async def decisions(self, principal: Principal) -> list[DecisionCount]:
         """How often each reason decided, in the newest rows of the audit; the most frequent first."""

@@ -35,7 +35,7 @@ class Browser:
             self._folder = temporary.make("page")
             page = self._folder / "open.html"
             with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-                file.write(_PAGE.format(address=html.escape(address), link=html.escape(self._link)))
+                file.write(leading_page(address, self._link))
         except OSError:
             return False
         return webbrowser.open(page.as_uri())
@@ -45,6 +45,11 @@ class Browser:
         if self._folder is not None:
             temporary.remove(self._folder)
             self._folder = None
+
+
+def leading_page(address: str, link: str) -> str:
+    """A page that leads to the address."""
+    return _PAGE.format(address=html.escape(address), link=html.escape(link))
 
 
 def _has_display() -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.web.browser import leading_page
 from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, why_not
 from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
 
@@ -62,6 +63,23 @@ async def test_every_page_opens_without_a_violation_of_its_policy(tmp_path: Path
             assert await do(browser.run, f"return {is_styled}") == "flex", path
         messages = [it for it in await do(browser.console) if "favicon" not in it]
         assert messages == []
+
+
+async def test_the_page_that_the_command_gives_to_a_browser_leads_in(tmp_path: Path) -> None:
+    """It is a file, so the browser comes from another site; a cookie of this one must count all the same."""
+    async with pages(tmp_path, is_entered=False) as (site, _):
+        file = tmp_path / "open.html"
+        file.write_text(leading_page(site.entrance, "Open"))
+        browsing = chromium()
+        browser = await do(browsing.__enter__)
+        try:
+            await do(browser.open, file.as_uri())
+            await do(browser.until, "h1", "Executions")
+            assert site.entrance not in await do(lambda: browser.address)
+            await do(browser.open, site.entrance)
+            await do(browser.until, "h1", "Not admitted")
+        finally:
+            await do(browsing.__exit__, None, None, None)
 
 
 async def test_text_of_others_is_not_run_and_the_policy_would_stop_it(tmp_path: Path) -> None:

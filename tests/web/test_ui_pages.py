@@ -216,6 +216,8 @@ class TestApprovals:
             waiting = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")
             assert waiting.content["status"] == "waiting"
             (name,) = re.findall(r"/approvals/(a\w+)", await site.text("approvals"))
+            for path in ("executions", f"executions/{waiting.content['execution_id']}"):
+                assert f'approvals/{name}">waits for you</a>' in await site.text(path)
             assert host.reached("list_issues") == []
             await site.post(f"approvals/{name}", answer="allow", scope="call")
             resumed = await host.call("execute_code", resume=waiting.content["execution_id"])

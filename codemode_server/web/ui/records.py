@@ -123,8 +123,8 @@ class Records(Protocol):
     async def approvals(self) -> Sequence[Approval]:
         """The questions that can be answered now, oldest first."""
 
-    async def waiting(self) -> int:
-        """How many there are."""
+    async def open_questions(self) -> Sequence[tuple[ExecutionId, ApprovalId]]:
+        """Which there are, each with the execution that it is of; nothing of them is decrypted."""
 
     async def approval(self, approval_id: ApprovalId) -> Approval | None: ...
 

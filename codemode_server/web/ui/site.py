@@ -193,13 +193,15 @@ class UiSite:
     async def _page(
         self, template: str, section: str, request: Request | None, *, is_live: bool = False, **values: Any
     ) -> Response:
+        questions = await self._records.open_questions()
         is_paused = request is not None and request.query_params.get("live") == "off"
         return page(
             template,
             base=self._admission.base,
             section=section,
             token=self._admission.form_token,
-            waiting=await self._records.waiting(),
+            waiting=len(questions),
+            asked=dict(reversed(questions)),
             can_be_live=is_live,
             is_live=is_live and not is_paused,
             **values,

@@ -21,8 +21,9 @@ from codemode_server.gateway import audit, pipeline
 from codemode_server.sandbox import frames, guest
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.search import usage_stats, usage_store
-from codemode_server.storage import listing_store, reserve, upkeep
+from codemode_server.storage import listing_store, reserve, sqlite_history, upkeep
 from codemode_server.upstreams import _listing, _messages
+from codemode_server.web.ui import admission
 from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 
@@ -105,6 +106,7 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
         (r"and for (\d+) tools at most", (usage_stats._MAX_AT_ONCE,)),
         (r"at most (\d+) words and (\d+) characters", (field_names._MAX_WORDS, field_names._MAX_CHARACTERS)),
         (r"The token is (\d+) random bytes", (http_token._BYTES,)),
+        (r"a secret of (\d+) random bytes that admits one browser", (admission._BYTES,)),
         (r"no request within (\d+) seconds; of more than (\d+)", (http.HEADER_SECONDS, http.MAX_CONNECTIONS)),
         (r"at most (\d+) MiB with ([\d,]+) JSON", (http.MAX_BODY_BYTES // MIB, http.MAX_BODY_VALUES)),
         (r"its body (\d+) seconds", (http.BODY_SECONDS,)),
@@ -119,6 +121,12 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
 def test_the_bounds_in_the_page_on_security_are_those_of_the_code(phrase: str, numbers: tuple[float, ...]) -> None:
     (found,) = re.finditer(phrase, SECURITY)
     assert tuple(float(number.replace(",", "")) for number in found.groups()) == numbers
+
+
+def test_the_bounds_in_the_page_on_the_local_pages_are_those_of_the_code() -> None:
+    page = " ".join(GUIDES["page"].split())
+    assert f"looks at {sqlite_history.MAX_EXAMINED:,} executions at a time" in page
+    assert f"the newest {sqlite_history.MAX_COUNTED_ROWS:,} rows of the audit" in page
 
 
 def test_the_example_of_the_configuration_loads(tmp_path: Path) -> None:

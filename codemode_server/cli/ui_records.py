@@ -39,7 +39,7 @@ from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_cancel_requests import SqliteCancelRequests
-from codemode_server.storage.sqlite_history import MAX_CALLS, SqliteHistory
+from codemode_server.storage.sqlite_history import MAX_CALLS, MAX_COUNTED_ROWS, SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.tokens import estimate_tokens
 from codemode_server.web.ui.records import (
@@ -219,7 +219,7 @@ class StoredRecords:
         lines = tuple(
             RuleLine(text, sum(it.calls for it in decisions if _is_of(it.reason, source))) for text, source in rules
         )
-        return Permissions(lines, otherwise, decisions)
+        return Permissions(lines, otherwise, decisions, MAX_COUNTED_ROWS)
 
     async def explain(self, call: str, arguments: str) -> str:
         given = arguments_of(arguments, "the box of arguments") if arguments else None

@@ -48,6 +48,10 @@ class Chromium:
         """The value of a script, which the page's own policy does not forbid."""
         return self._do("POST", "execute/sync", script=script, args=list(arguments))
 
+    def run_async(self, script: str, *arguments: Any) -> Any:
+        """What a script passes to its last argument."""
+        return self._do("POST", "execute/async", script=script, args=list(arguments))
+
     def text(self, selector: str = "body") -> str:
         """The visible text; in one step, since live parts are replaced."""
         return str(self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector))

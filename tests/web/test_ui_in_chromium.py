@@ -15,6 +15,7 @@ import pytest
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.web.browser import leading_page
+from scripts import npm
 from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, why_not
 from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
 
@@ -163,6 +164,29 @@ async def test_themes_follow_the_person_and_keep_their_contrast(tmp_path: Path) 
             assert min(found) >= 4.5
             backs.add(await do(browser.run, "return getComputedStyle(document.body).backgroundColor"))
     assert len(backs) == 2
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_axe_finds_nothing_that_keeps_people_out(tmp_path: Path, theme: str) -> None:
+    try:
+        folder = await do(npm.commands_of, "axe")
+    except npm.Unavailable as unavailable:
+        pytest.skip(str(unavailable))
+    axe = (folder.parent / "axe-core" / "axe.min.js").read_text()
+    check = """
+        const done = arguments[arguments.length - 1];
+        axe.run().then((found) => done(found.violations.map((it) =>
+            `${it.impact} ${it.id}: ${it.nodes.map((node) => node.html).join(" ").slice(0, 400)}`)));
+    """
+    async with in_browser(tmp_path) as (browser, site, _):
+        await do(browser.use_theme, theme)
+        for path in PATHS:
+            await do(browser.open, f"{site.base}/{path}")
+            await do(browser.run, axe)
+            assert await do(browser.run_async, check) == [], path
+        await do(browser.run, "document.querySelector('nav').innerHTML += '<img src=x><input>'")
+        assert len(await do(browser.run_async, check)) >= 2, "control"
 
 
 async def test_every_field_and_table_has_a_name_for_screen_readers(tmp_path: Path) -> None:

@@ -101,6 +101,8 @@ class Permissions:
     rules: tuple[RuleLine, ...]
     otherwise: str
     decisions: tuple[DecisionCount, ...]
+    counted_rows: int
+    """So many of the newest rows of the audit were counted."""
 
 
 class Records(Protocol):

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from ipaddress import ip_address
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from codemode_server.domain.ids import JsonValue
-from codemode_server.guardrails.builtin.text_guardrail import TextGuardrail
+from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
 from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
+from codemode_server.guardrails.guardrail import GuardedCall
 
 _Domain = Annotated[str, Field(min_length=1, max_length=253)]
 _LENIENT = r"(?:https?|wss?|ftp)"
@@ -70,14 +70,15 @@ class DomainsSettings(BaseModel):
         return self
 
 
-class DomainsGuardrail(TextGuardrail):
+class DomainsGuardrail(ArgumentsGuardrail):
     """Blocks calls with an address of another host."""
 
     Settings = DomainsSettings
+    needs_thread: ClassVar[bool] = False
 
-    def problem(self, arguments: dict[str, JsonValue]) -> str:
+    def problem(self, call: GuardedCall) -> str:
         number = 0
-        for place, text in texts_of(arguments):
+        for place, text in texts_of(call.arguments):
             for host in hosts_in(text):
                 number += 1
                 if number > _MAX_ADDRESSES:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from codemode_server.extras import install_command
+from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
 from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
-from codemode_server.guardrails.guardrail import CallVerdict, GuardedCall, Guardrail
-from codemode_server.guardrails.verdicts import Ask, Block, Pass
+from codemode_server.guardrails.guardrail import GuardedCall
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.findings import DetectionSettings, Kind
 from codemode_server.privacy.own_patterns import compile_pattern
@@ -59,11 +59,10 @@ class PersonalDataSettings(BaseModel):
         return self
 
 
-class PersonalDataGuardrail(Guardrail):
+class PersonalDataGuardrail(ArgumentsGuardrail):
     """Blocks calls with personal data that their tool may not receive."""
 
     Settings = PersonalDataSettings
-    may_block: ClassVar[bool] = True
 
     def __init__(self, settings: PersonalDataSettings) -> None:
         """Raises ModuleNotFoundError without the libraries that numbers are checked with."""
@@ -72,17 +71,17 @@ class PersonalDataGuardrail(Guardrail):
             raise ModuleNotFoundError(f"it needs an optional part: {install_command('privacy')}")
         self._detector = Detector(DetectionSettings(settings.thresholds, settings.allow, settings.patterns))
 
-    def before_call(self, call: GuardedCall) -> CallVerdict:
+    def problem(self, call: GuardedCall) -> str:
         released = self._released(call)
         if _ALL in released:
-            return Pass()
-        try:
-            for name, kind in self._found(call.arguments):
-                if kind not in released:
-                    return self._verdict(call, name, kind)
-        except Unreadable as error:
-            return Block(str(error))
-        return Pass()
+            return ""
+        for place, kind in self._found(call.arguments):
+            if kind not in released:
+                return (
+                    f"{place} of the arguments holds personal data (kind {kind}), which {call.server}/{call.tool} may"
+                    " not receive; `release` in the settings of the guardrail names who may"
+                )
+        return ""
 
     def _released(self, call: GuardedCall) -> frozenset[str]:
         release: dict[str, tuple[str, ...]] = self.settings.release
@@ -101,13 +100,6 @@ class PersonalDataGuardrail(Guardrail):
                     yield from ((place, one.kind) for one in read.found)
                     _check(read.is_complete)
         _check(findings.is_complete)
-
-    def _verdict(self, call: GuardedCall, place: str, kind: str) -> CallVerdict:
-        reason = (
-            f"{place} of the arguments holds personal data (kind {kind}), which {call.server}/{call.tool} may not"
-            " receive; `release` in the settings of the guardrail names who may"
-        )
-        return Ask(reason) if self.settings.action == "ask" else Block(reason)
 
 
 def _check(is_complete: bool) -> None:

@@ -6,13 +6,13 @@ no guardrail: programs never have them. A token that a program encodes, in base6
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from codemode_server.domain.ids import JsonValue
-from codemode_server.guardrails.builtin.text_guardrail import TextGuardrail
+from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
 from codemode_server.guardrails.builtin.texts import spellings_of, texts_of
+from codemode_server.guardrails.guardrail import GuardedCall
 from codemode_server.known_tokens import ADDRESS_WITH_PASSWORD, PRIVATE_KEY, has_known_token
 
 _MIN_TOKEN_CHARACTERS = 12
@@ -26,13 +26,14 @@ class SecretsSettings(BaseModel):
     action: Literal["block", "ask"] = "block"
 
 
-class SecretsGuardrail(TextGuardrail):
+class SecretsGuardrail(ArgumentsGuardrail):
     """Blocks calls with a credential in them."""
 
     Settings = SecretsSettings
+    needs_thread: ClassVar[bool] = False
 
-    def problem(self, arguments: dict[str, JsonValue]) -> str:
-        for place, text in texts_of(arguments):
+    def problem(self, call: GuardedCall) -> str:
+        for place, text in texts_of(call.arguments):
             if found := _secret_in(text):
                 return f"{place} of the arguments holds {found}"
         return ""

@@ -1,30 +1,25 @@
-"""Base of the guardrails that look for one thing in the texts of a call's arguments."""
+"""Base of the guardrails that look for one thing in the arguments of a call."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from codemode_server.domain.ids import JsonValue
 from codemode_server.guardrails.builtin.texts import Unreadable
 from codemode_server.guardrails.guardrail import CallVerdict, GuardedCall, Guardrail
 from codemode_server.guardrails.verdicts import Ask, Block, Pass
 
 
-class TextGuardrail(Guardrail):
+class ArgumentsGuardrail(Guardrail):
     """Blocks or asks about a call in which it finds something, as `action` says; blocks one that it can't read."""
-
-    needs_thread: ClassVar[bool] = False
 
     def before_call(self, call: GuardedCall) -> CallVerdict:
         try:
-            reason = self.problem(call.arguments)
+            reason = self.problem(call)
         except Unreadable as error:
             return Block(str(error))
         if not reason:
             return Pass()
         return Ask(reason) if self.settings.action == "ask" else Block(reason)
 
-    def problem(self, arguments: dict[str, JsonValue]) -> str:
+    def problem(self, call: GuardedCall) -> str:
         """What it finds in the arguments; empty if nothing.
 
         Raises:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import count
 
+from codemode_server.domain.device_names import DEVICE_NAMES
+
 MAX_NAME_CHARACTERS = 80
 """Characters of a name; longer names are cut and get a hash. Also bounds the bytes of a file name."""
 
@@ -39,9 +41,6 @@ BUILTINS = frozenset(_BUILTINS.split())
 STUB_NAMES = frozenset({"Any", "Literal", "NotRequired", "ToolError", "TypedDict", "tool"})
 """Names that the generated modules import or define."""
 
-_DEVICES = frozenset({"aux", "con", "nul", "prn", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
-"""Names that Windows does not allow for files, whatever their ending."""
-
 _SYMBOLS = {"<": "_lt", ">": "_gt"}  # real parameters: `StartTime<` and `StartTime>`
 _HASH_LENGTHS = (4, 8, 16, 52)
 
@@ -55,8 +54,8 @@ class Kind(StrEnum):
 
 
 _RESERVED = {
-    Kind.SERVER: KEYWORDS | STUB_NAMES | _DEVICES | {"File", "P", "Tool"},  # names in `servers/__init__.py`
-    Kind.TOOL: KEYWORDS | BUILTINS | STUB_NAMES | _DEVICES,
+    Kind.SERVER: KEYWORDS | STUB_NAMES | DEVICE_NAMES | {"File", "P", "Tool"},  # names in `servers/__init__.py`
+    Kind.TOOL: KEYWORDS | BUILTINS | STUB_NAMES | DEVICE_NAMES,
     Kind.PARAMETER: KEYWORDS,
 }
 
@@ -141,7 +140,7 @@ def _cleaned(raw: str, kind: Kind) -> str:
 
 
 def _is_reserved(name: str, kind: Kind) -> bool:
-    return name in _RESERVED[kind] or (kind is not Kind.PARAMETER and name.lower() in _DEVICES)
+    return name in _RESERVED[kind] or (kind is not Kind.PARAMETER and name.lower() in DEVICE_NAMES)
 
 
 def _identifier(raw: str, kind: Kind) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from codemode_server.domain.device_names import DEVICE_NAMES
 from codemode_server.domain.ids import PrincipalId
 
 PRINCIPAL_VARIABLE = "CODEMODE_PRINCIPAL"
@@ -18,9 +19,6 @@ RULE = (
     "or a digit"
 )
 _NAME = re.compile(rf"[a-z0-9][a-z0-9._@+-]{{0,{MAX_CHARACTERS - 1}}}", re.ASCII)
-_NUMBERED = (f"{kind}{number}" for kind in ("com", "lpt") for number in range(10))
-_DEVICES = frozenset({"con", "prn", "aux", "nul", *_NUMBERED})
-"""On Windows a file of such a name, with any extension, is a device."""
 
 
 def principal_id(name: str) -> PrincipalId:
@@ -41,6 +39,6 @@ def checked_name(name: str) -> str:
         raise ValueError(f"is no valid name: {RULE}")
     if ".." in name or name.endswith("."):
         raise ValueError("is no valid name: it ends with `.` or contains `..`")
-    if name.partition(".")[0] in _DEVICES:
+    if name.partition(".")[0] in DEVICE_NAMES:
         raise ValueError("is no valid name: Windows has a device of that name")
     return name

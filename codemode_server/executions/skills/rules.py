@@ -15,16 +15,15 @@ import tokenize
 from collections.abc import Iterable, Iterator
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.domain.device_names import DEVICE_NAMES
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.executions.preflight.reading import Reading, bound_by, line_of, read
 from codemode_server.text import clean, escaped
 
 MAX_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
-_RESERVED = frozenset(
-    {"save", "con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
-)
-"""`skills.save` is a function, and the others are devices on Windows."""
+_RESERVED = DEVICE_NAMES | {"save"}
+"""`skills.save` is a function."""
 _MAX_PROBLEMS = 5
 _HARMLESS = """
 frozenset set tuple list dict str int float bool bytes range object compile re.compile namedtuple

@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import prepare
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import UpstreamListing
@@ -48,7 +49,7 @@ class UpstreamCatalog:
         self._patience_until = math.inf
         self.revision = 0
         """The number of changes of listings so far."""
-        self._changed = anyio.Event()
+        self._changed = ChangeSignal()
         self._preparing = anyio.Lock()
         self._catalog = last_run.catalog
         self._catalog = self._newest()
@@ -93,8 +94,7 @@ class UpstreamCatalog:
     def listings_changed(self) -> None:
         self._is_old = True
         self.revision += 1
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+        self._changed.notify()
 
     async def wait_newer(self, revision: int) -> int:
         """Wait until the listings are newer than `revision`; returns the present revision."""

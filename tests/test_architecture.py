@@ -61,6 +61,7 @@ NEUTRAL |= {
     "processes",
     "temporary",
     "untrusted_files",
+    "change_signal",
 }
 NEUTRAL |= {"field_names", "secret_spellings", "private_files", "private_cipher", "background_tasks"}
 USE_SECRETS = {"config", "upstreams"}

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import anyio
 from pydantic import BaseModel
 
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.permission_settings import GROUP
@@ -35,7 +35,7 @@ class LiveConfig:
         """Lines for the model about what is wrong with the configuration."""
         self.revision = 0
         """Number of edits that were taken over."""
-        self._changed = anyio.Event()
+        self._changed = ChangeSignal()
 
     @property
     def payloads(self) -> Payloads:
@@ -46,8 +46,7 @@ class LiveConfig:
         self.settings, self._without_tokens, self.notices = settings, redactor, notices
         self.mask_tokens(self._tokens)
         self.revision += 1
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+        self._changed.notify()
 
     def mask_tokens(self, tokens: frozenset[str]) -> None:
         """Mask these tokens of sign-ins, in place of those before."""

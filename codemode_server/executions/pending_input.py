@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.input_requests import Feature, InputRequest
 
 
@@ -30,7 +31,7 @@ class PendingInput:
         self.features = features
         self.log_level = log_level
         self._waiting: dict[str, _Pending] = {}
-        self._changed = anyio.Event()
+        self._changed = ChangeSignal()
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
         key, pending = secrets.token_hex(8), _Pending(request)
@@ -64,5 +65,4 @@ class PendingInput:
             pending.is_settled.set()
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+        self._changed.notify()

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import anyio
 
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.calls import CallKey, CallStatus
 from codemode_server.domain.executions import CallRecord
 
@@ -40,7 +41,7 @@ class AnswerOrder:
         self._expected = OrderedDict((key, _pause(times, started_at)) for key, (_, started_at) in in_order)
         """The calls whose answers have not arrived again → seconds that the program took to make each."""
         self._made: set[CallKey] = set()
-        self._changed = anyio.Event()
+        self._changed = ChangeSignal()
 
     def note_made(self, key: CallKey) -> None:
         """The program has made a call."""
@@ -71,8 +72,7 @@ class AnswerOrder:
             self._note_change()
 
     def _note_change(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+        self._changed.notify()
 
 
 def _pause(times: Sequence[float], started_at: float) -> float:

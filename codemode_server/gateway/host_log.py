@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.log_messages import LogMessage, is_at_least
 from codemode_server.gateway.forwarded_input import without_secrets
@@ -32,7 +33,7 @@ class HostLog:
 
     def __init__(self) -> None:
         self._waiting: deque[LogMessage] = deque()
-        self._news = anyio.Event()
+        self._news = ChangeSignal()
         self._taken = self._characters = self._dropped = 0
         self._allowance, self._refilled_at = float(MAX_BURST), 0.0
 
@@ -74,8 +75,7 @@ class HostLog:
         return self._taken < MAX_MESSAGES and self._allowance >= 1
 
     def _wake(self) -> None:
-        news, self._news = self._news, anyio.Event()
-        news.set()
+        self._news.notify()
 
 
 class CallLog:

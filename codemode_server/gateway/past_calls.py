@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import anyio
-
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.calls import (
     Allow,
     Ask,
@@ -38,9 +37,9 @@ from codemode_server.domain.calls import (
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.answer_order import AnswerOrder
+from codemode_server.gateway.expected_calls import left_when_quiet, named
 
 _UNKNOWN = (CallStatus.STARTED, CallStatus.TIMED_OUT, CallStatus.CANCELLED, CallStatus.UNKNOWN)
-_MAX_NAMED = 3
 UnknownPolicy = Literal["ask", "retry", "skip", "fail"]
 
 
@@ -70,7 +69,7 @@ class PastCalls:
                 self._records[record.call.key] = record
         self._new: set[int] = set()
         """Numbers of the calls that have no record."""
-        self._changed = anyio.Event()
+        self._changed = ChangeSignal()
 
     def has_answer(self, call: ToolCall) -> bool:
         """Whether the earlier run made this call and it succeeded, so that it is not sent again."""
@@ -84,8 +83,7 @@ class PastCalls:
         if record is None:
             self._new.add(call.seq)
         else:
-            changed, self._changed = self._changed, anyio.Event()
-            changed.set()
+            self._changed.notify()
         if isinstance(decided, Deny) and not self.is_closed:
             return decided
         if record is None:
@@ -135,21 +133,21 @@ class PastCalls:
         other calls of the program are in flight."""
         if effect is Effect.READS or call.seq not in self._new:
             return None
-        while self.missing:
-            with anyio.move_on_after(self.order.patience) as quiet:
-                await self._changed.wait()
-            if quiet.cancelled_caught and not has_others():
-                break
-        if not (missing := self.missing):
+        missing = await left_when_quiet(
+            lambda: self.missing,
+            changed=self._changed,
+            patience_s=lambda: self.order.patience,
+            has_others=has_others,
+        )
+        if not missing:
             return None
         return (
             f"the program departs from its earlier run, which made {_named(missing)} instead; it may do the same twice"
         )
 
 
-def _named(missing: Sequence[CallRecord]) -> str:
-    named = ", ".join(f"call {it.call.seq} ({it.call.server}/{it.call.tool})" for it in missing[:_MAX_NAMED])
-    return f"{named} and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else named
+def _named(records: Sequence[CallRecord]) -> str:
+    return named([it.call for it in records])
 
 
 def _was_sent(record: CallRecord) -> bool:

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
-
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.calls import Ask, CallStatus, Deny, Simulate, ToolCall
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.gateway.answer_order import MIN_PATIENCE_SECONDS
+from codemode_server.gateway.expected_calls import left_when_quiet, named
 from codemode_server.gateway.placeholders import calls_in
 from codemode_server.text import clean_line
 
@@ -82,7 +82,7 @@ class Plan:
         self._left = [it for it in planned_calls(records) if not it.is_reading and not it.refused]
         self._passed: set[int] = set()
         """Numbers of planned calls that later ones were approved before."""
-        self._changed = anyio.Event()
+        self._changed = ChangeSignal()
 
     def take(self, call: ToolCall) -> PlannedCall | None:
         """Take the planned call that this one is; None if there is none with the same arguments."""
@@ -110,18 +110,19 @@ class Plan:
         """Lines for the model at the end of the run."""
         if not self._left:
             return []
-        return [f"the plan of {self.dry_run_id} has calls that the program did not make: {named(self._left)}"]
+        return [f"the plan of {self.dry_run_id} has calls that the program did not make: {_named(self._left)}"]
 
     async def _order(self, planned: PlannedCall, has_others: Callable[[], bool]) -> Ask | None:
-        while self._earlier(planned):
-            with anyio.move_on_after(MIN_PATIENCE_SECONDS) as quiet:
-                await self._changed.wait()
-            if quiet.cancelled_caught and not has_others():
-                break
-        if not (earlier := self._earlier(planned)):
+        earlier = await left_when_quiet(
+            lambda: self._earlier(planned),
+            changed=self._changed,
+            patience_s=lambda: MIN_PATIENCE_SECONDS,
+            has_others=has_others,
+        )
+        if not earlier:
             return None
         self._passed.update(it.call.seq for it in earlier)
-        return Ask(f"it departs from the plan of {self.dry_run_id}, which makes {named(earlier)} before it")
+        return Ask(f"it departs from the plan of {self.dry_run_id}, which makes {_named(earlier)} before it")
 
     def _earlier(self, planned: PlannedCall) -> list[PlannedCall]:
         """Those of the same server that the plan makes first and the program has not made."""
@@ -147,8 +148,7 @@ class Plan:
     def _taken(self, found: PlannedCall | None) -> PlannedCall | None:
         if found is not None:
             self._left.remove(found)
-            changed, self._changed = self._changed, anyio.Event()
-            changed.set()
+            self._changed.notify()
         return found
 
     def _differences(self, found: PlannedCall | None, call: ToolCall) -> list[str]:
@@ -162,13 +162,11 @@ class Plan:
         return lines
 
 
-def named(calls: Sequence[PlannedCall]) -> str:
-    """`call 1 (github/create_issue), …`."""
-    shown = ", ".join(f"call {it.call.seq} ({it.call.server}/{it.call.tool})" for it in calls[:_MAX_NAMES])
-    return f"{shown} and {len(calls) - _MAX_NAMES} more" if len(calls) > _MAX_NAMES else shown
-
-
 _MISSING = object()
+
+
+def _named(calls: Sequence[PlannedCall]) -> str:
+    return named([it.call for it in calls])
 
 
 def _may_be(planned: PlannedCall, call: ToolCall) -> bool:

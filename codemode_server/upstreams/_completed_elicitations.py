@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-import anyio
+from codemode_server.change_signal import ChangeSignal
 
 MAX_COMPLETED = 1_000
 """Of one connection; the oldest are forgotten."""
@@ -16,14 +16,13 @@ class CompletedElicitations:
 
     def __init__(self) -> None:
         self._completed: deque[str] = deque(maxlen=MAX_COMPLETED)
-        self._changed = anyio.Event()
+        self._changed = ChangeSignal()
 
     def take(self, elicitation_id: str) -> None:
         """The upstream reports this one as completed."""
         if len(elicitation_id) <= MAX_ID_CHARACTERS and elicitation_id not in self._completed:
             self._completed.append(elicitation_id)
-            changed, self._changed = self._changed, anyio.Event()
-            changed.set()
+            self._changed.notify()
 
     async def wait(self, elicitation_ids: frozenset[str]) -> None:
         """Return once all of these are completed, which may never be."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.upstreams._messages import dropped
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class LargeResults:
     def __init__(self) -> None:
         self.receiving = anyio.Semaphore(_MAX_BODIES)
         self._waiting: dict[str, dict[str, Any]] = {}
-        self._taken = anyio.Event()
+        self._taken = ChangeSignal()
 
     async def put(self, result: dict[str, Any]) -> dict[str, Any]:
         """The small result that stands for this one. Waits while several wait to be taken; one that nobody takes for
@@ -50,8 +51,7 @@ class LargeResults:
         found = self._waiting.pop(result[_STANDS_FOR], None)
         if found is None:
             return None
-        taken, self._taken = self._taken, anyio.Event()
-        taken.set()
+        self._taken.notify()
         return found
 
 

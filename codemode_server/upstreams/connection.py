@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 from anyio.abc import TaskStatus
 
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.errors import DecisionOutdated, SignInRequired, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.log_messages import LogMessage
@@ -69,12 +70,12 @@ class Connection:
         self._error: str | None = None
         self._protocol: str | None = None
         self._link: Link | None = None
-        self._changed = anyio.Event()
+        self._changed = ChangeSignal()
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
         self._relist = anyio.Event()
         self._offers = OfferUpkeep(name, deps.timings)
-        self._features_changed = anyio.Event()
+        self._features_changed = ChangeSignal()
         self._is_renewed = False
         """Whether the connection was ended only to be made again with more features."""
         self._connected_at = math.inf
@@ -344,8 +345,7 @@ class Connection:
 
     def take_host_features(self) -> None:
         """The hosts have more features than before."""
-        changed, self._features_changed = self._features_changed, anyio.Event()
-        changed.set()
+        self._features_changed.notify()
 
     async def _follow_features(self, link: Link) -> None:
         """Declare features that hosts have brought since the link was opened.
@@ -354,7 +354,6 @@ class Connection:
         the handshake only, so the connection is made again; but not if the server was called, since it may hold state.
         """
         while True:
-            changed = self._features_changed
             if not self._declared_features <= link.features:
                 if link.is_modern:
                     link.features = self._declared_features
@@ -362,7 +361,7 @@ class Connection:
                 elif self.requests.last_link is not link:
                     self._is_renewed = True
                     link.lost.set()
-            await changed.wait()
+            await self._features_changed.wait()
 
     async def _on_message(self, message: IncomingMessage) -> None:
         import mcp_types as types
@@ -412,8 +411,7 @@ class Connection:
 
     def _publish(self) -> None:
         listing = self._build_listing()
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+        self._changed.notify()
         if listing != self._listing:
             self._listing = listing
             self._deps.on_change()

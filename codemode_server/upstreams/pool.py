@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from codemode_server.background_tasks import OwnsTasks
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
@@ -64,7 +65,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         self._invalid = dict(invalid or {})
         self._owners: dict[str, _Owner] = {}
         self._is_connecting = False
-        self._any_change = anyio.Event()
+        self._any_change = ChangeSignal()
         self._reconfiguring = anyio.Lock()
 
     async def _release(self) -> None:
@@ -203,8 +204,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
             await owner.ended.wait()
 
     def _changed(self) -> None:
-        changed, self._any_change = self._any_change, anyio.Event()
-        changed.set()
+        self._any_change.notify()
         self._on_change()
 
 

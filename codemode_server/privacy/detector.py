@@ -15,7 +15,13 @@ from typing import Any
 from codemode_server.domain.ids import JsonValue
 from codemode_server.known_tokens import credentials_in
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.privacy.evidence import MAX_CONTEXT_CHARACTERS, Against, context_evidence, field_evidence
+from codemode_server.privacy.evidence import (
+    MAX_CONTEXT_CHARACTERS,
+    Against,
+    context_evidence,
+    field_evidence,
+    may_tell_alone,
+)
 from codemode_server.privacy.fields import by_field, labelled_in, stripped
 from codemode_server.privacy.findings import (
     DEFAULT_THRESHOLD,
@@ -113,7 +119,7 @@ def _all_candidates(
 
 def _by_fields(searched: SearchedText) -> Iterator[Candidate]:
     for part in searched.parts:
-        if part.name and part.end - part.start <= _MAX_FIELD_VALUE_CHARACTERS:
+        if may_tell_alone(part.name) and part.end - part.start <= _MAX_FIELD_VALUE_CHARACTERS:
             start, end = stripped(searched.text, part.start, part.end)
             if found := by_field(part, searched.text[start:end]):
                 yield start, end, *found
@@ -135,11 +141,10 @@ def _without_overlaps(candidates: list[Candidate]) -> list[Candidate]:
     taken: list[Candidate] = []
     candidates.sort(key=lambda one: (one[0], -one[3], one[0] - one[1]))
     for candidate in candidates:
-        while taken and candidate[0] < taken[-1][1]:
+        if taken and candidate[0] < taken[-1][1]:  # by their order, it overlaps no earlier one
             rival = taken[-1]
             if (rival[3], rival[1] - rival[0]) >= (candidate[3], candidate[1] - candidate[0]):
-                break
+                continue
             taken.pop()
-        else:
-            taken.append(candidate)
+        taken.append(candidate)
     return taken

@@ -126,6 +126,13 @@ def may_be_name_field(name: str) -> bool:
 
 
 @lru_cache(4096)
+def may_tell_alone(name: str) -> bool:
+    """Whether the name of a field may say what its values are, without a syntax of their own."""
+    says = field_evidence(name) in (Kind.BIRTH_DATE, Kind.ADDRESS, Kind.CREDENTIAL)
+    return says or is_person_field(name) or may_be_name_field(name)
+
+
+@lru_cache(4096)
 def ends_telling_label(word: str) -> bool:
     """Whether a label that ends with this word may tell a name, a date of birth or a password."""
     words = _words(word[-_MAX_FIELD_CHARACTERS:])

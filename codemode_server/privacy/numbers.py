@@ -14,7 +14,9 @@ from functools import lru_cache
 from codemode_server.privacy.evidence import Against
 from codemode_server.privacy.findings import Kind
 
-RUN = re.compile(r"(?<![^\W_])(?<!\d\.)[+(]?\(?\d(?:[ \u00a0\u202f./()-]{0,3}\d){6,29}(?![^\W_])")
+RUN = re.compile(
+    r"[+(0-9](?<![^\W_].)(?<!\d\..)(?:(?<=\d)|\(?\d)(?:[ \u00a0\u202f./()-]{0,3}\d){6,29}(?![^\W_])", re.DOTALL
+)
 """Digits with what separates them: one or several numbers."""
 CODE = re.compile(
     r"(?<![^\W_])(?:[A-Za-z]{2}[0-9]{2}[ -]?[A-Za-z0-9]{3}|[A-Z]{6}[0-9LMNP-V]{2}[A-Z]|[A-Z]{2} ?[0-9A-Z]{0,2}[0-9]{3}"

@@ -23,7 +23,7 @@ _FILE_ENDS_LIST = (
     " csv pdf zip gz tgz tar exe dll so lock log sh map scss whl jar local localhost internal invalid"
 )
 _FILE_ENDS = frozenset(_FILE_ENDS_LIST.split())
-IPV4 = re.compile(r"(?<![\w.-])\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w-]|\.\d)")
+IPV4 = re.compile(r"\d(?<![\w.-]\d)\d{0,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w-]|\.\d)")
 IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|::)[0-9A-Fa-f:]{1,40}(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:])")
 
 _LINKS = r"(?:(?:de|du|des|del|della|dei|da|do|das|dos|la|las|le|les|los|el|e|van|der|den) |[dl]['’])"

@@ -134,6 +134,13 @@ def test_a_place_in_a_table_counts_from_the_start_of_its_text(detector: Detector
         assert table[one.start : one.end] == one.value
 
 
+def test_of_findings_that_overlap_the_surer_one_stays_and_of_equally_sure_ones_the_longer(detector: Detector) -> None:
+    assert kinds(detector.in_text("password: Xk9:jane@example.org")) == {"jane@example.org": Kind.EMAIL}
+    own = Detector(DetectionSettings(patterns={"short": "AB-#{4}", "long": "AB-#{4}-#{2}"}))
+    assert kinds(own.in_text("AB-1234-56")) == {"AB-1234-56": "long"}
+    assert kinds(own.in_text("AB-1234 AB-1234-56")) == {"AB-1234": "short", "AB-1234-56": "long"}
+
+
 def test_thresholds_are_per_kind() -> None:
     text = "j@x.org from 84.12.99.44"
     off = Detector(DetectionSettings(thresholds={Kind.IP: 1.1}))

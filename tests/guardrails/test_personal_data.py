@@ -102,6 +102,13 @@ async def test_arguments_that_cant_be_searched_whole_are_blocked() -> None:
     assert isinstance(await probe().call(guarded_call("web/search", q=[[1]])), Pass), "the control"
 
 
+async def test_more_text_than_is_searched_is_blocked_unless_every_kind_is_released() -> None:
+    call = guarded_call("web/upload", parts=["lorem " * 100_000, "ipsum " * 100_000])
+    assert "more than 1,000,000 characters" in str(await probe().call(call))
+    assert isinstance(await probe(release={"web": ["*"]}).call(call), Pass)
+    assert isinstance(await probe().call(guarded_call("web/upload", part="lorem " * 100_000)), Pass), "the control"
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -23,6 +23,8 @@ from codemode_server.privacy.own_patterns import compile_pattern
 
 _LIBRARIES = ("phonenumbers", "stdnum")
 _ALL = "*"
+MAX_CHARACTERS = 1_000_000
+"""Of all texts of the arguments: what costs most to search takes some 3 s of processor time for so many."""
 _Glob = Annotated[str, Field(min_length=1, max_length=200)]
 _KindName = Annotated[str, Field(min_length=1, max_length=50)]
 
@@ -89,6 +91,8 @@ class PersonalDataGuardrail(ArgumentsGuardrail):
 
     def _found(self, arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
         """The place and the kind of each finding."""
+        if sum(len(text) for _, text in texts_of(arguments)) > MAX_CHARACTERS:
+            raise Unreadable(f"the arguments have more than {MAX_CHARACTERS:,} characters, and are not searched")
         findings = self._detector.in_value(arguments)
         for one in findings.found:
             is_name = one.is_key and len(one.place) == 1

@@ -91,7 +91,7 @@ class StoredRecords:
         shown = None if not code else code_as_configured(code, self._config)
         calls = await self._history.calls(self._principal, execution_id, after=after, limit=MAX_CALLS + 1)
         return ExecutionDetail(
-            replace(record, code=shown, error=self._error(record.error)),
+            replace(record, code=shown, error=self._error(record.error), description=self._error(record.description)),
             is_code_whole=self._config.payloads == "all" and bool(code),
             code_tokens=estimate_tokens(code) if code else None,
             calls=calls[:MAX_CALLS],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,18 @@ from codemode_server.domain.calls import (
     ToolCall,
     arguments_digest,
 )
+from codemode_server.domain.definitions import canonical_text, digest_of, listed_definitions
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.tools import Effect
+from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import configuration
 
@@ -64,6 +67,7 @@ class State:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._now = 0.0
+        self.folder = folder
         self.thread = DatabaseThread(folder)
         self.journal = SqliteJournal(self.thread, JournalCipher(folder), clock=lambda: self._now)
         self.audit = SqliteAudit(self.thread)
@@ -79,6 +83,7 @@ class State:
         status: ExecutionStatus = ExecutionStatus.SUCCEEDED,
         error: str | None = None,
         principal: Principal = OWN,
+        description: str | None = None,
     ) -> None:
         execution_id, level = ExecutionId(name), IsolationLevel.MICROVM
         event = AuditEvent(AuditEventKind.EXECUTION_STARTED, principal, "s1", execution_id, at)
@@ -87,7 +92,7 @@ class State:
         )
         running = ExecutionStatus.RUNNING
         await self.journal.begin_execution(
-            ExecutionRecord(execution_id, principal, Session("s1"), level, running, at, code)
+            ExecutionRecord(execution_id, principal, Session("s1"), level, running, at, code, description=description)
         )
         for seq, it in enumerate(calls, start=1):
             await self._call(event, seq, it)
@@ -127,6 +132,15 @@ class State:
         self._now = began + it.took / 1_000
         await self.journal.end_call(event.execution_id, seq, outcome)
         append(AuditEventKind.CALL_ENDED, self._now, status=outcome.status.value, milliseconds=it.took)
+
+    async def changed_tool(self, before: ToolDefinition, after: ToolDefinition, server: str = "github") -> None:
+        """A server has listed a tool in two ways; only the first one is accepted."""
+        database = Database(self.folder)
+        store = SqliteDefinitions(database, self.thread)
+        for tool in (before, after):
+            tool = replace(tool, digest=digest_of(canonical_text(tool)))
+            await store.take(OWN, server, listed_definitions([tool]), accept_new=True, at=1_700_000_000.0)
+        database.close()
 
     async def question(self, question: Question, *, at: float, principal: Principal = OWN, name: str = "a1") -> None:
         key = CallKey(question.server, question.tool, "0" * 64, 1)

@@ -12,6 +12,7 @@ from codemode_server.domain.input_requests import Feature, InputRefused, InputRe
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.text import escaped, escaped_lines
 
+_HELP = "(an empty line gives the default in brackets, or leaves the field out; `!` declines)"
 _NUMBERS = {"integer": int, "number": float}
 _YES, _NO = ("y", "yes", "true"), ("n", "no", "false")
 
@@ -45,9 +46,7 @@ def _answer(params: dict[str, Any]) -> dict[str, Any]:
     schema = params["requestedSchema"]
     required = schema.get("required", [])
     with terminal() as (read, write):
-        print(
-            f"\n{escaped_lines(str(params['message']))}\n(an empty line leaves a field out; `!` declines)", file=write
-        )
+        print(f"\n{escaped_lines(str(params['message']))}\n{_HELP}", file=write)
         content: dict[str, Any] = {}
         for name, field in schema.get("properties", {}).items():
             while True:

@@ -20,7 +20,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.workspace import SESSIONS, STATE, Workspace
 from codemode_server.untrusted_files import used_bytes
 
-_NAME = re.compile(r"(session-[0-9a-f]{1,64}|requests-\d{4}-\d\d-\d\d)\.json|\.[0-9a-f]{16}\.unfinished")
+_NAME = re.compile(r"(session-[0-9a-f]{1,64}|requests-\d{4}-\d\d-\d\d(-[0-9a-f]{8})?)\.json|\.[0-9a-f]{16}\.unfinished")
 """Names of our files; others in the folder are the programs'."""
 _MAX_TOTAL_BYTES = 8 * 2**20
 """All logs of a workspace together; beyond it the oldest are removed."""

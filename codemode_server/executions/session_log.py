@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -115,6 +116,8 @@ class SessionLogs(OwnsTasks):
         self._workspaces = workspaces
         self._config = config
         self._sources = sources
+        self._run_id = secrets.token_hex(4)
+        """Tells the daily log of this product from those of others, and of its own earlier runs."""
         self._logs: OrderedDict[tuple[Principal, str], _Log] = OrderedDict()
         self._threads = anyio.CapacityLimiter(2)
         self._failed = False
@@ -145,7 +148,7 @@ class SessionLogs(OwnsTasks):
         self._put(execution, await run_sized(is_long, _ended, execution, redactor))
 
     def _put(self, execution: Execution, task: Task) -> None:
-        key = execution.context.principal, _log_name(execution)
+        key = execution.context.principal, self._log_name(execution)
         log = self._logs.setdefault(key, _Log(key[1], execution.started_at, execution.limits.workspace_mb))
         self._logs.move_to_end(key)
         if len(self._logs) > _MAX_LOGS:
@@ -153,6 +156,12 @@ class SessionLogs(OwnsTasks):
         log.put(task)
         if self._tasks is not None:
             self._tasks.start_soon(self._write, key[0], log)
+
+    def _log_name(self, execution: Execution) -> str:
+        """Sessions that end with their request have one log for each day and product."""
+        if execution.session.is_ephemeral:
+            return f"{time.strftime('requests-%Y-%m-%d', time.gmtime(execution.started_at))}-{self._run_id}"
+        return f"session-{execution.session.session_id}"
 
     async def _write(self, principal: Principal, log: _Log) -> None:
         """Write what is not written yet."""
@@ -226,13 +235,6 @@ def _as_text(outcome: Outcome) -> str:
         if len(text) > 2 * _MAX_VALUE_CHARACTERS:
             break
     return text
-
-
-def _log_name(execution: Execution) -> str:
-    """Sessions that end with their request have one log for a day."""
-    if execution.session.is_ephemeral:
-        return time.strftime("requests-%Y-%m-%d", time.gmtime(execution.started_at))
-    return f"session-{execution.session.session_id}"
 
 
 def _time(seconds: float) -> str:

@@ -3,12 +3,16 @@
 A guardrail runs in this process. If it needs threads, each question has one, which nothing can end: when the time is
 up, the thread is left behind, and it takes one of the guardrail's places until it ends. So a guardrail that hangs
 blocks everything that it looks at, and nothing else.
+
+One with `needs_thread = False` runs on the event loop, where nothing can interrupt it: while it runs, nothing else does.
+Its time is measured, and an answer that came too late is a `Block` as well.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Callable
 from contextlib import suppress
@@ -45,12 +49,13 @@ class AskedGuardrail:
         function = getattr(self.guardrail, method)
         try:
             if not self.guardrail.needs_thread:
-                found = await run_sized(is_large(value), function, *args)
+                found = await run_sized(is_large(value), self._in_time, function, *args)
             else:
                 with anyio.fail_after(self.timeout_s):
                     found = await self._in_thread(function, *args)
         except TimeoutError:
-            logger.exception("guardrail %r gave no answer within %g s, so it blocks", self.name, self.timeout_s)
+            held_up = "" if self.guardrail.needs_thread else "; everything else waited, so it needs needs_thread = True"
+            logger.exception("guardrail %r gave no answer within %g s, so it blocks%s", self.name, self.timeout_s, held_up)
             return Block(f"it gave no answer within {self.timeout_s:g} s; the user can look at what it does")
         except Exception:
             logger.exception("guardrail %r failed, so it blocks", self.name)
@@ -59,6 +64,14 @@ class AskedGuardrail:
             return found
         logger.error("guardrail %r returned %s, which is no verdict, so it blocks", self.name, type(found).__name__)
         return Block(f"it returned {type(found).__name__}, which is no verdict")
+
+    def _in_time(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call it without a thread of its own. An answer after its time raises `TimeoutError`."""
+        began = time.perf_counter()
+        found = function(*args)
+        if time.perf_counter() - began > self.timeout_s:
+            raise TimeoutError
+        return found
 
     async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
         await self._places.acquire()

@@ -89,8 +89,9 @@ class Guardrail:
     Settings: ClassVar[type[BaseModel]] = NoSettings
     """The model of `settings` in `upstream.yaml`."""
     needs_thread: ClassVar[bool] = True
-    """Whether methods run in a thread, within `timeout`. `False` saves the thread, and with it the time limit: only for
-    methods that wait for nothing and take well under a millisecond on small values."""
+    """Whether methods run in a thread, which is left behind after `timeout`. `False` saves the thread: only for methods
+    that wait for nothing and take well under a millisecond on small values. Nothing can interrupt them: while one runs,
+    the whole product waits, and an answer after `timeout` blocks."""
 
     def __init__(self, settings: Any) -> None:
         """`settings` is an instance of `Settings`."""

@@ -8,7 +8,12 @@ warnings that all forms get.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import mcp_types as types
 from mcp.server.mcpserver import Context, MCPServer
@@ -22,6 +27,48 @@ _DESCRIPTION = (
     "Ask the user by a form in the host. Gives {'action': 'accept' | 'decline' | 'cancel', 'values': {name: answer}}. "
     "Never ask for passwords or other secrets."
 )
+
+
+_FORMATS = {
+    "email": "an email address",
+    "uri": "an address such as https://example.com/page",
+    "date": "a date such as 2026-01-31",
+    "date-time": "a date and time such as 2026-01-31T09:30:00Z",
+}
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATE_TIME = re.compile(_DATE.pattern + r"[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})")
+
+
+def _is_email(text: str) -> bool:
+    return "@" in text[1:-1] and not any(map(str.isspace, text))
+
+
+def _is_uri(text: str) -> bool:
+    with suppress(ValueError):
+        parts = urlsplit(text)
+        return bool(parts.scheme and (parts.netloc or parts.path)) and not any(map(str.isspace, text))
+    return False
+
+
+def _is_date(text: str) -> bool:
+    with suppress(ValueError):
+        return bool(_DATE.fullmatch(text) and date.fromisoformat(text))
+    return False
+
+
+def _is_date_time(text: str) -> bool:
+    """As RFC 3339 has it, which the format of JSON Schema means."""
+    with suppress(ValueError):
+        return bool(_DATE_TIME.fullmatch(text) and datetime.fromisoformat(text.upper()))
+    return False
+
+
+_CHECKS: dict[str, Callable[[str], bool]] = {
+    "email": _is_email,
+    "uri": _is_uri,
+    "date": _is_date,
+    "date-time": _is_date_time,
+}
 
 
 class QuestionField(BaseModel):
@@ -81,8 +128,8 @@ class QuestionField(BaseModel):
                 return f"{called} must {'have' if isinstance(value, str) else 'be'} at least {self.min:g}"
             if self.max is not None and size > self.max:
                 return f"{called} must {'have' if isinstance(value, str) else 'be'} at most {self.max:g}"
-        if self.format == "email" and ("@" not in str(value)[1:-1] or " " in str(value)):
-            return f"{called} must be an email address"
+        if self.format is not None and self.type == "text" and not _CHECKS[self.format](value):
+            return f"{called} must be {_FORMATS[self.format]}"
         return ""
 
 

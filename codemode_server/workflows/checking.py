@@ -52,11 +52,11 @@ async def check_workflow(
     found: list[Problem] = []
     if f"servers.{PERSON}" in compiled.modules and PERSON not in catalog.by_name:
         message = f"`ask` needs a server named {PERSON!r}; add `{PERSON}: {{questions: true}}` under `servers:`"
-        return [Problem(compiled.name, f"workflows/{compiled.name}: {message}")]
+        return [Problem(compiled.name, f"{compiled.file}: {message}")]
     checked = await check(compiled.check_source)
     for findings, is_error in ((checked.errors, True), (checked.warnings, False)):
         for one in findings:
             line = compiled.check_lines.get(one.line)
-            place = f"workflows/{compiled.name}:{line}" if line else f"workflows/{compiled.name}"
+            place = f"{compiled.file}:{line}" if line else compiled.file
             found.append(Problem(compiled.name, f"{place}: {one.message}", is_error))
     return found

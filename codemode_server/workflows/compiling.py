@@ -68,6 +68,8 @@ class CompiledWorkflow:
     """A workflow as a program."""
 
     name: str
+    file: str
+    """As messages name it, `workflows/<name>.yaml`."""
     description: str
     inputs: tuple[WorkflowInput, ...]
     source: str
@@ -121,7 +123,7 @@ def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
     except (SyntaxError, RecursionError, MemoryError) as error:  # "too many statically nested blocks"
         problems.add(0, "", f"the steps are nested too deep: {error}")
         raise problems.error() from None
-    return CompiledWorkflow(name, description, tuple(inputs), *written, modules, *checked)
+    return CompiledWorkflow(name, file, description, tuple(inputs), *written, modules, *checked)
 
 
 def _input_variables(inputs: list[WorkflowInput]) -> list[ast.stmt]:

@@ -225,11 +225,12 @@ class StepCompiler:
         ask = self.imported(f"servers.{PERSON}", "ask")
         message = ast.keyword("message", self.value(fields.entries["ask"], scope))
         call = ast.Call(ask, [], [message, ast.keyword("fields", ast.List(asked, ast.Load()))])
-        is_kept = fields.choice("on_decline", ("stop", "continue"), "stop") == "stop"
+        may_decline = fields.choice("on_decline", ("stop", "continue"), "stop") == "continue"
         answered = ast.Call(
-            ast.Name("_answered", ast.Load()), [call], [ast.keyword("may_decline", ast.Constant(not is_kept))]
+            ast.Name("_answered", ast.Load()), [call], [ast.keyword("may_decline", ast.Constant(may_decline))]
         )
-        return [_assign(name or "unnamed", answered)]
+        statement = _assign(name or "unnamed", answered)
+        return [_or_none_if_invalid(statement, name or "unnamed")] if may_decline else [statement]
 
     def _if(self, fields: Fields, node: Node, scope: Scope) -> tuple[list[ast.stmt], Scope]:
         test = self._expression(node, scope)
@@ -311,6 +312,14 @@ class StepCompiler:
 
 def _assign(name: str, value: ast.expr) -> ast.stmt:
     return ast.Assign([ast.Name(f"step_{name}", ast.Store())], value, lineno=0)
+
+
+def _or_none_if_invalid(question: ast.stmt, name: str) -> ast.stmt:
+    """The statement of a question; the answers are None if they were never valid, which is a `tool_failed`."""
+    kind = ast.Attribute(ast.Name("caught_error", ast.Load()), "kind", ast.Load())
+    is_other = ast.Compare(kind, [ast.NotEq()], [ast.Constant("tool_failed")])
+    steps: list[ast.stmt] = [ast.If(is_other, [ast.Raise()], []), _assign(name, ast.Constant(None))]
+    return ast.Try([question], [ast.ExceptHandler(ast.Name("ToolError", ast.Load()), "caught_error", steps)], [], [])
 
 
 def _raise_stopped(message: ast.expr) -> ast.stmt:

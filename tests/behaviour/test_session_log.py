@@ -14,6 +14,10 @@ from typing import Any
 
 import pytest
 
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.principals import Session
 from tests.storage.test_kills import kill, running
 
 from .product import Host, configuration, in_memory, office
@@ -147,6 +151,28 @@ async def test_a_session_that_has_read_what_flows_restrict_is_not_logged(tmp_pat
         await host.run("'after'")
     (log,) = logs(tmp_path)
     assert [task["result"] for task in log["tasks"]] == [before["result"]] == ["before"]
+
+
+async def test_sessions_that_end_with_their_request_share_a_log_of_their_product_and_no_other_replaces_it(
+    tmp_path: Path,
+) -> None:
+    """Two products at once, and one after them: none of them loses what another has logged."""
+    path = configuration(tmp_path, {})
+    async with App.open(load(path)) as one, App.open(load(path)) as other:
+        one.connect()
+        other.connect()
+        for app, code in ((one, "'a'"), (other, "'b'"), (one, "'c'")):
+            await request(app, code)
+    async with App.open(load(path)) as restarted:
+        restarted.connect()
+        await request(restarted, "'d'")
+    found = sorted([task["result"] for task in log["tasks"]] for log in logs(tmp_path))
+    assert found == [["a", "c"], ["b"], ["d"]]
+
+
+async def request(app: App, code: str) -> None:
+    session = Session("request", is_ephemeral=True)
+    await app.executions.start(code, RequestContext.of(session, app.config)).done.wait()
 
 
 @pytest.mark.slow

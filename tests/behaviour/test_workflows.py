@@ -228,6 +228,26 @@ class TestQuestions:
         assert "not valid after 3 forms" in answer.text
         assert host.reached() == []
 
+    @pytest.mark.parametrize("answers", [["decline"], [{"name": "A"}] * 3, [ADA]], ids=["declined", "invalid", "given"])
+    async def test_with_on_decline_continue_answers_that_are_not_given_are_none(
+        self, tmp_path: Path, answers: list[Any]
+    ) -> None:
+        text = ONBOARDING.partition("  - if:")[0].replace("    fields:", "    on_decline: continue\n    fields:")
+        text += 'result: "${steps.form}"\n'
+        path = product(tmp_path, onboarding=text)
+        async with in_memory(path, elicitation_callback=Person(*answers).elicit) as host:
+            answer = await host.run(self.RUN)
+        assert answer.value == (ADA if answers == [ADA] else None)
+
+    async def test_with_on_decline_continue_a_call_that_the_permissions_deny_still_ends_it(
+        self, tmp_path: Path
+    ) -> None:
+        path = product(tmp_path, onboarding=ONBOARDING.replace("    fields:", "    on_decline: continue\n    fields:"))
+        settings = json.loads(path.read_text())
+        path.write_text(json.dumps({**settings, "permissions": {"rules": [{"deny": "person"}]}}))
+        async with in_memory(path, elicitation_callback=Person(ADA).elicit) as host:
+            assert "is not permitted" in (await host.run(self.RUN)).text
+
     async def test_a_rule_of_the_workflow_over_the_answers_holds(self, tmp_path: Path) -> None:
         answer, host = await self.answered(tmp_path, "auto", Person({**ADA, "employees": 1}))
         assert "the plan pro is for two employees or more" in answer.text
@@ -265,7 +285,7 @@ class TestTheCommand:
         code, out, _ = await command("check")
         assert code == 1
         assert "workflows/unread.yaml:2: steps[0]: a step has exactly one of" in out
-        assert 'workflows/wrong:6: no tool "list_isues" in servers.github; nearest: list_issues' in out
+        assert 'workflows/wrong.yaml:6: no tool "list_isues" in servers.github; nearest: list_issues' in out
         code, out, err = await command("run", "wrong", "--input", "repo=web")
         assert (code, out) == (1, "not run\n")
         assert "list_isues" in err
@@ -278,7 +298,7 @@ class TestTheCommand:
         path.write_text(json.dumps({**settings, "permissions": {"rules": [{"deny": "github/list_issues"}]}}))
         code, out, _ = await Command(path, capsys)("check")
         assert code == 1
-        assert "workflows/triage:6: " in out
+        assert "workflows/triage.yaml:6: " in out
         assert "is not permitted" in out
 
     @pytest.mark.parametrize(

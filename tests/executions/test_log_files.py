@@ -89,10 +89,10 @@ def test_the_checkpoint_and_the_files_of_state_are_read(workspace: Workspace) ->
 
 def test_old_logs_are_removed_with_the_next_session_and_files_of_programs_stay(workspace: Workspace) -> None:
     folder = workspace.path / "sessions"
-    for name in (NAME, "requests-2026-01-02.json", "mine.json", "session-.json"):
+    for name in (NAME, "requests-2026-01-02-0123abcd.json", "requests-2026-01-02.json", "mine.json", "session-.json"):
         (folder / name).write_text("{}")
     LogFiles(workspace, 1, 30).write("session-aa.json", b"{}", is_first=True)
-    assert len(list(folder.iterdir())) == 5, "the control: they are not old yet"
+    assert len(list(folder.iterdir())) == 6, "the control: they are not old yet"
     LogFiles(workspace, 1, 0).write("session-bb.json", b"{}", is_first=True)
     assert {it.name for it in folder.iterdir()} == {"mine.json", "session-.json", "session-bb.json"}
 

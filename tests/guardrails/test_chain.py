@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -130,6 +131,19 @@ class TestOneThatHangs:
         assert isinstance(verdict, Block)
         assert "no answer within 0.2 s" in verdict.reason
         assert turns > 3
+
+    @pytest.mark.parametrize("value", ["small", "large" * 20_000])
+    async def test_without_a_thread_blocks_once_it_has_answered_and_the_log_says_so(
+        self, caplog: pytest.LogCaptureFixture, value: str
+    ) -> None:
+        """Nothing can interrupt it; `large` values are looked at in a thread that others wait for."""
+        call = guarded_call("mail/send", body=value)
+        late = Quick(lambda _: (time.sleep(0.05), Pass())[1])
+        verdict = await GuardrailProbe(late, timeout_s=0.01).call(call)
+        assert isinstance(verdict, Block)
+        assert "no answer within 0.01 s" in verdict.reason
+        assert "everything else waited, so it needs needs_thread = True" in caplog.text
+        assert await GuardrailProbe(late, timeout_s=5).call(call) == Pass(), "control: in time"
 
     async def test_takes_a_bounded_number_of_threads(self) -> None:
         may_end, began = threading.Event(), list[GuardedCall]()

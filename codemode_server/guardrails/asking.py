@@ -4,8 +4,8 @@ A guardrail runs in this process. If it needs threads, each question has one, wh
 up, the thread is left behind, and it takes one of the guardrail's places until it ends. So a guardrail that hangs
 blocks everything that it looks at, and nothing else.
 
-One with `needs_thread = False` runs on the event loop, where nothing can interrupt it: while it runs, nothing else does.
-Its time is measured, and an answer that came too late is a `Block` as well.
+One with `needs_thread = False` runs on the event loop, where nothing can interrupt it: while it runs, nothing else
+does. Its time is measured, and an answer that came too late is a `Block` as well.
 """
 
 from __future__ import annotations
@@ -54,9 +54,10 @@ class AskedGuardrail:
                 with anyio.fail_after(self.timeout_s):
                     found = await self._in_thread(function, *args)
         except TimeoutError:
-            held_up = "" if self.guardrail.needs_thread else "; everything else waited, so it needs needs_thread = True"
-            logger.exception("guardrail %r gave no answer within %g s, so it blocks%s", self.name, self.timeout_s, held_up)
-            return Block(f"it gave no answer within {self.timeout_s:g} s; the user can look at what it does")
+            advice = "" if self.guardrail.needs_thread else "; everything else waited, so it needs needs_thread = True"
+            problem = f"no answer within {self.timeout_s:g} s"
+            logger.exception("guardrail %r gave %s, so it blocks%s", self.name, problem, advice)
+            return Block(f"it gave {problem}; the user can look at what it does")
         except Exception:
             logger.exception("guardrail %r failed, so it blocks", self.name)
             return Block("it failed; the log of codemode-server has the details")

@@ -128,7 +128,12 @@ class QuestionField(BaseModel):
                 return f"{called} must {'have' if isinstance(value, str) else 'be'} at least {self.min:g}"
             if self.max is not None and size > self.max:
                 return f"{called} must {'have' if isinstance(value, str) else 'be'} at most {self.max:g}"
-        if self.format is not None and self.type == "text" and not _CHECKS[self.format](value):
+        if (
+            self.format is not None
+            and isinstance(value, str)
+            and self.type == "text"
+            and not _CHECKS[self.format](value)
+        ):
             return f"{called} must be {_FORMATS[self.format]}"
         return ""
 

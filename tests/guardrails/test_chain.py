@@ -138,7 +138,12 @@ class TestOneThatHangs:
     ) -> None:
         """Nothing can interrupt it; `large` values are looked at in a thread that others wait for."""
         call = guarded_call("mail/send", body=value)
-        late = Quick(lambda _: (time.sleep(0.05), Pass())[1])
+
+        def answer_late(_: GuardedCall) -> Any:
+            time.sleep(0.05)
+            return Pass()
+
+        late = Quick(answer_late)
         verdict = await GuardrailProbe(late, timeout_s=0.01).call(call)
         assert isinstance(verdict, Block)
         assert "no answer within 0.01 s" in verdict.reason

@@ -1,7 +1,7 @@
 """The Python programs of the documents that the product comes from, unchanged, against real upstreams with those tools.
 
 Each is run through a real MCP client, in a real sandbox; the upstreams are MCP servers of the test's own, since the
-services that the documents name can't be had. What the documents only sketch (`[...]`, undefined names) is left out.
+services that the documents name can't be had. Their fragments are in `test_seed_documents`.
 """
 
 from __future__ import annotations
@@ -88,14 +88,6 @@ with open('/workspace/state/results.json', 'r') as f:
 print(f"Resumed from step {data['step']}")
 """
 
-RELATIVE_STATE = """
-import json
-pending_orders = [{"Order ID": "ORD-00001"}]
-# Save intermediate data
-with open('./workspace/pending_orders.json', 'w') as f:
-    json.dump(pending_orders, f)
-"""
-
 SKILL = '''
 from servers.google_drive import get_sheet
 
@@ -105,14 +97,6 @@ async def check_pending_orders(sheet_id: str) -> int:
     pending = [r for r in all_rows if r["Status"] == "pending"]
     return len(pending)
 '''
-
-TOOL_DISCOVERY = """
-from tool_discovery import search_tools
-
-tools = search_tools(query="github", detail_level="name_only")
-tools = search_tools(query="create_issue", detail_level="with_description")
-tool = search_tools(query="create_issue", detail_level="full")[0]
-"""
 
 BASE_CLIENT = """
 from client import call_mcp_tool
@@ -177,12 +161,6 @@ async def test_a_new_workspace_has_only_what_programs_write_into_it(tmp_path: Pa
         assert listed == "/workspace\na.txt  1 bytes\nsessions/\nstate/"
 
 
-async def test_a_relative_path_into_the_workspace_works(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, {})) as host:
-        assert (await host.run(RELATIVE_STATE)).content["status"] == "succeeded"
-        assert "ORD-00001" in (await host.call("read_tool", path="/workspace/pending_orders.json")).text
-
-
 async def test_a_saved_skill_is_imported_by_a_later_program(tmp_path: Path) -> None:
     (tmp_path / "skills").mkdir()
     (tmp_path / "skills" / "check_pending_orders.py").write_text(SKILL)
@@ -191,11 +169,6 @@ async def test_a_saved_skill_is_imported_by_a_later_program(tmp_path: Path) -> N
             "from skills.check_pending_orders import check_pending_orders\nawait check_pending_orders('abc123')"
         )
     assert answer.value == 2500
-
-
-async def test_a_program_searches_for_tools_itself(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path)) as host:
-        assert (await host.run(TOOL_DISCOVERY + "\ntool['name']")).value == "create_issue"
 
 
 async def test_a_tool_is_called_by_its_full_name(tmp_path: Path) -> None:

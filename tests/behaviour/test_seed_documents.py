@@ -1,0 +1,365 @@
+"""The rest of the examples of the documents that the product comes from: those that are fragments, several sessions, or
+say what a program finds out about tools. Their text is unchanged; what a fragment leaves undefined stands before it.
+
+`test_seed_programs` has the whole programs, `test_saved_skills` those about skills.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import pytest
+from anyio import from_thread
+
+from tests import fork_server
+
+from .product import UPSTREAMS, configuration, in_memory, office
+
+LEVEL_1 = """
+from tool_discovery import search_tools
+
+tools = search_tools(query="github", detail_level="name_only")
+# Returns: ["create_issue", "get_file_contents", "create_pull_request"]
+"""
+
+LEVEL_2 = """
+tools = search_tools(query="create_issue", detail_level="with_description")
+# Returns: [
+#   {
+#     "name": "create_issue",
+#     "server": "github",
+#     "description": "Create a new issue in a GitHub repository",
+#     "import": "from servers.github import create_issue"
+#   }
+# ]
+"""
+
+LEVEL_3 = """
+tool = search_tools(query="create_issue", detail_level="full")[0]
+# Returns: Full input/output schemas, examples
+"""
+
+TOOL_DISCOVERY_STEP = """
+from tool_discovery import search_tools
+
+# Search for relevant tools
+tools = search_tools(query="github file", detail_level="name_only")
+"""
+
+TOOL_DISCOVERY = """
+from tool_discovery import search_tools
+
+# Progressive disclosure
+tools_level_1 = search_tools(detail_level="name_only")        # ~50 tokens
+tools_level_2 = search_tools(detail_level="with_description") # ~500 tokens
+tools_level_3 = search_tools(detail_level="full")            # ~1,500 tokens
+"""
+
+NATIVE_CONTROL_FLOW = """
+# Traditional MCP: Cannot do this (requires many API calls)
+for user_id in user_list:
+    data = await get_user_data(user_id)
+    if data['status'] == 'active':
+        await send_notification(user_id)
+
+# Code Execution: Native Python loops and conditionals
+"""
+
+DATA_FILTERING = """
+# Get 10,000 rows in sandbox (not context)
+all_rows = await get_sheet({'sheetId': 'abc123'})
+
+# Filter in Python (efficient!)
+pending = [row for row in all_rows if row["Status"] == "pending"]
+
+# Only return summary + sample (500 tokens vs 50K tokens)
+print(f"Found {len(pending)} pending orders")
+print(pending[:5])
+"""
+
+IMPORT_AND_USE = """
+from servers.github import get_file_contents, create_issue
+
+# Use imported tools
+file = await get_file_contents({...})
+issue = await create_issue({...})
+"""
+
+STATE_PERSISTENCE = """
+# Save intermediate data
+with open('./workspace/pending_orders.json', 'w') as f:
+    json.dump(pending_orders, f)
+
+# Create reusable skill
+with open('./skills/check_pending_orders.py', 'w') as f:
+    f.write(skill_code)
+"""
+
+TOKEN_USAGE = """
+from client import get_client
+
+client = get_client()
+print(f"Tools called: {client.call_count}")
+print(f"Tokens used: {client.total_tokens}")
+"""
+
+TOOL_SELECTION = {
+    "Calculate 5 + 3": ["from servers.calculator import calculate, add, multiply"],
+    "Get weather for NYC": ["from servers.weather import get_weather, get_forecast"],
+    "Read file and calculate sum": [
+        "from servers.filesystem import read_file",
+        "from servers.calculator import calculate",
+    ],
+}
+"""The fourth document, "Different Customers, Different Tool Selection": each task with its generated code."""
+
+TRADITIONAL = """
+# Traditional MCP: intermediate data flows through LLM
+transcript = mcp.call("google-drive.getDocument", {"documentId": "abc123"})["content"]
+mcp.call("salesforce.updateRecord", {"recordId": "XYZ", "data": {"Notes": transcript}})
+"""
+
+SESSION_LOG = """
+{
+    "session_id": "session_001",
+    "customer_uid": "user_12345",
+    "started_at": "2025-11-16T10:00:00Z",
+    "ended_at": "2025-11-16T10:30:00Z",
+    "tasks": [
+        {
+            "task_id": "task_001",
+            "description": "Calculate 5 + 3",
+            "code": "...",
+            "result": "8.0",
+            "output": "...",
+            "timestamp": "2025-11-16T10:00:15Z"
+        }
+    ],
+    "state_files": [
+        "/workspace/state/results.json",
+        "/workspace/state/context.json"
+    ],
+    "checkpoint": {
+        "step": 3,
+        "last_task": "task_003",
+        "context": "Working on data analysis",
+        "timestamp": "2025-11-16T10:25:00Z"
+    }
+}
+"""
+
+MULTI_SESSION = '''
+# Session 1: Initial work
+customer_uid = "user_12345"
+executor_1 = create_executor_for_customer(customer_uid, config)
+
+# Task 1: Write state
+executor_1.execute(
+    code="""
+import json
+import os
+os.makedirs('/workspace/state', exist_ok=True)
+with open('/workspace/state/results.json', 'w') as f:
+    json.dump({'step': 1, 'result': 8}, f)
+print("State saved")
+""",
+    task_description="Save initial state"
+)
+
+# Session 2: Same customer reads data (different execution)
+executor_2 = create_executor_for_customer(customer_uid, config)  # Same workspace!
+
+executor_2.execute(
+    code="""
+import json
+with open('/workspace/state/results.json', 'r') as f:
+    data = json.load(f)
+print(f"Resumed from step {data['step']}")
+""",
+    task_description="Resume from previous session"
+)  # ✅ Can read data from session 1!
+'''
+
+
+def named(folder: Path, *names: str) -> dict[str, Any]:
+    """The servers of `tests/example_servers/documents.py`."""
+    script, environment = UPSTREAMS / "documents.py", {"OFFICE_LOG": str(folder / "office.log")}
+    return {name: {**fork_server.small_upstream(script, name), "env": environment} for name in names}
+
+
+async def test_each_level_of_detail_has_what_the_document_says(tmp_path: Path) -> None:
+    program = f"{LEVEL_1}first = tools\n{LEVEL_2}second = tools[0]\n{LEVEL_3}[first, second, tool]"
+    async with in_memory(configuration(tmp_path, named(tmp_path, "github", "calculator"))) as host:
+        first, second, third = (await host.run(program)).value
+    assert {it["name"] for it in first} == {"create_issue", "get_file_contents"}
+    assert {"name", "server", "description", "import"} <= second.keys()
+    assert second["import"] == "from servers.github import create_issue"
+    assert second["description"].startswith("Create a new issue in a GitHub repository")
+    assert "def create_issue(owner: str" in third["source"]
+
+
+async def test_a_search_for_two_words_names_the_tools_of_the_migration(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, named(tmp_path, "github", "calculator"))) as host:
+        found = (await host.run(TOOL_DISCOVERY_STEP + "tools")).value
+    assert found[0] == {"server": "github", "name": "get_file_contents"}
+
+
+async def test_a_search_without_a_query_has_every_tool_at_each_level(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, named(tmp_path, "calculator", "weather"))) as host:
+        levels = (await host.run(TOOL_DISCOVERY + "[tools_level_1, tools_level_2, tools_level_3]")).value
+    everything = ["add", "calculate", "multiply", "get_forecast", "get_weather"]
+    assert [[it["name"] for it in level] for level in levels] == [everything] * 3
+    sizes = [len(json.dumps(level)) for level in levels]
+    assert sizes == sorted(sizes)
+
+
+async def test_a_loop_with_a_condition_calls_one_tool_for_some_users_of_another(tmp_path: Path) -> None:
+    undefined = "from servers.users import get_user_data, send_notification\nuser_list = [1, 2, 3, 4, 5]\n"
+    async with in_memory(configuration(tmp_path, named(tmp_path, "users"))) as host:
+        assert (await host.run(undefined + NATIVE_CONTROL_FLOW)).content["status"] == "succeeded"
+        assert [call["user_id"] for call in host.reached("get_user_data")] == [1, 2, 3, 4, 5]
+        assert [call["user_id"] for call in host.reached("send_notification")] == [1, 3, 5]
+
+
+async def test_the_summary_and_the_sample_of_a_sheet_are_all_that_the_model_gets(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, office(tmp_path, "google_drive"))) as host:
+        answer = await host.run("from servers.google_drive import get_sheet\n" + DATA_FILTERING)
+        assert [call["sheetId"] for call in host.reached("get_sheet")] == ["abc123"]
+    first, second = answer.content["stdout"].splitlines()
+    assert first == "Found 2500 pending orders"
+    assert [row["Order ID"] for row in ast.literal_eval(second)][:2] == ["ORD-00000", "ORD-00004"]
+    assert len(answer.text) < 1_000
+
+
+async def test_a_call_with_the_placeholders_of_the_document_is_rejected_with_what_is_missing(tmp_path: Path) -> None:
+    filled = IMPORT_AND_USE.replace("{...}", "{'owner': 'a', 'repo': 'b', 'path': 'BUG.md'}", 1)
+    filled = filled.replace("{...}", "{'owner': 'a', 'repo': 'b', 'title': 'Bug', 'body': file['content']}")
+    async with in_memory(configuration(tmp_path, named(tmp_path, "github"))) as host:
+        message = (await host.run(IMPORT_AND_USE)).text
+        assert "get_file_contents() is missing 'repo', 'path'. It takes owner, repo, path." in message
+        assert host.reached() == []
+        assert (await host.run(filled + "issue['number']")).value == 1, "the control"
+        assert [call["body"] for call in host.reached("create_issue")] == ["It crashes.\n"]
+
+
+async def test_a_program_saves_data_and_a_skill_by_relative_paths(tmp_path: Path) -> None:
+    undefined = "import json\npending_orders = ['ORD-00001']\nskill_code = 'def one():\\n    return 1\\n'\n"
+    async with in_memory(configuration(tmp_path, {})) as host:
+        answer = await host.run(undefined + STATE_PERSISTENCE)
+        assert answer.content["status"] == "succeeded", answer.text
+        used = "import json\nfrom skills.check_pending_orders import one\n"
+        read = "[one(), json.load(open('/workspace/pending_orders.json'))]"
+        assert (await host.run(used + read)).value == [1, ["ORD-00001"]]
+
+
+async def test_counters_of_the_client_are_not_for_programs(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, {})) as host:
+        assert "no 'get_client' in client; it has call_mcp_tool" in (await host.run(TOKEN_USAGE)).text
+
+
+@pytest.mark.parametrize("task", TOOL_SELECTION)
+async def test_the_program_for_a_task_begins_with_the_tools_of_its_own_servers(tmp_path: Path, task: str) -> None:
+    """The other tasks are the control: each begins with other servers. The imports of the document run as well."""
+    documented = TOOL_SELECTION[task]
+    path = configuration(tmp_path, named(tmp_path, "calculator", "weather", "filesystem"))
+    async with in_memory(path) as host:
+        program = (await host.call("search_tools", query=task, detail_level="scaffold")).text
+        servers = dict.fromkeys(line.split()[1] for line in program.splitlines() if line.startswith("from "))
+        assert list(servers)[: len(documented)] == [line.split()[1] for line in documented]
+        assert (await host.run("\n".join([*documented, "1"]))).value == 1
+
+
+async def test_the_log_of_a_session_has_every_field_of_the_document(tmp_path: Path) -> None:
+    documented = ast.literal_eval(SESSION_LOG.strip())
+    code = (
+        "from codemode import checkpoint\nopen('/workspace/state/results.json', 'w').write('{}')\nprint('adding')\n"
+        "checkpoint.save(step=3, context='Working on data analysis')\n5.0 + 3"
+    )
+    path = configuration(tmp_path, {}, principal="user_12345")
+    async with in_memory(path) as host:
+        await host.run(code, description="Calculate 5 + 3")
+    (log,) = session_logs(tmp_path)
+    assert documented.keys() <= log.keys()
+    assert log["customer_uid"] == documented["customer_uid"]
+    (task,), (documented_task,) = log["tasks"], documented["tasks"]
+    assert documented_task.keys() <= task.keys()
+    assert (task["description"], task["result"]) == (documented_task["description"], documented_task["result"])
+    assert documented["state_files"][0] in log["state_files"]
+    assert documented["checkpoint"].keys() == log["checkpoint"].keys()
+    assert (log["checkpoint"]["step"], log["checkpoint"]["context"]) == (3, "Working on data analysis")
+
+
+async def test_calls_by_a_host_carry_the_document_through_the_model(tmp_path: Path) -> None:
+    """What the document compares programs with: by direct tools. `test_seed_programs` has its program, whose text is
+    the control."""
+    servers = office(tmp_path, "google_drive") | named(tmp_path, "salesforce")
+    path = configuration(tmp_path, {name: {**it, "expose": "direct"} for name, it in servers.items()})
+    tools = {
+        "google-drive.getDocument": "google_drive__get_document",
+        "salesforce.updateRecord": "salesforce__update_record",
+    }
+    carried: list[str] = []
+    async with in_memory(path) as host:
+
+        class HostClient:
+            @staticmethod
+            def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+                answer = from_thread.run(partial(host.call, tools[name], **arguments))
+                carried.extend([json.dumps(arguments), answer.text])
+                found: dict[str, Any] = json.loads(answer.text)
+                return found
+
+        await anyio.to_thread.run_sync(exec, TRADITIONAL, {"mcp": HostClient})
+        (update,) = host.reached("update_record")
+    assert update["data"]["Notes"].startswith("We agreed on the price.")
+    assert len([text for text in carried if "We agreed on the price." in text]) == 2, "read once and written once"
+
+
+@dataclass
+class Executor:
+    """The document's executor: each execution is one by a host of the product, which serves one session to it."""
+
+    path: Path
+    outputs: list[str] = field(default_factory=list)
+
+    def execute(self, code: str, task_description: str) -> None:
+        from_thread.run(self._execute, code, task_description)
+
+    async def _execute(self, code: str, description: str) -> None:
+        async with in_memory(self.path) as host:
+            answer = await host.run(code, description=description)
+        assert answer.content["status"] == "succeeded", answer.text
+        self.outputs.append(answer.content["stdout"])
+
+
+async def test_a_later_session_of_the_same_customer_reads_the_state_and_another_customer_does_not(
+    tmp_path: Path,
+) -> None:
+    made: list[Executor] = []
+
+    def create_executor_for_customer(customer_uid: str, config: dict[str, Any]) -> Executor:
+        made.append(Executor(configuration(tmp_path, principal=customer_uid, **config)))
+        return made[-1]
+
+    names = {"create_executor_for_customer": create_executor_for_customer, "config": {"servers": {}}}
+    await anyio.to_thread.run_sync(exec, MULTI_SESSION, names)
+    assert [it.outputs for it in made] == [["State saved\n"], ["Resumed from step 1\n"]]
+    logs = session_logs(tmp_path)
+    assert len({log["session_id"] for log in logs}) == 2
+    assert sorted(task["description"] for log in logs for task in log["tasks"]) == [
+        "Resume from previous session",
+        "Save initial state",
+    ]
+    async with in_memory(configuration(tmp_path, {}, principal="user_67890")) as other:
+        assert (await other.run("import os\nos.listdir('/workspace/state')")).value == []
+
+
+def session_logs(folder: Path, principal: str = "user_12345") -> list[dict[str, Any]]:
+    sessions = folder / "state" / "workspaces" / principal / "sessions"
+    return [json.loads(file.read_text()) for file in sorted(sessions.glob("*.json"))]

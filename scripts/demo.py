@@ -119,13 +119,13 @@ async def _demo(
                 raise DemoFailed(f"{tool} failed:\n{text}")
             print(_indented(text, "   │ "))
             seen += estimate_tokens(json.dumps(arguments)) + estimate_tokens(text)
-        _heading("6. The programs of examples/")
-        for path in sorted((ROOT / "examples").glob("*.py")):
+        _heading("6. The programs of examples/programs/")
+        for path in sorted((ROOT / "examples" / "programs").glob("*.py")):
             code = path.read_text().replace('REPOSITORY = "."', f"REPOSITORY = {str(repository)!r}")
             result = await client.call_tool("execute_code", {"code": code}, read_timeout_seconds=180)
             text = "\n".join(getattr(block, "text", "") for block in result.content)
             if result.is_error:
-                raise DemoFailed(f"examples/{path.name} failed:\n{text}")
+                raise DemoFailed(f"examples/programs/{path.name} failed:\n{text}")
             print(_indented(f"{path.name}\n{text}", "   │ "))
             seen += estimate_tokens(json.dumps({"code": code})) + estimate_tokens(text)
     _heading("7. What was traced beneath it (OpenTelemetry, from the product's own exporter)")

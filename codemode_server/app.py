@@ -168,7 +168,7 @@ class App:
             learning=self.learning,
             before_answer=[self.sources.take_event],
             policy_steps=[ChangedToolsStep(self.tools.definitions, self.config), FlowStep(self.config, self.sources)],
-            subscribers=[audit, lambda event: self.executions.take_call_event(event)],
+            subscribers=[audit, lambda event: self.executions.call_events.take(event)],
             approver=self.approver,
             sign_in_offers=SignInOffers(self.pool, self.config),
             addresses=RequiredAddresses(self.pool, self.config),

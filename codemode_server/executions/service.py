@@ -1,4 +1,4 @@
-"""Starts the executions of a product, waits for them, publishes their events, cancels and lists them.
+"""Starts the executions of a product, waits for them, cancels and lists them.
 
 An execution runs in a task of its own; `start` is followed by `wait`. Live executions are objects
 of the service; those that are settled come from the journal. Nothing that a program does is raised from here.
@@ -7,58 +7,36 @@ of the service; those that are settled come from the journal. Nothing that a pro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 
 import anyio
 
 from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import MetaToolError, SandboxUnavailable
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
+from codemode_server.domain.executions import ExecutionRecord
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal
+from codemode_server.domain.repetition import Repeat
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.program_lines import ProgramTexts
-from codemode_server.executions.artifacts import ArtifactStore, NotStored
+from codemode_server.executions.artifacts import ArtifactStore
+from codemode_server.executions.call_events import CallEventPublisher, write_results
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.cancel_requests import CancelRequests, cancel_on_request
-from codemode_server.executions.events import (
-    ExecutionCallBegan,
-    ExecutionCallEnded,
-    ExecutionSettled,
-    ExecutionWaiting,
-    Subscription,
-)
+from codemode_server.executions.events import ExecutionSettled, Subscription
 from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
-from codemode_server.executions.pending_input import PendingInput
+from codemode_server.executions.host_waiting import WaitEnd, host_returns, wait_with_host
 from codemode_server.executions.plans import plan_of, to_apply, with_planned_clock
 from codemode_server.executions.reopening import PastRun, recorded, reopened
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.suspension import Suspensions
-from codemode_server.gateway.events import (
-    CallApprovalRequested,
-    CallApprovalSettled,
-    CallBegan,
-    CallEnded,
-    CallEvent,
-)
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.past_calls import PastCalls
-from codemode_server.gateway.targets import title_of
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
-
-
-class News(StrEnum):
-    """An execution …"""
-
-    ENDED = "ended"
-    INPUT = "input"  # asks its host for input
-    SUSPENDED = "suspended"  # waits for a person
 
 
 class ExecutionService(OwnsTasks):
@@ -86,6 +64,7 @@ class ExecutionService(OwnsTasks):
         self._subscriptions = runner.subscriptions
         self._effect_of = effect_of
         self._suspensions = Suspensions(lambda: config.settings.approvals.suspended_seconds)
+        self.call_events = CallEventPublisher(self._live, runner.subscriptions, runner.note_status, self._write_results)
 
     def start(
         self,
@@ -132,10 +111,21 @@ class ExecutionService(OwnsTasks):
         is_dry_run: bool = False,
     ) -> Execution:
         calls = ExecutionCalls(new_id(), context, host=host, captured=set() if is_dry_run else None)
-        limits, results = limits_of(self._config.settings.limits, timeout_s), CallResults(self._artifacts)
-        return self._started(Execution(calls.execution_id, code, context, limits, calls, results, call))
+        return self._launch(self._new_execution(code, calls, timeout_s, call))
 
-    def _started(self, execution: Execution) -> Execution:
+    def _new_execution(
+        self,
+        code: str,
+        calls: ExecutionCalls,
+        timeout_s: float | None = None,
+        call: DirectCall | None = None,
+        repeat: Repeat | None = None,
+    ) -> Execution:
+        limits, results = limits_of(self._config.settings.limits, timeout_s), CallResults(self._artifacts)
+        repeat = repeat or Repeat.new()
+        return Execution(calls.execution_id, code, calls.context, limits, calls, results, call, repeat=repeat)
+
+    def _launch(self, execution: Execution) -> Execution:
         if self._tasks is None:
             raise SandboxUnavailable("codemode-server is shutting down")
         self._live[execution.execution_id] = execution
@@ -173,9 +163,9 @@ class ExecutionService(OwnsTasks):
         past = await with_planned_clock(self._journal, context.principal, past)
         calls = ExecutionCalls(execution_id, context, host=host)
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=settings.approvals.unknown)
-        execution = self._again(past, calls, timeout_s)
+        execution = self._new_rerun(past, calls, timeout_s)
         execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
-        return await self._planned(execution, past.record.applies)
+        return await self._launch_with_plan(execution, past.record.applies)
 
     async def apply(
         self,
@@ -193,19 +183,18 @@ class ExecutionService(OwnsTasks):
         """
         past = await to_apply(self._journal, context.principal, execution_id)
         calls = ExecutionCalls(new_id(), context, host=host)
-        return await self._planned(self._again(past, calls, timeout_s), execution_id)
+        return await self._launch_with_plan(self._new_rerun(past, calls, timeout_s), execution_id)
 
-    async def _planned(self, execution: Execution, dry_run_id: ExecutionId | None) -> Execution:
+    async def _launch_with_plan(self, execution: Execution, dry_run_id: ExecutionId | None) -> Execution:
         """Start it; if it applies a dry run, with the plan of that."""
         execution.applies = dry_run_id
         if dry_run_id is not None:
             execution.calls.plan = await plan_of(self._journal, execution.context.principal, dry_run_id, self._config)
-        return self._started(execution)
+        return self._launch(execution)
 
-    def _again(self, past: PastRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
+    def _new_rerun(self, past: PastRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
         """An execution of a recorded program, with the same randomness and clock."""
-        limits, results = limits_of(self._config.settings.limits, timeout_s), CallResults(self._artifacts)
-        execution = Execution(calls.execution_id, past.code, calls.context, limits, calls, results, repeat=past.repeat)
+        execution = self._new_execution(past.code, calls, timeout_s, repeat=past.repeat)
         execution.description = past.record.description or ""
         return execution
 
@@ -219,7 +208,7 @@ class ExecutionService(OwnsTasks):
         past = await recorded(self._journal, context.principal, execution_id)
         calls = ExecutionCalls(new_id(), context)
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown="fail", is_closed=True)
-        return self._started(self._again(past, calls))
+        return self._launch(self._new_rerun(past, calls))
 
     def detach(self, execution: Execution) -> None:
         """Let an execution that waits for a person go on without its host; `resume` comes back to it."""
@@ -238,34 +227,11 @@ class ExecutionService(OwnsTasks):
         await execution.done.wait()
         return execution
 
-    async def wait_for_news(self, execution: Execution) -> News:
+    async def wait_with_host(self, execution: Execution) -> WaitEnd:
         """Wait until a live execution is settled, has a request for its host, or has waited for a person for so long
         that the host should be told."""
-        began = anyio.current_time()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._wait_suspended, execution, began, tasks.cancel_scope)
-            if execution.pending_input is not None:
-
-                async def wait_for_request(pending: PendingInput) -> None:
-                    await pending.wait_for_request()
-                    tasks.cancel_scope.cancel()
-
-                tasks.start_soon(wait_for_request, execution.pending_input)
-            await execution.done.wait()
-            tasks.cancel_scope.cancel()
-        if execution.done.is_set():
-            return News.ENDED
-        has_request = execution.pending_input is not None and bool(execution.pending_input.waiting)
-        return News.INPUT if has_request else News.SUSPENDED
-
-    async def _wait_suspended(self, execution: Execution, began: float, scope: anyio.CancelScope) -> None:
-        """Cancel `scope` once a person is awaited, and the host has waited for `approvals.answer_seconds`."""
-        until = began + self._config.settings.approvals.answer_seconds
-        events = self._subscriptions.open(execution.execution_id)
-        await anyio.sleep_until(until)
-        while not execution.awaited and not execution.done.is_set():
-            await events.read_all()
-        scope.cancel()
+        answer_seconds = self._config.settings.approvals.answer_seconds
+        return await wait_with_host(execution, self._subscriptions, answer_seconds)
 
     def park(self, execution: Execution) -> None:
         """The host got the input requests of an execution. If it does not come back in time, the execution ends."""
@@ -288,21 +254,7 @@ class ExecutionService(OwnsTasks):
         return execution
 
     async def _cancel_unless_resumed(self, execution: Execution) -> None:
-        resumed, settings = execution.resumed, self._config.settings
-        with anyio.move_on_after(settings.limits.input_seconds):
-            async with anyio.create_task_group() as tasks:
-
-                async def wait_for_end() -> None:
-                    await execution.done.wait()
-                    tasks.cancel_scope.cancel()
-
-                tasks.start_soon(wait_for_end)
-                await resumed.wait()
-                tasks.cancel_scope.cancel()
-        if execution.done.is_set():  # the person answered in another way; the host comes for the result
-            with anyio.move_on_after(settings.limits.input_seconds):
-                await resumed.wait()
-        if resumed.is_set():
+        if await host_returns(execution, self._config.settings.limits.input_seconds):
             return
         self._parked.pop(execution.execution_id, None)
         if execution.awaited:
@@ -347,46 +299,9 @@ class ExecutionService(OwnsTasks):
             raise MetaToolError(f"no execution {execution_id!r} is running")
         return self._subscriptions.open(execution_id)
 
-    def take_call_event(self, event: CallEvent) -> None:
-        """Subscriber of the gateway: publishes calls to subscribers, and holds their results."""
-        match event:
-            case CallBegan(calls, call):
-                began = ExecutionCallBegan(calls.execution_id, call.seq, call.server, call.tool)
-                self._subscriptions.publish(began)
-            case CallApprovalRequested() | CallApprovalSettled():
-                self._note_approval(event)
-            case CallEnded(calls, call, outcome=outcome):
-                ended = ExecutionCallEnded(calls.execution_id, call.seq, outcome.status, outcome.milliseconds)
-                self._subscriptions.publish(ended)
-                execution = self._live.get(calls.execution_id)
-                if execution is None or event.reply is None or outcome.status is not CallStatus.SUCCEEDED:
-                    return
-                if execution.results.add(call.seq, event.reply, event.result) and self._tasks is not None:
-                    self._tasks.start_soon(self._write_results, execution)
-            case _:
-                pass
-
-    def _note_approval(self, event: CallApprovalRequested | CallApprovalSettled) -> None:
-        """Its status is `waiting` as long as any of its calls waits for a person."""
-        execution = self._live.get(event.calls.execution_id)
-        if execution is None:
-            return
-        if isinstance(event, CallApprovalRequested):
-            execution.awaited[event.call.seq] = title_of(event.target)
-        else:
-            execution.awaited.pop(event.call.seq, None)
-            if event.answer is None:  # it ends; its status stays what it was
-                return
-        if execution.status in (ExecutionStatus.RUNNING, ExecutionStatus.WAITING):
-            execution.status = ExecutionStatus.WAITING if execution.awaited else ExecutionStatus.RUNNING
-            self._runner.note_status(execution)
-        self._subscriptions.publish(ExecutionWaiting(execution.execution_id, tuple(execution.awaited.values())))
-
-    async def _write_results(self, execution: Execution) -> None:
-        try:
-            await execution.results.write()
-        except NotStored as error:
-            execution.artifacts["calls"] = str(error)
+    def _write_results(self, execution: Execution) -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(write_results, execution)
 
     async def _run(self, execution: Execution) -> None:
         """One execution from its turn to its settlement."""

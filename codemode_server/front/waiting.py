@@ -9,8 +9,8 @@ import anyio
 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.execution import Execution
+from codemode_server.executions.host_waiting import WaitEnd
 from codemode_server.executions.pending_input import PendingInput
-from codemode_server.executions.service import News
 from codemode_server.front.progress import report_progress
 from codemode_server.front.tools.registry import Answer, Host, ToolContext
 from codemode_server.gateway.host_input import HostInput
@@ -46,22 +46,22 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
     if execution.done.is_set():
         return None
     events = executions.subscribe(execution.execution_id)
-    news: News | None = None
+    end: WaitEnd | None = None
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(report_progress, execution, events, context.progress, context.services.activity)
             tasks.start_soon(_forward_log, execution.calls.log, context.host)
-            news = await executions.wait_for_news(execution)
+            end = await executions.wait_with_host(execution)
             tasks.cancel_scope.cancel()
         execution.calls.log.tell_dropped()
         await execution.calls.log.send_all(context.host.log)
     finally:
-        if news in (None, News.ENDED):
+        if end in (None, WaitEnd.ENDED):
             await executions.cancel(execution.execution_id)
-    if news is News.SUSPENDED:
+    if end is WaitEnd.SUSPENDED:
         executions.detach(execution)
         return _suspended(execution)
-    if news is not News.INPUT or execution.pending_input is None:
+    if end is not WaitEnd.INPUT or execution.pending_input is None:
         return None
     executions.park(execution)
     return Answer("", {}, input_requests=execution.pending_input.waiting, state=execution.execution_id)

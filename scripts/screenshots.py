@@ -47,7 +47,6 @@ def take(browser: Chromium, base: str, folder: Path) -> None:
         ("executions-light", "executions", WIDE, "light"),
         ("execution-dark", "executions/x3f8e61d2a90", WIDE, "dark"),
         ("execution-phone", "executions/x3f8e61d2a90", PHONE, "light"),
-        ("executions-phone-dark", "executions", PHONE, "dark"),
         ("approval-light", "approvals/a1", WIDE, "light"),
     ):
         browser.resize(*size)

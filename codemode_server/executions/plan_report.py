@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codemode_server.domain.executions import CallRecord
-from codemode_server.executions.unforeseen_steps import unforeseen_steps
+from codemode_server.executions.unforeseen_steps import unforeseen_steps, unforeseen_values
+from codemode_server.gateway.placeholders import text_without_numbers, without_numbers
 from codemode_server.gateway.plan import PlannedCall, planned_calls
 from codemode_server.redaction import Redactor
+from codemode_server.sandbox.contract import Outcome
+from codemode_server.search.actions import is_reading_verb, is_verb
 
 _MAX_VALUE = 120
 _MAX_NAMES = 20
@@ -27,7 +31,9 @@ class PlanReport:
     calls: tuple[dict[str, Any], ...] = ()
     """The same for programs, with the whole arguments."""
     unforeseen: tuple[str, ...] = ()
-    """A line on each branch or loop that depends on a placeholder."""
+    """A line on each branch or loop that depends on a placeholder, and one on the values that do."""
+    unstated: tuple[str, ...] = ()
+    """Captured tools that seem to read, of which nothing says so: `server.tool`, by raw names."""
     captured: int = 0
     """Number of the calls that may change something and were not sent."""
 
@@ -36,12 +42,35 @@ def plan_report(records: Sequence[CallRecord], code: str, redactor: Redactor) ->
     """The plan of a dry run with these calls. May take long: to be called in a thread if they are large."""
     planned = planned_calls(records)
     captured = [it for it in planned if not it.refused]
+    tools = {it.call.tool for it in captured}
     return PlanReport(
         tuple(_line(it, redactor) for it in planned),
         tuple(_content(it, redactor) for it in planned),
-        tuple(unforeseen_steps(code, {it.call.tool for it in captured})),
+        (*unforeseen_steps(code, tools), *([values] if (values := unforeseen_values(code, tools)) else [])),
+        tuple(dict.fromkeys(f"{it.call.server}.{it.call.tool}" for it in captured if _seems_to_read(it))),
         sum(not it.is_reading for it in captured),
     )
+
+
+def without_placeholder_numbers(outcome: Outcome) -> Outcome:
+    """The outcome of a dry run as people and models read it. May take long: to be called in a thread if it is large."""
+    error = outcome.error
+    if error is not None:
+        message, traceback, hint = map(text_without_numbers, (error.message, error.traceback, error.hint))
+        error = replace(error, message=message, traceback=traceback, hint=hint)
+    return replace(
+        outcome,
+        value=without_numbers(outcome.value),
+        stdout=text_without_numbers(outcome.stdout),
+        stderr=text_without_numbers(outcome.stderr),
+        error=error,
+    )
+
+
+def _seems_to_read(planned: PlannedCall) -> bool:
+    words = re.findall(r"[A-Z]?[a-z]+", planned.call.tool)
+    verb = next((word for word in map(str.lower, words) if is_verb(word)), "")
+    return planned.is_unstated and is_reading_verb(verb)
 
 
 def from_calls(calls: frozenset[int]) -> str:
@@ -70,7 +99,7 @@ def _arguments(arguments: Mapping[str, Any], redactor: Redactor) -> str:
 
 
 def _value(value: Any, redactor: Redactor) -> str:
-    return redactor.line(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
+    return redactor.line(json.dumps(without_numbers(value), ensure_ascii=False, default=str), _MAX_VALUE)
 
 
 def _content(planned: PlannedCall, redactor: Redactor) -> dict[str, Any]:
@@ -78,7 +107,7 @@ def _content(planned: PlannedCall, redactor: Redactor) -> dict[str, Any]:
     content: dict[str, Any] = {
         "call": call.seq,
         "tool": f"{call.server}.{call.tool}",
-        "arguments": None if planned.is_unreadable else redactor.value(call.arguments),
+        "arguments": None if planned.is_unreadable else redactor.value(without_numbers(call.arguments)),
     }
     content |= {"from_calls": {name: sorted(it) for name, it in planned.sources.items()}} if planned.sources else {}
     content |= {"asks": redactor.text(planned.asks)} if planned.asks else {}

@@ -30,6 +30,7 @@ from codemode_server.executions.execution import Execution, Phase
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.outcome_artifacts import store_outcome
+from codemode_server.executions.plan_report import without_placeholder_numbers
 from codemode_server.executions.preflight.preflight import Checked, SavedCode
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
@@ -41,6 +42,7 @@ from codemode_server.executions.workspace_sources import followed
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.refusals import ToolRefusals
 from codemode_server.gateway.read_sources import ReadSources
+from codemode_server.off_loop import run_large
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
 from codemode_server.search.usage_stats import UsageStats
@@ -213,6 +215,8 @@ class ExecutionRunner:
         ):
             self._session_logs.begin(execution)
             outcome = await backend.run(self._program(execution, host_api.modules(checked.imports), folder), host_api)
+        if execution.is_dry_run:
+            outcome = await run_large(without_placeholder_numbers, outcome)
         execution.outcome = await self._guard.after(execution, outcome)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]

@@ -15,6 +15,7 @@ from codemode_server.executions.preflight.reading import Function, Reading, last
 
 _MAX_PASSES = 8
 _MAX_STEPS = 8
+_MAX_LINES = 5
 _ADDING = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
 _ENDS = ast.Return | ast.Raise | ast.Break | ast.Continue
 
@@ -27,6 +28,13 @@ def unforeseen_steps(code: str, captured: Collection[str]) -> list[str]:
     found = list(_Program(reading, captured).steps())
     lines = [f"line {number}: {what}" for number, what in dict.fromkeys(found)]
     return [*lines[:_MAX_STEPS], f"and {len(lines) - _MAX_STEPS} more"] if len(lines) > _MAX_STEPS else lines
+
+
+def unforeseen_values(code: str, captured: Collection[str]) -> str:
+    """Which values of the program, output and arguments derive from results of calls that were not sent."""
+    reading = read(code)
+    places = _Program(reading, captured).values() if reading is not None and captured else []
+    return f"computed from results that do not exist yet: {', '.join(places)}" if places else ""
 
 
 class _Program:
@@ -60,6 +68,30 @@ class _Program:
                 case ast.Call(func=ast.Attribute(attr="map" | "pages"), args=[source, *_]):
                     if self._makes_call(node) and self._derives(source):
                         yield line_of(node), "the number of its calls depends on a result that is not known yet"
+
+    def values(self) -> list[str]:
+        """What the reader of a plan sees of values that derive from captured calls."""
+        printed, sent = dict[str, None](), dict[str, None]()
+        for node in self._reading.nodes:
+            if not isinstance(node, ast.Call):
+                continue
+            given = (*node.args, *(it.value for it in node.keywords))
+            if any(map(self._derives, given)):
+                if last_name(node.func) == "print":
+                    printed[str(line_of(node))] = None
+                elif self._makes_call(node):
+                    sent[str(line_of(node))] = None
+        found = ["the value"] if self._has_value() else []
+        for what, lines in (("output", printed), ("arguments", sent)):
+            more = ", …" if len(lines) > _MAX_LINES else ""
+            found += [f"{what} (line {', '.join(list(lines)[:_MAX_LINES])}{more})"] if lines else []
+        return found
+
+    def _has_value(self) -> bool:
+        last = self._reading.last
+        if not isinstance(last, ast.Expr) or not self._derives(last.value):
+            return False
+        return not (isinstance(last.value, ast.Call) and last_name(last.value.func) == "print")
 
     def _imported_as(self) -> Iterator[tuple[str, str]]:
         """Local name and name of what is imported from `servers`."""

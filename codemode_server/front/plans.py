@@ -15,6 +15,7 @@ _MAX_CALLS = 25
 _MAX_FAILED_CALLS = 10
 """After a failure there is less room."""
 _MAX_CHARACTERS = 240
+_MAX_UNSTATED = 3
 _ARGUMENT_CHARACTERS = 500
 
 
@@ -32,7 +33,7 @@ def plan_lines(execution: Execution) -> list[str]:
     end = "" if is_whole else ", up to where it ended"
     head = f"plan ({_count(plan)}{end}; nothing was sent):" if plan.lines else ""
     section = [head, *(f"  {line}" for line in lines)] if head else []
-    return [*section, _next_step(plan, name, execution), *_stored(execution, len(plan.lines) > most)]
+    return [*section, *_held_back(plan), _next_step(plan, name, execution), *_stored(execution, len(plan.lines) > most)]
 
 
 def plan_content(execution: Execution, redactor: Redactor) -> dict[str, Any]:
@@ -47,6 +48,19 @@ def plan_content(execution: Execution, redactor: Redactor) -> dict[str, Any]:
 
 def _count(plan: PlanReport) -> str:
     return f"{plan.captured} {'call' if plan.captured == 1 else 'calls'} that may change something"
+
+
+def _held_back(plan: PlanReport) -> list[str]:
+    """Says how the user lets dry runs send calls of tools that read without saying so."""
+    if not plan.unstated:
+        return []
+    server, _, tool = plan.unstated[0].partition(".")
+    named = clean_line(", ".join(plan.unstated[:_MAX_UNSTATED]), 120)
+    setting = clean_line(f"servers.{server}.effects: {{{tool}: read}}", 120)
+    return [
+        f"[held back since no server says that it only reads: {named}; if it does, the user can declare it in "
+        f"upstream.yaml ({setting}), and dry runs send it]"
+    ]
 
 
 def _next_step(plan: PlanReport, name: str, execution: Execution) -> str:

@@ -14,6 +14,7 @@ from codemode_server.domain.calls import Ask, Decision, Deny, Simulate, ToolCall
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.placeholders import Placeholder, calls_in, placeholder_of
+from codemode_server.gateway.plan import UNSTATED_EFFECT
 from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
 from codemode_server.sandbox.contract import Reply
 
@@ -40,7 +41,8 @@ def captured(calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided:
     is_reading = target.effect is Effect.READS
     result_type = str(target.tool.returned.type) if isinstance(target, ToolTarget) else "Any"
     asks = decided.reason if isinstance(decided, Ask) else ""
-    return Simulate(result_type, _READING if is_reading else _WRITE, asks, is_reading)
+    effect = UNSTATED_EFFECT if target.effect is Effect.UNKNOWN else _WRITE
+    return Simulate(result_type, _READING if is_reading else effect, asks, is_reading)
 
 
 def placeholder_reply(call: ToolCall, target: CallTarget) -> Reply:

@@ -38,6 +38,14 @@ _MAX_VALUES = 300
 _MAX_NAME_CHARACTERS = 60
 _TEXT = re.compile(r" of [\w.-]{1,200} #(\d{1,6})>", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\d.])4000000\d{9}(?!\d)")
+_WRITTEN_NUMBER = re.compile(
+    r"(?<![\w.,])-?(?:\d{16,19}|\d{1,3}(?:[,_]\d{3}){5}|\d\.\d{5,}[eE]\+1[5-8])(?:\.\d+)?(?![\d]|[.,_]\d)"
+)
+"""As programs format them: `4,000,000,000,001,000.00` and `4.0000000e+15` too."""
+_UNKNOWN_NUMBER = "<number not known yet>"
+_MAX_SUMMANDS = 1_000
+_MAX_IN_SUM = 10_000
+"""Number of the last call whose numbers are recognised in sums."""
 _ADDRESS = re.compile(r"\bcall-(\d{1,6})\.placeholder\.invalid\b", re.IGNORECASE)
 _UUID = re.compile(r"\b40000000-0000-4000-8000-(\d{6})\d{6}\b")
 _DAY = re.compile(r"(?<!\d)(197[1-3])-(\d\d)-(\d\d)(?!\d)")
@@ -78,6 +86,42 @@ def calls_in(value: JsonValue) -> frozenset[int]:
         elif isinstance(one, int | float) and not isinstance(one, bool):
             found |= _calls_of_number(one)
     return frozenset(found)
+
+
+def without_numbers(value: JsonValue) -> JsonValue:
+    """A value of a dry run as people and models read it: numbers of placeholders, and sums of them, are replaced by a
+    text that says so. May be called in a thread."""
+    if isinstance(value, Mapping):
+        return {text_without_numbers(key): without_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_numbers(inner) for inner in value]
+    if isinstance(value, str):
+        return text_without_numbers(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return (_number_mark(value) or value) if is_number else value
+
+
+def text_without_numbers(text: str) -> str:
+    """The same for a text, such as what a program printed."""
+    return _WRITTEN_NUMBER.sub(lambda found: _number_mark(_read(found[0])) or found[0], text)
+
+
+def _read(number: str) -> float:
+    """A number as a program may have formatted it."""
+    plain = number.replace(",", "").replace("_", "")
+    return float(plain) if "." in plain or "e" in plain.lower() else int(plain)
+
+
+def _number_mark(number: float) -> str:
+    """What stands in place of the number of a placeholder, or of a sum of such; empty for any other number."""
+    size = abs(number)
+    if not _BASE <= size < _BASE * _MAX_SUMMANDS:
+        return ""
+    if _NUMBER.fullmatch(str(int(size))) and (calls := _calls_of_number(size)):
+        return f"<number from call {calls.pop()}>"
+    count = round(size / _BASE)
+    is_sum = count * _PER_CALL <= size - count * _BASE + _PER_CALL <= count * _PER_CALL * _MAX_IN_SUM
+    return _UNKNOWN_NUMBER if is_sum else ""
 
 
 @dataclass(slots=True)

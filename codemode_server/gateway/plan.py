@@ -20,9 +20,11 @@ from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.gateway.answer_order import MIN_PATIENCE_SECONDS
 from codemode_server.gateway.expected_calls import left_when_quiet, named
-from codemode_server.gateway.placeholders import calls_in
+from codemode_server.gateway.placeholders import calls_in, without_numbers
 from codemode_server.text import clean_line
 
+UNSTATED_EFFECT = "a dry run sends no call that may change something, and its server does not say that it only reads"
+"""The reason of a decision, by which the plan knows such a call in the journal."""
 _MAX_NAMES = 3
 _MAX_EXCERPT = 200
 _BEFORE_DIFFERENCE = 30
@@ -41,6 +43,8 @@ class PlannedCall:
     """Why the permissions refuse it."""
     is_reading: bool = False
     """Whether it only reads, and was captured since its arguments could not be foreseen."""
+    is_unstated: bool = False
+    """Whether it was captured since its server does not say what the tool does."""
     is_unreadable: bool = False
     """Whether the journal does not hold its arguments."""
 
@@ -61,12 +65,12 @@ def _planned(record: CallRecord, captured: set[int]) -> PlannedCall | None:
     match record.decision:
         case Deny(reason=reason):
             return PlannedCall(call, {}, refused=reason, is_unreadable=is_unreadable)
-        case Simulate(asks=asks, is_reading=is_reading):
+        case Simulate(reason=reason, asks=asks, is_reading=is_reading):
             if record.outcome is not None and record.outcome.status is not CallStatus.SIMULATED:
                 return None  # its arguments were wrong
             found = {name: calls_in({name: value}) & captured for name, value in call.arguments.items()}
             sources = {name: calls for name, calls in found.items() if calls}
-            return PlannedCall(call, sources, asks, "", is_reading, is_unreadable)
+            return PlannedCall(call, sources, asks, "", is_reading, reason == UNSTATED_EFFECT, is_unreadable)
     return None
 
 
@@ -195,7 +199,9 @@ def _names(names: Sequence[str] | Mapping[str, object]) -> str:
 
 
 def _text(value: JsonValue) -> str:
-    return "(not given)" if value is _MISSING else json.dumps(value, ensure_ascii=False, default=str)
+    if value is _MISSING:
+        return "(not given)"
+    return json.dumps(without_numbers(value), ensure_ascii=False, default=str)
 
 
 def _excerpt(text: str, other: str) -> str:

@@ -27,7 +27,9 @@ from codemode_server.domain.ids import ExecutionId
 from .product import PLAIN, UPSTREAMS, Answer, Host, configuration, for_all
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-IMPORTS = "import asyncio, json, os, random, time, uuid\nfrom servers.diary import *\nfrom servers.tracker import *\n"
+IMPORTS = (
+    "import asyncio, json, math, os, random, time, uuid\nfrom servers.diary import *\nfrom servers.tracker import *\n"
+)
 TRACKER = (
     PLAIN
     + """
@@ -61,6 +63,9 @@ def create_issue(title: str) -> Any:
 def comment(issue: int, text: str) -> Any:
     note("comment", issue, text)
     return {"id": 5, "tags": ["x", "y"]}
+@server.tool()
+def get_mood() -> Any:
+    return "good"
 @server.tool(annotations={"readOnlyHint": True})
 def read_issue(issue: int) -> Any:
     note("read", issue)
@@ -219,6 +224,16 @@ comment(issue=2, text='foreseen')
         "dict(found)",
         "found.splitlines()",
         "[*found.items()]",
+        "'see ' + found['id']",
+        "'%s' % found['id']",
+        "f\"{found['sum']:,.2f}\"",
+        "round(found['sum'], 2)",
+        "math.floor(found['sum'])",
+        "math.trunc(found['sum'])",
+        "abs(-found['sum'])",
+        "divmod(found['sum'], 1)",
+        "float(found['sum']) // 1",
+        "found['sum'] % 10",
         "sum(it['n'] for it in found)",
     ],
 )
@@ -226,7 +241,8 @@ async def test_a_result_of_unknown_type_can_be_used_as_most_things(shared: Produ
     dry = await shared.dry(f"found = comment(issue=1, text='a')\nwrite(text=str({use}))")
     assert dry.content["status"] == "succeeded", dry.text
     assert len(planned(dry)) == 2
-    if use not in ("found['count'] * 2", "found['count'] > 3 and 'many'"):  # these are only found out at apply
+    # What these are computed from is only found out at apply.
+    if use not in ("found['count'] * 2", "found['count'] > 3 and 'many'", "found['sum'] % 10"):
         assert dry.content["plan"]["calls"][1]["from_calls"] == {"text": [1]}, dry.text
 
 
@@ -258,7 +274,51 @@ if issue['is_new']:
     print('no call here')
 """
     dry = await shared.dry(code)
-    assert [it.split(":")[0] for it in dry.content["plan"]["unforeseen"]] == ["line 5", "line 7"], dry.text
+    lines = [it.split(":")[0] for it in dry.content["plan"]["unforeseen"]]
+    assert lines[:2] == ["line 5", "line 7"], dry.text
+    assert "arguments (line 8)" in dry.text
+
+
+async def test_no_number_of_a_placeholder_is_shown_and_what_is_computed_from_one_is_named(shared: Product) -> None:
+    code = """
+rows = list(comment(issue=1, text='a'))
+total = sum(row['amount'] for row in rows)
+write(text=f'total {total:,.2f} of {len(rows)}')
+print(total, len(rows))
+print('known')
+{'total': total, 'double': total + total, 'count': len(rows), 'mean': total / len(rows)}"""
+    dry = await shared.dry(code)
+    assert dry.value == {
+        "total": "<number from call 1>",
+        "double": "<number not known yet>",
+        "count": 1,
+        "mean": "<number from call 1>",
+    }
+    assert "total <number from call 1> of 1" in planned(dry)[1][1]["text"]
+    assert "400000" not in dry.text.replace(",", "")
+    assert "computed from results that do not exist yet: the value, output (line 8), arguments (line 7)" in dry.text
+
+
+async def test_numbers_of_servers_are_shown_as_they_are_in_a_dry_run(shared: Product) -> None:
+    """The control of the test above."""
+    dry = await shared.dry("read_issue(issue=4611686018427387904)['number'], 1764000000000000000")
+    assert dry.value == [4611686018427387904, 1764000000000000000]
+    assert "do not exist yet" not in dry.text
+
+
+async def test_a_held_back_tool_that_may_only_read_is_named_with_the_setting(tmp_path: Path) -> None:
+    async with product(tmp_path) as one:
+        dry = await one.dry("get_mood()\nwrite(text='a')")
+        assert "held back since no server says that it only reads: tracker.get_mood;" in dry.text
+        assert "servers.tracker.effects: {get_mood: read}" in dry.text
+    script = {"command": sys.executable, "args": [str(tmp_path / "tracker.py"), str(tmp_path / "tracker")]}
+    path = configuration(tmp_path, {"tracker": {**script, "effects": {"get_mood": "read"}}})
+    async with App.open(load(path)) as app, Client(app.front) as client:
+        host = Host(client, tmp_path)
+        await host.settled()
+        dry = await host.run("from servers.tracker import get_mood\nget_mood()", dry_run=True)
+        assert dry.value == "good", "what the remark says to do lets the call be sent"
+        assert "held back" not in dry.text
 
 
 async def test_calls_at_the_same_time_are_planned_and_applied_in_any_order(shared: Product) -> None:
@@ -282,7 +342,7 @@ async def test_apply_asks_about_what_could_not_be_foreseen_and_shows_both(shared
     assert applied.content["status"] == "succeeded", applied.text
     assert shared.tracker() == [["create", "bug"], ["comment", 101, "hello"]]
     assert "could not foresee issue" in asked[0].question.reason
-    assert asked[0].question.changes == ("- issue: 4000000000001000", "+ issue: 101")
+    assert asked[0].question.changes == ('- issue: "<number from call 1>"', "+ issue: 101")
 
 
 async def test_a_write_with_other_arguments_is_asked_about_and_not_sent_if_refused(shared: Product) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from codemode_server.gateway.placeholders import calls_in, placeholder_of
+from codemode_server.gateway.placeholders import calls_in, placeholder_of, without_numbers
 
 TITLE = "github.create_issue"
 
@@ -72,3 +72,25 @@ def test_a_placeholder_is_recognised_alone_and_within_other_values(schema: dict[
 @pytest.mark.parametrize("value", ["2026-01-04", 17, 4_000_000, "call 3", True, None, 1e300, float("inf"), "1971"])
 def test_ordinary_values_are_no_placeholders(value: Any) -> None:
     assert calls_in(value) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (4_000_000_000_003_000, "<number from call 3>"),
+        (-4_000_000_000_003_000.5, "<number from call 3>"),
+        (2 * 4_000_000_000_003_000, "<number not known yet>"),
+        ("is 4,000,000,000,003,000.00!", "is <number from call 3>!"),
+        ("is 4000000000003000.", "is <number from call 3>."),
+        ({"a": [8_000_000_000_005_000]}, {"a": ["<number not known yet>"]}),
+    ],
+)
+def test_numbers_of_placeholders_are_not_shown(value: Any, shown: Any) -> None:
+    assert without_numbers(value) == shown
+
+
+@pytest.mark.parametrize(
+    "value", [1, 1.5, True, None, "4,000", 1_764_000_000_000_000_000, "4111111111111111", float("inf"), float("nan")]
+)
+def test_other_numbers_are_shown_as_they_are(value: Any) -> None:
+    assert without_numbers(value) is value or without_numbers(value) == value

@@ -58,22 +58,72 @@ class Unknown(str):
     def __float__(self) -> float:
         return float(self.number)
 
+    def __format__(self, spec: str) -> str:
+        try:
+            return str.__format__(self, spec)
+        except ValueError:  # it is written as a number
+            return str(self)
+
     def __add__(self, other: Any) -> Any:
-        return str.__add__(self, other) if isinstance(other, str) else self.number + other
+        return str.__add__(self, other) if isinstance(other, str) else self.number + _plain(other)
 
     def __radd__(self, other: Any) -> Any:
-        return other + self.number
+        return str.__add__(other, self) if isinstance(other, str) else other + self.number
 
     def __sub__(self, other: Any) -> Any:
-        return self.number - other
+        return self.number - _plain(other)
 
     def __rsub__(self, other: Any) -> Any:
         return other - self.number
 
     def __mul__(self, other: Any) -> Any:
-        return self.number * other
+        return self.number * _plain(other)
 
     __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.number / _plain(other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.number
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self.number // _plain(other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return other // self.number
+
+    def __mod__(self, other: Any) -> Any:
+        return self.number % _plain(other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return str.__mod__(other, str(self)) if isinstance(other, str) else other % self.number
+
+    def __divmod__(self, other: Any) -> Any:
+        return divmod(self.number, _plain(other))
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return divmod(other, self.number)
+
+    def __pow__(self, other: Any) -> Any:
+        return self.number ** _plain(other)
+
+    def __neg__(self) -> int:
+        return -self.number
+
+    def __pos__(self) -> int:
+        return self.number
+
+    def __abs__(self) -> int:
+        return self.number
+
+    def __round__(self, digits: int | None = None) -> int:
+        return self.number
+
+    def __trunc__(self) -> int:
+        return self.number
+
+    __floor__ = __ceil__ = __trunc__
 
     def __lt__(self, other: Any) -> bool:
         return str.__lt__(self, other) if isinstance(other, str) else bool(self.number < other)
@@ -86,6 +136,11 @@ class Unknown(str):
 
     def __ge__(self, other: Any) -> bool:
         return str.__ge__(self, other) if isinstance(other, str) else bool(self.number >= other)
+
+
+def _plain(other: Any) -> Any:
+    """The number that another such text counts as."""
+    return other.number if isinstance(other, Unknown) else other
 
 
 def from_block(block: dict[str, Any]) -> Any:

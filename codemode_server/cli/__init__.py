@@ -18,7 +18,7 @@ from codemode_server.cli.arguments import add_config
 from codemode_server.domain.errors import CodemodeError
 
 _COMMANDS = {
-    "serve": "serve over stdio, or over HTTP on this machine",
+    "serve": "serve over stdio, or over HTTP",
     "init": "write a first upstream.yaml, and print the entry for each host",
     "import": "take over the servers that your hosts have",
     "connect": "put this product into the configuration file of a host",

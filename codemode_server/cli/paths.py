@@ -39,9 +39,16 @@ def paths(config: Path | None) -> list[tuple[str, Path, str]]:
     """Name, place and meaning of each. Creates nothing."""
     file: Path | None = None
     settings = Settings()
+    of_configuration: list[tuple[str, Path, str]] = []
     try:
         file = locate(config).path
-        settings = load(config).settings
+        loaded = load(config)
+        settings = loaded.settings
+        skills, workflows = (loaded.base_dir / it for it in (settings.state.skills, settings.state.workflows))
+        of_configuration = [
+            ("skills", skills, "your saved programs, which others import (state.skills)"),
+            ("workflows", workflows, "your workflows (state.workflows)"),
+        ]
     except SettingsError:  # `config check` says what is wrong; the folders of the user are the same
         pass
     own = Path(platformdirs.user_data_dir("codemode-server", appauthor=False))
@@ -49,12 +56,14 @@ def paths(config: Path | None) -> list[tuple[str, Path, str]]:
     user_config = platformdirs.user_config_path("codemode-server", appauthor=False)
     return [
         *([("file", file, "the configuration in use; secrets may be in a .env beside it")] if file else []),
+        *of_configuration,
         ("config", user_config, "the user's configuration"),
         ("data", own, "the token for HTTP, trusted folders, and records of the files that `connect` changed"),
         (
             "state",
             state,
-            "the database, sign-ins, secrets that no keyring holds, workspaces, stored results and logs (state.dir)",
+            "the database, sign-ins, secrets that no keyring holds, workspaces, skills that programs saved, stored "
+            "results and logs (state.dir)",
         ),
         (
             "cache",

@@ -1,6 +1,7 @@
 """The `skills` command: shows the skills that programs saved, with all that differs, and accepts or rejects them.
 
 Accepting insists on a person at a terminal, since the text was written by a model that others can talk into anything.
+The audit has a row for each skill that was accepted or rejected.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ from codemode_server.cli.terminal import is_confirmed, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.executions.skills.skill_file import SavedSkill, written_time
 from codemode_server.executions.skills.skill_source import facts_of
 from codemode_server.executions.skills.store import SkillStore
 from codemode_server.first_listing import state_folder
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.text import escaped, one_line
 
 _MAX_LINE_CHARACTERS = 500
@@ -61,9 +66,9 @@ def run(parsed: argparse.Namespace) -> int:
         case "diff":
             show(_diff(found))
         case "accept":
-            return _accept(store, found)
+            return _accept(store, found, loaded)
         case "reject":
-            return _reject(store, found, is_sure=parsed.yes)
+            return _reject(store, found, loaded, is_sure=parsed.yes)
     return 0
 
 
@@ -98,7 +103,7 @@ def _find(store: SkillStore, name: str) -> Found:
     raise CodemodeError(f"no skill {one_line(name, 80)!r} was saved by a program; `codemode-server skills list`")
 
 
-def _accept(store: SkillStore, found: Found) -> int:
+def _accept(store: SkillStore, found: Found, loaded: LoadedSettings) -> int:
     skill = found.skill
     if not skill.is_proposal and skill.accepted_at is not None and not skill.is_changed:
         show(f"{skill.name} is accepted already")
@@ -110,11 +115,12 @@ def _accept(store: SkillStore, found: Found) -> int:
         show("nothing was accepted")
         return 1
     store.put_in_use(skill.accepted(time.time()), shown=found.in_use)
+    _record_review(loaded, store, found, AuditEventKind.SKILL_ACCEPTED, "accepted")
     show(f"accepted: from skills.{skill.name} import {facts_of(skill.name, skill.text).function}")
     return 0
 
 
-def _reject(store: SkillStore, found: Found, *, is_sure: bool) -> int:
+def _reject(store: SkillStore, found: Found, loaded: LoadedSettings, *, is_sure: bool) -> int:
     skill = found.skill
     question = f"Delete the proposal {found.title}?" if skill.is_proposal else f"Take {skill.name} out of use?"
     if not is_sure and not is_confirmed(f"{question} [y/N] "):
@@ -122,13 +128,33 @@ def _reject(store: SkillStore, found: Found, *, is_sure: bool) -> int:
         return 1
     if not skill.is_proposal:
         store.remove(skill)
+        _record_review(loaded, store, found, AuditEventKind.SKILL_REJECTED, "out of use")
         show(f"{skill.name} is out of use; its text is in {escaped(str(store.path / 'earlier'))}")
     elif store.delete_proposal(skill):
+        _record_review(loaded, store, found, AuditEventKind.SKILL_REJECTED, "rejected")
         show(f"rejected: {found.title}")
     else:
         show(f"{found.title} was changed meanwhile; look at it again")
         return 1
     return 0
+
+
+def _record_review(loaded: LoadedSettings, store: SkillStore, found: Found, kind: AuditEventKind, status: str) -> None:
+    """Write the audit's row of what the person decided."""
+    folder, skill = state_folder(loaded.settings), found.skill
+    thread = DatabaseThread(folder)
+    try:
+        SqliteAudit(thread).append(
+            AuditEvent(
+                *(kind, store.principal, "", ExecutionId(""), time.time()),
+                server="skills",
+                tool=skill.name,
+                reason=f"{found.title}, saved by execution {_line(skill.execution_id)}, SHA-256 {skill.digest[:16]}",
+                status=status,
+            )
+        )
+    finally:
+        thread.close()
 
 
 def _page(loaded: LoadedSettings, store: SkillStore) -> str:

@@ -34,6 +34,8 @@ class AuditEventKind(StrEnum):
     INPUT_REQUESTED = "input_requested"  # by an upstream during a call, of the person, a model, or for folders
     TOOL_CHANGED = "tool_changed"  # a server lists it differently than it was accepted; it waits for a review
     TOOL_ACCEPTED = "tool_accepted"  # the person accepted a changed or new definition
+    SKILL_ACCEPTED = "skill_accepted"  # the person put a skill that a program saved in use
+    SKILL_REJECTED = "skill_rejected"  # the person deleted a proposal, or took a skill out of use
     SOURCES_FORGOTTEN = "sources_forgotten"  # by the person: what a session has read no longer restricts its calls
     CALL_UNRESOLVED = "call_unresolved"  # of a server or tool that does not exist; nothing was sent
 
@@ -46,7 +48,7 @@ class AuditEvent:
     principal: Principal
     session_id: str
     execution_id: ExecutionId
-    """Empty for events of tools, as the session is, and of sources."""
+    """Empty for events of tools and skills, as the session is, and of sources."""
     at: float
     """Seconds since 1970."""
     seq: int | None = None

@@ -1,4 +1,4 @@
-"""The plan of a dry run: the calls that it captured, and in what the calls of the program that is applied differ.
+"""The plan of a dry run: the calls that it captured, and how the calls of the applied program differ from them.
 
 A call that may change something is as planned if the plan has one with the same server, tool and arguments, all of
 which were foreseen, and no earlier planned call of the same server is still to come. About any other the person is

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 
 from codemode_server.cli import run, skills
@@ -15,6 +16,9 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.skills.skill_file import SavedSkill
 from codemode_server.executions.skills.store import SkillStore
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_audit import SqliteAudit
 
 from .pseudo_terminal import at_terminal, without_terminal
 
@@ -120,6 +124,40 @@ def test_a_skill_is_taken_out_of_use(store: SkillStore, capsys: pytest.CaptureFi
     assert call(store, "reject", "count", "--yes") == 0
     assert "count is out of use" in capsys.readouterr().out
     assert store.in_use() == []
+
+
+@pytest.mark.usefixtures("_agrees")
+def test_the_audit_has_what_the_person_accepted_rejected_and_took_out_of_use(store: SkillStore) -> None:
+    other = replace(SAVED, execution_id=ExecutionId("x2"), session_id="s2")
+    store.propose(other)
+    assert call(store, "show", "count@x2") == 0
+    assert audited(store) == [], "control: looking at it is no decision"
+    assert call(store, "reject", "count@x2", "--yes") == 0
+    assert call(store, "accept", "count") == 0
+    assert call(store, "reject", "count", "--yes") == 0
+    assert [(it.kind, it.tool, it.status) for it in audited(store)] == [
+        (AuditEventKind.SKILL_REJECTED, "count", "rejected"),
+        (AuditEventKind.SKILL_ACCEPTED, "count", "accepted"),
+        (AuditEventKind.SKILL_REJECTED, "count", "out of use"),
+    ]
+    reason = audited(store)[0].reason
+    assert reason == f"count@x2, saved by execution x2, SHA-256 {SAVED.digest[:16]}"
+
+
+def test_a_decision_that_the_person_does_not_confirm_is_not_in_the_audit(
+    store: SkillStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(skills, "person_confirms", lambda _page, _question: False)
+    assert call(store, "accept", "count") == 1
+    assert audited(store) == []
+
+
+def audited(store: SkillStore) -> list[AuditEvent]:
+    thread = DatabaseThread(store.path.parents[1])
+    try:
+        return [row.event for row in anyio.run(SqliteAudit(thread).rows, store.principal)]
+    finally:
+        thread.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")

@@ -1,5 +1,5 @@
-"""The modules that only exist in the sandbox: `codemode`, `tool_discovery`, `client`, and on demand `servers` and
-`skills`.
+"""The modules that only exist in the sandbox: `codemode`, `tool_discovery`, `client`, and on demand `servers`, `skills`
+and `workflows`.
 
 A server or a tool is asked of the host when a program names it, one module at a time. In a package, a tool's name is
 always the function, also after its module was imported.
@@ -72,7 +72,7 @@ class _Skill(types.ModuleType):
 
 
 class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `servers.*` and `skills.*` at the host."""
+    """Finds `servers.*`, `skills.*` and `workflows.*` at the host."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -85,7 +85,7 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname.partition(".")[0] not in _ROOTS:
             return None
-        # The two roots exist whatever the host has; asking for them would cost each program a round trip.
+        # The roots exist whatever the host has; asking for them would cost each program a round trip.
         is_package = fullname in _ROOTS or self.description(fullname)["kind"] == "package"
         return importlib.machinery.ModuleSpec(fullname, self, is_package=is_package, origin=_file_of(fullname))
 

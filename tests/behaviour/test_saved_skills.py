@@ -32,7 +32,7 @@ async def check_pending_orders(sheet_id: str) -> int:
 from codemode import skills
 skills.save(check_pending_orders)
 '''
-"""The first document, "4. Skill Building", with the import and the last two lines added."""
+"""The second document, "4. Skill Building", with the import and the last two lines added."""
 
 STATE_PERSISTENCE = '''
 import os
@@ -48,7 +48,7 @@ os.makedirs('./skills', exist_ok=True)
 with open('./skills/check_pending_orders.py', 'w') as f:
     f.write(skill_code)
 '''
-"""The first document, "State Persistence", with what it leaves undefined."""
+"""The second document, "State Persistence", with what it leaves undefined."""
 
 SKILL_LIBRARY = """
 from servers.slack import get_channel_history
@@ -64,7 +64,7 @@ async def notify_team(message: str, urgent: bool = False):
 from codemode import skills
 skills.save(notify_team)
 """
-"""The second document, "Pattern 4: The Skill Library Pattern", in Python."""
+"""The third document, "Pattern 4: The Skill Library Pattern", in Python."""
 
 FETCH_AND_SUMMARIZE = """
 from servers.google_drive import get_document
@@ -81,7 +81,7 @@ with open('/skills/fetch_and_summarize_report.py', 'w') as f:
     f.write('from servers.google_drive import get_document\\n')
     f.write(inspect.getsource(analyze_text) + '\\n' + inspect.getsource(fetch_and_summarize_report))
 """
-"""The second document, "Benefit 2: Stateful Agents & Persistent Skills", in Python."""
+"""The third document, "Benefit 2: Stateful Agents & Persistent Skills", in Python."""
 
 LATER = """
 from skills.fetch_and_summarize_report import fetch_and_summarize_report
@@ -131,7 +131,7 @@ async def test_the_program_that_saves_a_skill_can_import_it(app: App) -> None:
     assert await Person(app).value(SKILL_BUILDING + USE) == 2500
 
 
-async def test_the_skill_library_of_the_second_document(app: App) -> None:
+async def test_the_skill_library_of_the_third_document(app: App) -> None:
     it = Person(app)
     await it.value(SKILL_LIBRARY)
     accept(it, "notify_team")
@@ -139,14 +139,14 @@ async def test_the_skill_library_of_the_second_document(app: App) -> None:
     assert await it.value(use, "two") == ["#engineering: Deployment failed", "#leadership: Deployment failed"]
 
 
-async def test_the_persistent_skill_of_the_second_document(app: App) -> None:
+async def test_the_persistent_skill_of_the_third_document(app: App) -> None:
     it = Person(app)
     await it.value(FETCH_AND_SUMMARIZE)
     accept(it, "fetch_and_summarize_report")
     assert (await it.value(LATER, "two")).startswith("Q3: ")
 
 
-async def test_the_library_of_common_operations_of_the_third_document(app: App) -> None:
+async def test_the_library_of_common_operations_of_the_fourth_document(app: App) -> None:
     """Its "Example 6: Skills & Reusable Code": saving, importing and using skills, and building a library of them."""
     it = Person(app)
     await it.value(

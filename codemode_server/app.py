@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -17,10 +16,8 @@ from codemode_server import __version__, temporary
 from codemode_server.allocator import return_large_blocks
 from codemode_server.approved_rules import write_rule
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import LiveConfig, beyond_running_machines, in_force, local_principal
-from codemode_server.config.places import ConfigFile
-from codemode_server.config.watching import changes
-from codemode_server.domain.errors import SettingsError
+from codemode_server.config.live import local_principal
+from codemode_server.config_takeover import ConfigTakeover
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.input_requests import Feature
 from codemode_server.executions.approvals.approver import PersonApprover
@@ -40,7 +37,6 @@ from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses
-from codemode_server.front import http_token
 from codemode_server.front.configured_meta_tools import ConfiguredMetaTools
 from codemode_server.front.server import FrontServer
 from codemode_server.front.tools.registry import Services
@@ -57,7 +53,6 @@ from codemode_server.gateway.sign_in_offers import SignInOffers
 from codemode_server.guardrails.loading import guardrail_chain
 from codemode_server.live_search import LiveSearch
 from codemode_server.off_loop import switch_threads_often
-from codemode_server.redaction import Redactor
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteUsageStore
@@ -74,8 +69,6 @@ _AFTER_HANDSHAKE_SECONDS = 0.05
 """Delay between the first answer to the host and the start of processes, so that the answer is sent first."""
 _UPKEEP_AFTER_SECONDS = 0.5
 _SAVE_SECONDS, _RETRY_SAVE_SECONDS = 1.0, 30.0
-REPLACED_SECRETS_SECONDS = 600.0
-"""How long secrets that an edit removed stay masked: servers that had them may still answer with them."""
 
 
 class App:
@@ -91,12 +84,11 @@ class App:
         """
         last_run = last_run or LastRun.read(loaded)
         settings = loaded.settings
-        self.loaded, self.state_folder = loaded, state_folder(settings)
+        self.state_folder = state_folder(settings)
         self.principal = local_principal(settings)
         self.database = last_run.database
-        self._http_tokens = http_token.existing()
-        self._replaced_secrets: Counter[str] = Counter()
-        self.config = LiveConfig(settings, self._redactor(), loaded.messages_for_model)
+        self._takeover = ConfigTakeover(loaded)
+        self.config = self._takeover.config
         self._connected, self._traced = anyio.Event(), anyio.Event()
         self._has_upstreams = True
         self._is_ending = threading.Event()
@@ -281,7 +273,7 @@ class App:
                 tasks.start_soon(app.meta_tools.announce_direct_tools)
                 tasks.start_soon(app.meta_tools.announce_prompts)
                 if watch and loaded.place is not None:
-                    tasks.start_soon(app._watch, loaded.place)
+                    tasks.start_soon(app._takeover.watch, loaded.place, app._is_microvm, app._follow_config)
                 try:
                     yield app
                 finally:
@@ -299,6 +291,11 @@ class App:
                 # It waits for the disk, and up to five seconds for another product's lock.
                 await anyio.to_thread.run_sync(app.stores.close, limiter=anyio.CapacityLimiter(1))
 
+    @property
+    def loaded(self) -> LoadedSettings:
+        """What the configuration in force was read from."""
+        return self._takeover.loaded
+
     @cached_property
     def front(self) -> FrontServer:
         """An MCP server for this product, for clients in the same process."""
@@ -310,10 +307,6 @@ class App:
         self._has_upstreams = with_upstreams
         self.pool.declare(features)
         self._connected.set()
-
-    def _redactor(self) -> Redactor:
-        secrets = self.loaded.secrets | self._http_tokens | self._replaced_secrets.keys()
-        return Redactor(secrets, self.loaded.guarded_secrets)
 
     async def _choose_sandbox(self) -> Choice:
         settings = self.config.settings
@@ -360,38 +353,14 @@ class App:
             if not all(stored):
                 await anyio.sleep(_RETRY_SAVE_SECONDS)
 
-    async def _watch(self, place: ConfigFile) -> None:
-        """Put an edited configuration in force; an invalid one is logged and ignored."""
-        async with anyio.create_task_group() as tasks:
-            async for news in changes(place, since=self.loaded):
-                if isinstance(news, SettingsError):
-                    for line in str(news).splitlines():
-                        logger.warning("the edited configuration is not used: %s", line)
-                    continue
-                replaced = self.loaded.secrets - news.secrets
-                self._replaced_secrets.update(replaced)
-                await self._take_over(news)
-                tasks.start_soon(self._forget_secrets, replaced)
-                logger.info("took over the edited %s", place.path)
+    def _is_microvm(self) -> bool:
+        return self.sandbox.level is IsolationLevel.MICROVM
 
-    async def _forget_secrets(self, replaced: frozenset[str]) -> None:
-        await anyio.sleep(REPLACED_SECRETS_SECONDS)
-        self._replaced_secrets -= Counter(replaced)
-        self.config.replace(self.config.settings, self._redactor(), self.config.notices)
-
-    async def _take_over(self, news: LoadedSettings) -> None:
-        self.loaded = news
-        settings, later = in_force(self.config.settings, news.settings)
-        if self.sandbox.level is IsolationLevel.MICROVM:
-            later += beyond_running_machines(self.config.settings.limits, settings.limits)
-        if later:
-            logger.warning("%s: what was edited here is taken over at the next start", ", ".join(later))
-        # A token that was replaced stays valid for products that serve it.
-        self._http_tokens |= await anyio.to_thread.run_sync(http_token.existing)
-        self.config.replace(settings, self._redactor(), news.messages_for_model)
+    async def _follow_config(self, loaded: LoadedSettings) -> None:
+        settings = self.config.settings
         self.learning.follow_config()
         self.usage.follow_config()
         self.lone_usage.follow_config()
         self.stores.follow(settings.state)
-        await self.pool.reconfigure(settings.servers, reasons(news))
+        await self.pool.reconfigure(settings.servers, reasons(loaded))
         self.tools.listings_changed()

@@ -122,7 +122,7 @@ async def test_a_secret_that_an_edit_replaces_stays_masked_beside_the_new_one(tm
 async def test_a_secret_that_was_replaced_is_text_like_any_other_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("codemode_server.app.REPLACED_SECRETS_SECONDS", 0)
+    monkeypatch.setattr("codemode_server.config_takeover.REPLACED_SECRETS_SECONDS", 0)
     async with product(with_token(tmp_path, FIRST)) as (host, app):
         with_token(tmp_path, SECOND)
         await host.until(lambda: app.config.redactor.text(f"{FIRST} {SECOND}") == f"{FIRST} ***")

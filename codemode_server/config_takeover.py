@@ -1,0 +1,75 @@
+"""Puts an edited configuration in force while a product runs. Secrets that an edit replaced stay masked for a while."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.config import LoadedSettings
+from codemode_server.config.live import LiveConfig, beyond_running_machines, in_force
+from codemode_server.config.places import ConfigFile
+from codemode_server.config.watching import changes
+from codemode_server.domain.errors import SettingsError
+from codemode_server.front import http_token
+from codemode_server.redaction import Redactor
+
+logger = logging.getLogger(__name__)
+
+REPLACED_SECRETS_SECONDS = 600.0
+"""How long secrets that an edit removed stay masked: servers that had them may still answer with them."""
+
+
+class ConfigTakeover:
+    """The configuration of one product, from its files to what is in force."""
+
+    def __init__(self, loaded: LoadedSettings) -> None:
+        """Reads the HTTP token, so call it in a thread."""
+        self.loaded = loaded
+        self._http_tokens = http_token.existing()
+        self._replaced_secrets: Counter[str] = Counter()
+        self.config = LiveConfig(loaded.settings, self._redactor(), loaded.messages_for_model)
+
+    async def watch(
+        self,
+        place: ConfigFile,
+        is_microvm: Callable[[], bool],
+        follow: Callable[[LoadedSettings], Awaitable[None]],
+    ) -> None:
+        """Put each edit of the file in force; an invalid one is logged and ignored. `is_microvm` tells whether programs
+        run in microVMs, which keep the limits that they were started with; `follow` is called after each edit."""
+        async with anyio.create_task_group() as tasks:
+            async for news in changes(place, since=self.loaded):
+                if isinstance(news, SettingsError):
+                    for line in str(news).splitlines():
+                        logger.warning("the edited configuration is not used: %s", line)
+                    continue
+                replaced = self.loaded.secrets - news.secrets
+                self._replaced_secrets.update(replaced)
+                await self._take_over(news, is_microvm())
+                await follow(news)
+                tasks.start_soon(self._forget_secrets, replaced)
+                logger.info("took over the edited %s", place.path)
+
+    async def _take_over(self, news: LoadedSettings, is_microvm: bool) -> None:
+        self.loaded = news
+        settings, later = in_force(self.config.settings, news.settings)
+        if is_microvm:
+            later += beyond_running_machines(self.config.settings.limits, settings.limits)
+        if later:
+            logger.warning("%s: what was edited here is taken over at the next start", ", ".join(later))
+        # A token that was replaced stays valid for products that serve it.
+        self._http_tokens |= await anyio.to_thread.run_sync(http_token.existing)
+        self.config.replace(settings, self._redactor(), news.messages_for_model)
+
+    async def _forget_secrets(self, replaced: frozenset[str]) -> None:
+        await anyio.sleep(REPLACED_SECRETS_SECONDS)
+        self._replaced_secrets -= Counter(replaced)
+        self.config.replace(self.config.settings, self._redactor(), self.config.notices)
+
+    def _redactor(self) -> Redactor:
+        secrets = self.loaded.secrets | self._http_tokens | self._replaced_secrets.keys()
+        return Redactor(secrets, self.loaded.guarded_secrets)

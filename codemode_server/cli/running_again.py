@@ -17,7 +17,8 @@ from codemode_server.executions.events import ExecutionWaiting, Subscription
 from codemode_server.executions.execution import Execution
 from codemode_server.front.blocks import program_answer
 
-_SESSION = Session("command", is_ephemeral=True)
+COMMAND_SESSION = Session("command", is_ephemeral=True)
+"""The session of programs that commands run."""
 
 
 async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, as_json: bool) -> tuple[str, bool]:
@@ -32,7 +33,7 @@ async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, a
         app.connect(with_upstreams=action == "resume")
         begin = app.executions.resume if action == "resume" else app.executions.replay
         try:
-            execution = await begin(ExecutionId(execution_id), RequestContext.of(_SESSION, app.config))
+            execution = await begin(ExecutionId(execution_id), RequestContext.of(COMMAND_SESSION, app.config))
         except CodemodeError as error:
             problem = error
         else:

@@ -16,21 +16,18 @@ from codemode_server import logs
 from codemode_server.app import App
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.product import inspected
-from codemode_server.cli.running_again import ended
+from codemode_server.cli.running_again import COMMAND_SESSION, ended
 from codemode_server.cli.terminal import load_with_warnings, show
 from codemode_server.cli.terminal_host import terminal_host
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.domain.principals import Session
 from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.redaction import Redactor
 from codemode_server.workflows.checking import Problem, check_workflow
 from codemode_server.workflows.compiling import CompiledWorkflow
 from codemode_server.workflows.folder import Workflows
 from codemode_server.workflows.inputs import WorkflowInput
-
-_SESSION = Session("command", is_ephemeral=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +118,7 @@ async def _check(loaded: LoadedSettings, workflows: Workflows, names: list[str],
 
 def _check_of(app: App) -> Callable[[str], Awaitable[Checked]]:
     """The check of programs, under the permissions of whoever runs the command."""
-    refusals = app.refusals.for_principal(RequestContext.of(_SESSION, app.config))
+    refusals = app.refusals.for_principal(RequestContext.of(COMMAND_SESSION, app.config))
     return partial(app.preflight.check, refusal_of=refusals.of)
 
 
@@ -139,7 +136,7 @@ async def _run(
             print(f"{'' if problem.is_error else 'warning: '}{problem.text}", file=sys.stderr)
         if any(it.is_error for it in problems):
             return "not run", False
-        execution = app.executions.start(code, RequestContext.of(_SESSION, app.config), host=host)
+        execution = app.executions.start(code, RequestContext.of(COMMAND_SESSION, app.config), host=host)
         return await ended(app, execution, as_json=as_json)
 
 

@@ -17,12 +17,13 @@ from typing import TypeAlias
 
 from codemode_server.config.document import MAX_BYTES
 from codemode_server.domain.errors import SettingsError
+from codemode_server.file_stamps import FileStamp
 
 NAMES = ("upstream.yaml", "upstream.yml")
 VARIABLE = "CODEMODE_CONFIG"
 _SECTION = re.compile(rb"[a-z]+:[ \t]*")
 
-Stamp: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+Stamp: TypeAlias = tuple[FileStamp | None, ...]
 """Time, size and inode of each watched file, or none where there is no such file."""
 
 
@@ -111,12 +112,12 @@ def default_state_folder() -> Path:
 def stamp_of(*files: Path) -> Stamp:
     """The state that the files are in."""
 
-    def one(file: Path) -> tuple[int, int, int] | None:
+    def one(file: Path) -> FileStamp | None:
         try:
             status = file.stat()
         except OSError:
             return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+        return FileStamp.of(status)
 
     return tuple(one(file) for file in files)
 

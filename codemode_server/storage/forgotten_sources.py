@@ -15,6 +15,7 @@ from pathlib import Path
 
 from codemode_server.domain.flows import Holder
 from codemode_server.domain.ids import PrincipalId
+from codemode_server.file_stamps import FileStamp
 from codemode_server.private_files import replace_private
 
 logger = logging.getLogger(__name__)
@@ -50,12 +51,12 @@ class ForgottenSources:
         newest = sorted(times.items(), key=lambda it: it[1])[-_MAX_ENTRIES:]
         replace_private(self._path, json.dumps([[*holder, at] for holder, at in newest]).encode())
 
-    def _identity_now(self) -> tuple[int, int, int] | None:
+    def _identity_now(self) -> FileStamp | None:
         try:
             found = os.stat(self._path)  # noqa: PTH116  (asked at each call; a Path costs as much again)
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return FileStamp.of(found)
 
     def _read(self) -> dict[Holder, float]:
         try:

@@ -9,6 +9,7 @@ from codemode_server.config.document import MAX_BYTES
 from codemode_server.config.problems import nearest, printable
 from codemode_server.domain.errors import CodemodeError, SettingsError, UnknownTool
 from codemode_server.domain.skills import Skill
+from codemode_server.file_stamps import FileStamp
 from codemode_server.text import clean_line
 from codemode_server.workflows.compiling import CompiledWorkflow, compile_workflow
 
@@ -16,7 +17,6 @@ PACKAGE = "workflows"
 _SUFFIXES = (".yaml", ".yml")
 _SUMMARY_CHARACTERS = 120
 _SIGNATURE_CHARACTERS = 240
-_Stamp = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Workflows:
     """All workflows of one folder. A file is compiled again only if it changed. Blocks briefly."""
 
     folder: Path
-    _known: dict[str, tuple[_Stamp, CompiledWorkflow | SettingsError]] = field(default_factory=dict)
+    _known: dict[str, tuple[FileStamp, CompiledWorkflow | SettingsError]] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         return sorted(self._files())
@@ -40,7 +40,7 @@ class Workflows:
             raise UnknownTool(self.why_missing(name))
         try:
             found = path.stat()
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stamp = FileStamp.of(found)
             known = self._known.get(name)
             if known is None or known[0] != stamp:
                 known = self._known[name] = stamp, self._compile(name, path, found.st_size)

@@ -9,6 +9,7 @@ from codemode_server.domain.skills import Skill
 from codemode_server.executions.skills.plain_files import read_text
 from codemode_server.executions.skills.skill_folders import SkillFolder, folders_in
 from codemode_server.executions.skills.skill_source import facts_of
+from codemode_server.file_stamps import NO_FILE, FileStamp
 
 _MAX_BYTES = 256 * 1024
 
@@ -18,7 +19,7 @@ class ProjectSkills:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, tuple[_Stamp, Skill]] = {}
+        self._known: dict[str, tuple[FileStamp, Skill]] = {}
 
     def names(self) -> list[str]:
         """The names of the programs."""
@@ -36,7 +37,7 @@ class ProjectSkills:
 
     def entries(self) -> list[Skill]:
         """Every skill; read anew only if its file changed."""
-        found: dict[str, tuple[_Stamp, Skill]] = {}
+        found: dict[str, tuple[FileStamp, Skill]] = {}
         for name in self.names():
             stamp, known = self._stamp(name), self._known.get(name)
             found[name] = known if known is not None and known[0] == stamp else (stamp, self._read(name))
@@ -51,13 +52,13 @@ class ProjectSkills:
         """
         return read_text(self._folder, (f"{name}.py",), _MAX_BYTES, shown=f"skills/{name}.py")
 
-    def _stamp(self, name: str) -> _Stamp:
+    def _stamp(self, name: str) -> FileStamp:
         """A fingerprint that changes with the file."""
         try:
             found = (self._folder / f"{name}.py").stat()
         except OSError:
-            return (0, 0, 0)
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
+            return NO_FILE
+        return FileStamp.of(found)
 
     def _read(self, name: str) -> Skill:
         try:
@@ -65,6 +66,3 @@ class ProjectSkills:
         except MetaToolError as error:  # one bad file hides no other
             return Skill(name, f"({error})")
         return Skill(name, facts.summary, facts.function, facts.signature, facts.tools)
-
-
-_Stamp = tuple[int, int, int]

@@ -16,13 +16,14 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.skills.skill_file import SavedSkill, decode, encode, written_time
+from codemode_server.file_stamps import FileStamp
 from codemode_server.private_files import NotPrivate, open_private, private_folder, private_subfolder, replace_private
 from codemode_server.processes.file_lock import held
 
@@ -38,22 +39,13 @@ _NAME = re.compile(r"([A-Za-z][A-Za-z0-9_]*)(?:@([\w-]{1,40}))?\.py")
 _LOCK_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Stamp:
-    """A fingerprint that changes with the file."""
-
-    changed_ns: int
-    size: int
-    inode: int
-
-
 class SkillStore:
     """One principal's; used in threads."""
 
     def __init__(self, state_folder: Path, principal: Principal) -> None:
         self._state_folder, self.principal = state_folder, principal
         self.path = state_folder / _FOLDER / principal.principal_id
-        self._known: dict[Path, tuple[_Stamp, SavedSkill | None]] = {}
+        self._known: dict[Path, tuple[FileStamp, SavedSkill | None]] = {}
 
     def in_use(self) -> list[SavedSkill]:
         """By name. One whose file was changed since it was accepted is among them, as `is_changed`."""
@@ -181,7 +173,7 @@ class SkillStore:
             status = path.lstat()
         except OSError:
             return None
-        stamp, known = _Stamp(status.st_mtime_ns, status.st_size, status.st_ino), self._known.get(path)
+        stamp, known = FileStamp.of(status), self._known.get(path)
         if known is None or known[0] != stamp:
             if len(self._known) > _MAX_FILES:
                 self._known.clear()

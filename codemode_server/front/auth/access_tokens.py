@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Identity, Principal
+from codemode_server.file_stamps import NO_FILE, FileStamp
 from codemode_server.http_settings import PrincipalName
 from codemode_server.private_files import open_private, private_folder, replace_private
 from codemode_server.processes.file_lock import held
@@ -63,7 +64,7 @@ class _File(BaseModel):
 class _Read:
     """The file as it was at one time."""
 
-    stamp: tuple[int, int, int]
+    stamp: FileStamp
     by_digest: dict[str, TokenRecord]
 
 
@@ -73,7 +74,7 @@ class AccessTokens:
     def __init__(self, state_folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._folder = state_folder
         self._clock = clock
-        self._read = _Read((0, 0, 0), {})
+        self._read = _Read(NO_FILE, {})
         self.file = state_folder / FILE_NAME
 
     def create(self, principal: PrincipalId, expires_s: float | None) -> tuple[str, TokenRecord]:
@@ -147,9 +148,9 @@ class AccessTokens:
         try:
             status = self.file.lstat()
         except FileNotFoundError:
-            self._read = _Read((0, 0, 0), {})
+            self._read = _Read(NO_FILE, {})
             return
-        stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+        stamp = FileStamp.of(status)
         if stamp != self._read.stamp:
             self._read = _Read(stamp, {it.sha256: it for it in self.records()})
 

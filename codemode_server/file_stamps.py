@@ -1,0 +1,22 @@
+"""Tells whether a file has changed since it was read."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+
+class FileStamp(NamedTuple):
+    """A file that was written or replaced has another one."""
+
+    modified_ns: int
+    size: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileStamp:
+        return cls(status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+NO_FILE = FileStamp(0, 0, 0)
+"""The stamp of a file that does not exist or can't be looked at."""

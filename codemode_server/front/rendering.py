@@ -51,7 +51,7 @@ _NAMED_FROM_TOKENS = 100
 _MAX_REMARKS = 8
 _MAX_ERROR_REMARKS = 3
 """Remarks of each kind."""
-_MAX_REMARK_CHARACTERS = 300
+_MAX_REMARK_CHARACTERS = 400
 _MAX_CALLED = 3
 _SAMPLE_ITEMS = 1_000
 SLOW_SECONDS = 10.0
@@ -61,7 +61,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 """What Python counts as one."""
 _LABELS = {"stdout": "output", "stderr": "stderr", "value": "value", "error": "error"}
 _REMARKS = {
-    "unmarked_errors": "note",
+    "unmarked_errors": "warning",
     "cut": "cut",
     "shown": "shown",
     "hints": "hint",
@@ -281,7 +281,7 @@ def _head(execution: Execution) -> dict[str, Any]:
 def _lines(execution: Execution, redactor: Redactor, most: int) -> dict[str, list[str]]:
     """The lines that follow a program's output, by kind: each once, and not too many."""
     found = {
-        "unmarked_errors": list(execution.calls.unmarked_errors.values()),
+        "unmarked_errors": [it.line() for it in execution.calls.unmarked_errors.values()],
         "shown": [_shown_line(file) for file in execution.shown],
         "hints": [execution.outcome.hint] if execution.outcome.hint else [],
         "warnings": execution.warnings,

@@ -6,9 +6,10 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import CallStatus
 from codemode_server.gateway import summaries
 from codemode_server.gateway.events import CallEnded, CallEvent, CallSent, CallUnresolved
-from codemode_server.gateway.execution_calls import CallReport, RunningCall
+from codemode_server.gateway.execution_calls import CallReport, RunningCall, UnmarkedErrors
 from codemode_server.gateway.targets import ToolTarget, title_of
 from codemode_server.gateway.workspace_paths import message_on_path
+from codemode_server.sandbox.contract import Reply
 
 
 class CallReports:
@@ -57,13 +58,23 @@ def _report_restart(event: CallEnded) -> None:
         event.calls.messages.append(f"{name} was {restart} since its last call; its state may be gone")
 
 
+def _test_for(reply: Reply | None, error: str) -> str:
+    """How a program finds out that a result is such an error."""
+    if reply is None or not isinstance(reply.value, str):
+        return '"error" in result'
+    head = "Traceback" if reply.value.lstrip().startswith("Traceback") else error.partition(":")[0]
+    return f"str(result).startswith({head!r})"
+
+
 def _report_errors(event: CallEnded) -> None:
     target, calls = event.target, event.calls
     if not isinstance(target, ToolTarget):
         return
     if unmarked := event.result.unmarked_error:
-        line = f"{title_of(target)} answered with an error as a normal result: {unmarked}"
-        calls.unmarked_errors.setdefault((event.call.server, event.call.tool), line)
+        found = UnmarkedErrors(
+            title_of(target), unmarked, _test_for(event.reply, unmarked), calls.reports[-1].arguments
+        )
+        calls.unmarked_errors.setdefault((event.call.server, event.call.tool), found).seqs.append(event.call.seq)
     is_error_raised = event.outcome.status is CallStatus.FAILED and event.reply is None
     failure = unmarked or (event.outcome.error if is_error_raised else None)
     if failure is None or calls.has_workspace_message:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,8 +21,10 @@ from codemode_server.gateway.past_calls import PastCalls
 from codemode_server.gateway.plan import Plan
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.contract import HostWait
+from codemode_server.text import clean_line
 from codemode_server.upstreams.progress import CallProgress
 
+_MAX_NUMBERS = 5
 MAX_OPEN_QUESTIONS = 5
 """Questions of one program that a person sees at once; further calls wait until one is answered."""
 
@@ -48,6 +50,27 @@ class CallReport:
     effect: Effect = Effect.UNKNOWN
     has_error_text: bool = False
     """Whether the upstream answered with the text of an error as a normal result."""
+
+
+@dataclass(slots=True)
+class UnmarkedErrors:
+    """The calls of one tool that were answered with an error as a normal result."""
+
+    title: str
+    """`server.tool`, as the program imported them."""
+    error: str
+    """The first one, and `test`, how a program finds it out."""
+    test: str
+    arguments: Mapping[str, str]
+    """A summary of those of the first call, without secrets."""
+    seqs: list[int] = field(default_factory=list)
+
+    def line(self) -> str:
+        """What the model reads."""
+        numbers = ", ".join(map(str, self.seqs[:_MAX_NUMBERS])) + (", …" if len(self.seqs) > _MAX_NUMBERS else "")
+        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        which = f"call {numbers} ({clean_line(arguments, 100)})" if len(self.seqs) == 1 else f"calls {numbers}"
+        return f"{which} did NOT succeed: {self.title} returned its error as a result: {self.error}; test: {self.test}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +158,8 @@ class ExecutionCalls:
     """The calls that ended, in the order in which they ended."""
     messages: list[str] = field(default_factory=list)
     """Lines for the model beside the result; cleaned and redacted when they are shown."""
-    unmarked_errors: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Raw names of tools that answered with an error as a normal result → a line about the first such answer."""
+    unmarked_errors: dict[tuple[str, str], UnmarkedErrors] = field(default_factory=dict)
+    """By the raw names of the tools."""
     has_workspace_message: bool = False
     """Whether a message already says that servers can't read /workspace."""
 

@@ -40,8 +40,9 @@ async def test_an_error_that_comes_as_a_normal_result_is_noted_once_and_teaches_
         texts = "[{'text': f'Database error: no such table: t{n}'} for n in range(3)]"
         code = f"from servers.hotel import say\nlen(say.map({texts}))"
         noted = (await host.run(code)).text
-        assert noted.count("[note: ") == 1
-        assert "[note: hotel.say answered with an error as a normal result: Database error: no such table: t" in noted
+        assert noted.count("[warning: ") == 1
+        assert "[warning: calls 1, 2, 3 did NOT succeed: hotel.say returned its error as a result: " in noted
+        assert """; test: str(result).startswith('Database error')]""" in noted
         assert "type unknown until called" in (await host.call("read_tool", path="hotel.say")).text
 
         text = "A report on errors.\\n\\nError: is how messages begin."
@@ -67,13 +68,13 @@ async def test_an_error_that_came_as_a_normal_result_is_the_first_remark_of_a_su
     assert kinds(failed.text) == ["error", "hint", "differs"]
     for answer in (done, failed):
         (line,) = answer.content["unmarked_errors"]
-        assert line == "hotel.say answered with an error as a normal result: Error: no such room"
+        assert '(text="Error: no such room") did NOT succeed: hotel.say returned its error as a result: Error:' in line
 
 
 def kinds(text: str) -> list[str]:
     """The remarks of an answer, in a word each."""
     words = {
-        "[note: hotel.say answered with an error": "error",
+        "[warning: call 2 (text=": "error",
         "[note: hotel.say: result differs": "differs",
         "[cut: ": "cut",
         "[hint: ": "hint",

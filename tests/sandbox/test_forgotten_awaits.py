@@ -84,3 +84,22 @@ async def test_a_failed_call_is_caught_by_its_name_without_an_import(lab: Lab) -
 
 async def test_a_program_that_is_indented_as_a_whole_runs(lab: Lab) -> None:
     assert await lab.value("    x = 1\n    if x:\n        x += 1\n    x\n") == 2
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "jobs = [f(n) for n in range(3)]\nlen(jobs)",
+        "[f(n) for n in range(3)]",
+        "for n in range(3): print(f(n))",
+    ],
+)
+async def test_coroutines_that_were_never_awaited_are_named_with_their_line(lab: Lab, code: str) -> None:
+    outcome = await lab.run(f"import asyncio\nasync def f(n): return n\n{code}")
+    assert "never awaited, so nothing of them has run: 3 of f (line 2)" in outcome.hint
+
+
+@pytest.mark.parametrize("code", ["await asyncio.gather(*map(f, range(3)))", "asyncio.run(f(1))", "f(1)", "0"])
+async def test_coroutines_that_ran_are_not_named(lab: Lab, code: str) -> None:
+    outcome = await lab.run(f"import asyncio\nasync def f(n): return n\n{code}")
+    assert (outcome.error, outcome.hint) == (None, "")

@@ -20,6 +20,7 @@ from .new_files import NewFiles
 from .output import Output
 from .results import Results
 from .stubs import Stub
+from .unawaited import Unawaited
 from .value_descriptions import shape
 from .values import to_result
 
@@ -49,6 +50,8 @@ def run(
     sys.stdout, sys.stderr = stdout, stderr
     files = NewFiles(link.skill_files)
     files.install()
+    unawaited = Unawaited()
+    unawaited.watch()
     reserve = bytearray(_RESERVE_BYTES)
     done: dict[str, Any] = {"op": "done", "id": frame["id"], "value": None, "value_form": "none", "error": None}
     try:
@@ -57,7 +60,9 @@ def run(
             link.skill_files.close_all()
         is_listed = isinstance(value, Results)  # as print shows it: in full it would be all earlier values
         done["value"], done["value_form"] = (repr(value), "repr") if is_listed else to_result(value, resolve)
-        done["hint"] = value.how_to_call if isinstance(value, Stub) else hint_on(value)
+        hint = value.how_to_call if isinstance(value, Stub) else hint_on(value)
+        done["hint"] = unawaited.hint() if "async def" in frame["code"] else ""
+        done["hint"] = done["hint"] or hint
         text = to_json(done)
         if len(text) > limits["value_bytes"] and len(to_json(done["value"]).encode()) > limits["value_bytes"]:
             raise LimitPassed("limits.value_bytes", shape(done["value"]))

@@ -69,7 +69,7 @@ class GuardedResult:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What the model gets of a program that has ended. Files that it showed are not part of it."""
+    """What the model gets of a program that has ended, but for files that it sent with `codemode.show`."""
 
     value: JsonValue = None
     stdout: str = ""

@@ -342,4 +342,5 @@ def test_the_person_at_a_terminal_answers_its_questions(tmp_path: Path) -> None:
     answers = ("> ", "Ada Lovelace"), ("> ", "ada@example.com"), ("> ", ""), ("> ", "2")
     shown = at_terminal([sys.executable, "-m", "codemode_server", *line], *answers)
     assert "Who is the new customer of A-1?" in shown
+    assert "an empty line gives the default in brackets" in shown
     assert "the plan pro is for two employees or more" in shown

@@ -23,12 +23,12 @@ class CallStatus(StrEnum):
     TIMED_OUT = "timed_out"  # sent and not answered in time; the outcome is unknown
     UNKNOWN = "unknown"  # sent, and the connection ended before the answer; the outcome is unknown
     CANCELLED = "cancelled"  # the program ended before the answer; the outcome is unknown
-    SIMULATED = "simulated"  # answered with a placeholder in a dry run; nothing was sent
+    CAPTURED = "simulated"  # answered with a placeholder in a dry run; nothing was sent
 
     @property
     def may_have_been_sent(self) -> bool:
         """Whether a call that ended so may have reached its upstream."""
-        return self not in (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE, CallStatus.SIMULATED)
+        return self not in (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE, CallStatus.CAPTURED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,11 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Simulate:
+class Capture:
     """A dry run: nothing is sent, and the program gets a placeholder of the result's type."""
 
     kind: ClassVar[str] = "simulate"
+    """The word that records have."""
     result_type: str
     reason: str
     asks: str = ""
@@ -108,7 +109,7 @@ class Simulate:
     """Whether it only reads, and its arguments could not be foreseen."""
 
 
-Decision = Allow | Deny | Ask | Replay | Simulate
+Decision = Allow | Deny | Ask | Replay | Capture
 """The decision on a call, always with a reason; `kind` is its name in records, traces and permission rules."""
 
 

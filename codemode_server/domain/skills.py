@@ -1,4 +1,4 @@
-"""A saved program, as the catalog and the search show it. No I/O."""
+"""A skill or a workflow, as the catalog and the search show it. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class SkillState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One saved program, importable as `skills.<name>`, or one folder with a `SKILL.md`."""
+    """One saved program, importable as `skills.<name>`; one folder with a `SKILL.md`; or one workflow, importable as
+    `workflows.<name>`."""
 
     name: str
     summary: str

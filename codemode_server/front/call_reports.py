@@ -60,7 +60,7 @@ def failed_calls(calls: list[dict[str, Any]], shown: str) -> list[str]:
     """
     counts: Counter[tuple[str, str, str]] = Counter()
     for call in calls:
-        if call["status"] not in (CallStatus.SUCCEEDED.value, CallStatus.SIMULATED.value):
+        if call["status"] not in (CallStatus.SUCCEEDED.value, CallStatus.CAPTURED.value):
             error = call.get("error", "")
             counts[call["tool"], call["status"], "" if error in shown else error] += call.get("count", 1)
     if not counts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from codemode_server.catalog.returns import result_schema
-from codemode_server.domain.calls import Ask, Decision, Deny, Simulate, ToolCall
+from codemode_server.domain.calls import Ask, Capture, Decision, Deny, ToolCall
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.placeholders import Placeholder, calls_in, placeholder_of
@@ -28,12 +28,12 @@ def derives_from_placeholder(calls: ExecutionCalls, arguments: dict[str, Any]) -
     return bool(calls.captured) and not calls_in(arguments).isdisjoint(calls.captured or ())
 
 
-def is_captured(calls: ExecutionCalls, target: CallTarget, *, derives: bool) -> bool:
+def has_to_capture(calls: ExecutionCalls, target: CallTarget, *, derives: bool) -> bool:
     """Whether a call is not sent. `derives`: its arguments derive from a placeholder."""
     return calls.captured is not None and (target.effect is not Effect.READS or derives)
 
 
-def captured(calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: Decision) -> Decision:
+def capture(calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: Decision) -> Decision:
     """The decision on a call that is not sent, where `decided` is that of the policy."""
     if isinstance(decided, Deny) or calls.captured is None:
         return decided
@@ -42,7 +42,7 @@ def captured(calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided:
     result_type = str(target.tool.returned.type) if isinstance(target, ToolTarget) else "Any"
     asks = decided.reason if isinstance(decided, Ask) else ""
     effect = UNSTATED_EFFECT if target.effect is Effect.UNKNOWN else _WRITE
-    return Simulate(result_type, _READING if is_reading else effect, asks, is_reading)
+    return Capture(result_type, _READING if is_reading else effect, asks, is_reading)
 
 
 def placeholder_reply(call: ToolCall, target: CallTarget) -> Reply:

@@ -68,14 +68,14 @@ class CallGuard:
         *,
         is_counted: bool = False,
         is_made: bool = False,
-        is_simulated: bool = False,
+        is_captured: bool = False,
     ) -> Decision:
         """The decision of the policy on what would be sent, under what the guardrails found; see `Policy.decide`."""
         decision = self._policy.decide(
             *(calls, target, guarded.arguments),
             is_counted=is_counted,
             is_made=is_made,
-            is_simulated=is_simulated,
+            is_captured=is_captured,
             also=guarded.restriction,
         )
         if guarded.changes:  # the person and the records are to see them

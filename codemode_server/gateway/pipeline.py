@@ -25,9 +25,9 @@ from codemode_server.domain.calls import (
     Ask,
     CallOutcome,
     CallStatus,
+    Capture,
     Deny,
     Replay,
-    Simulate,
     ToolCall,
     arguments_digest,
 )
@@ -49,9 +49,9 @@ from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
 from codemode_server.gateway.call_input import CallInput
 from codemode_server.gateway.dry_run import (
     CHANGED,
-    captured,
+    capture,
     derives_from_placeholder,
-    is_captured,
+    has_to_capture,
     placeholder_reply,
 )
 from codemode_server.gateway.earlier_runs import (
@@ -147,7 +147,7 @@ class CallPipeline:
             await self._end(attempt, CallStatus.CANCELLED, error="the program ended before the answer")
             raise
         status = CallStatus.FAILED if result.marked_error else CallStatus.SUCCEEDED
-        status = CallStatus.SIMULATED if isinstance(attempt.decision, Simulate) else status
+        status = CallStatus.CAPTURED if isinstance(attempt.decision, Capture) else status
         await self._end(attempt, status, reply, result, error=result.marked_error)
         return reply
 
@@ -155,16 +155,16 @@ class CallPipeline:
         """Give the call its number, its key and its decision."""
         began_at, seq, server, tool = time.perf_counter(), calls.next_seq(), target.server.raw_name, target.raw_name
         derives = await run_sized(is_large(arguments), derives_from_placeholder, calls, arguments)
-        is_simulated = is_captured(calls, target, derives=derives)
+        is_captured = has_to_capture(calls, target, derives=derives)
         guarded = await self._guard.before(calls, target, arguments)
         arguments, has_many = guarded.arguments, is_large(guarded.arguments)
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
         is_made = calls.past is not None and calls.past.has_answer(call)
-        decision = self._guard.decide(calls, target, guarded, is_made=is_made, is_simulated=is_simulated)
+        decision = self._guard.decide(calls, target, guarded, is_made=is_made, is_captured=is_captured)
         revision = self._config.revision
-        if is_simulated:
-            decision = captured(calls, call, target, decision)
+        if is_captured:
+            decision = capture(calls, call, target, decision)
         decision, departure = decision_after(calls, call, target, decision)
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
@@ -197,7 +197,7 @@ class CallPipeline:
             return recorded_reply(attempt.decision.outcome)
         if not attempt.derives:  # a placeholder may be of another type than the result will be
             await self._check_arguments(attempt)
-        if isinstance(attempt.decision, Simulate):
+        if isinstance(attempt.decision, Capture):
             return placeholder_reply(attempt.call, attempt.target)
         await self._stop_departure(attempt)
         await self._approve(attempt)
@@ -304,7 +304,7 @@ class CallPipeline:
             attempt.decision = with_departure(decision, attempt.departure)
         else:
             attempt.decision = Deny("the edited upstream.yaml does not offer it")
-        if is_captured(attempt.calls, target, derives=False):
+        if has_to_capture(attempt.calls, target, derives=False):
             attempt.decision = CHANGED
         attempt.revision = self._config.revision
 
@@ -312,7 +312,7 @@ class CallPipeline:
         """What the program gets, and its summary: without secrets, and as the guardrails leave it."""
         calls, target, redactor = attempt.calls, attempt.target, self._config.redactor
         reply = await without_secrets(reply, calls, target.server.raw_name, redactor)
-        if isinstance(attempt.decision, Simulate):  # no guardrail looks at what no server has sent
+        if isinstance(attempt.decision, Capture):  # no guardrail looks at what no server has sent
             return reply, summarise(target, reply, self._config.payloads, redactor)
         reply, changes = await self._guard.after(calls, target, attempt.call.arguments, reply)
         if changes:

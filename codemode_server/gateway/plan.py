@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.change_signal import ChangeSignal
-from codemode_server.domain.calls import Ask, CallStatus, Deny, Simulate, ToolCall
+from codemode_server.domain.calls import Ask, CallStatus, Capture, Deny, ToolCall
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.gateway.answer_order import MIN_PATIENCE_SECONDS
@@ -56,7 +56,7 @@ class PlannedCall:
 
 def planned_calls(records: Sequence[CallRecord]) -> list[PlannedCall]:
     """The calls of a dry run that were captured or refused, in order."""
-    captured = {it.call.seq for it in records if isinstance(it.decision, Simulate)}
+    captured = {it.call.seq for it in records if isinstance(it.decision, Capture)}
     return [found for it in records if (found := _planned(it, captured)) is not None]
 
 
@@ -65,8 +65,8 @@ def _planned(record: CallRecord, captured: set[int]) -> PlannedCall | None:
     match record.decision:
         case Deny(reason=reason):
             return PlannedCall(call, {}, refused=reason, is_unreadable=is_unreadable)
-        case Simulate(reason=reason, asks=asks, is_reading=is_reading):
-            if record.outcome is not None and record.outcome.status is not CallStatus.SIMULATED:
+        case Capture(reason=reason, asks=asks, is_reading=is_reading):
+            if record.outcome is not None and record.outcome.status is not CallStatus.CAPTURED:
                 return None  # its arguments were wrong
             found = {name: calls_in({name: value}) & captured for name, value in call.arguments.items()}
             sources = {name: calls for name, calls in found.items() if calls}

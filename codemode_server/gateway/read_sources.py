@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.calls import Simulate
+from codemode_server.domain.calls import Capture
 from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source, SourceSet, SourceStore
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
@@ -83,7 +83,7 @@ class ReadSources:
             case CallSent(calls, call, target):
                 self._sent.add((calls.execution_id, call.seq))
                 self._store_early(calls, target)
-            case CallEnded(decision=Simulate()):
+            case CallEnded(decision=Capture()):
                 pass  # nothing was read
             case CallEnded(calls, call, target, reply=reply):
                 key = calls.execution_id, call.seq

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Decision, Deny, Replay, Simulate
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Replay
 from codemode_server.domain.ids import JsonValue
 
 
@@ -18,7 +18,7 @@ def detail_of(decision: Decision) -> JsonValue:
                 "error": it.error,
                 "encoding": it.encoding,
             }
-        case Simulate(result_type=result_type, asks=asks, is_reading=is_reading):
+        case Capture(result_type=result_type, asks=asks, is_reading=is_reading):
             return {"result_type": result_type, "asks": asks, "is_reading": is_reading}
         case _:
             return None
@@ -34,6 +34,6 @@ def to_decision(name: str, reason: str, detail: JsonValue) -> Decision:
         case "replay" if isinstance(detail, dict):
             return Replay(CallOutcome(**detail | {"status": CallStatus(detail["status"])}), reason)
         case "simulate" if isinstance(detail, dict):
-            return Simulate(reason=reason, **detail)
+            return Capture(reason=reason, **detail)
         case _:
             return Deny(reason)

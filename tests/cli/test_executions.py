@@ -19,7 +19,7 @@ from codemode_server.domain.calls import (
     CallKey,
     CallOutcome,
     CallStatus,
-    Simulate,
+    Capture,
     ToolCall,
     arguments_digest,
 )
@@ -181,8 +181,8 @@ async def test_a_dry_run_is_shown_with_its_plan(tmp_path: Path, capsys: pytest.C
     for seq, arguments in ((1, {"n": 1}), (2, {"n": "<result of github.add #1>"})):
         key = CallKey("github", "add", arguments_digest(arguments), 1)
         call = ToolCall(NAME, seq, "github", "add", arguments, key)
-        await journal.begin_call(call, Simulate("Any", "a dry run", "permissions.default is ask"), is_read_only=True)
-        await journal.end_call(NAME, seq, CallOutcome(CallStatus.SIMULATED, 1.0))
+        await journal.begin_call(call, Capture("Any", "a dry run", "permissions.default is ask"), is_read_only=True)
+        await journal.end_call(NAME, seq, CallOutcome(CallStatus.CAPTURED, 1.0))
     await journal.end_execution(NAME, ExecutionStatus.SUCCEEDED, error=None, calls=2, milliseconds=1.0)
     thread.close()
     assert await command(path, "show", NAME) == 0

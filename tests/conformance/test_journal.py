@@ -16,10 +16,10 @@ from codemode_server.domain.calls import (
     CallKey,
     CallOutcome,
     CallStatus,
+    Capture,
     Decision,
     Deny,
     Replay,
-    Simulate,
     ToolCall,
     arguments_digest,
 )
@@ -150,7 +150,7 @@ async def test_a_call_is_read_back_with_complete_arguments_and_result_in_the_ord
         Deny("rule 2"),
         Ask("rule 3"),
         Replay(SUCCEEDED, "the same call of x0"),
-        Simulate("dict[str, int]", "dry run", "rule 4", is_reading=True),
+        Capture("dict[str, int]", "dry run", "rule 4", is_reading=True),
     ],
     ids=lambda decision: type(decision).__name__,
 )

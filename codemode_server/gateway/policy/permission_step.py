@@ -42,10 +42,10 @@ class PermissionStep:
         *,
         is_counted: bool,
         is_made: bool = False,
-        is_simulated: bool = False,
+        is_captured: bool = False,
     ) -> Ruling:
         """The decision on a call. `is_counted`: it was let through before, so no limit is looked at. `is_made`: an
-        earlier run of the execution made it, so it counts for limits of the execution alone. `is_simulated`: it is not
+        earlier run of the execution made it, so it counts for limits of the execution alone. `is_captured`: it is not
         sent, so it counts for no rate."""
         if self._in_force.permissions is not self._config.settings.permissions:
             self._in_force = _InForce(self._config.settings.permissions)
@@ -57,7 +57,7 @@ class PermissionStep:
             return Ruling(rule.decision)
         if is_made:
             return Ruling(rule.decision, rule if rule.limit.seconds is None else None)
-        if is_simulated and rule.limit.seconds is not None:
+        if is_captured and rule.limit.seconds is not None:
             return Ruling(rule.decision)
         wait = self._rates.seconds_until_free(calls, _key(rule), rule.limit)
         return Ruling(rule.decision, rule) if wait is None else Ruling(_exceeded(rule, wait))

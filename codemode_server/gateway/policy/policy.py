@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Allow, Ask, Decision, Deny, Replay, Simulate
+from codemode_server.domain.calls import Allow, Ask, Capture, Decision, Deny, Replay
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.permission_step import PermissionStep
 from codemode_server.gateway.policy.rates import CallQuota
 from codemode_server.gateway.targets import CallTarget
 
-_STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Simulate: 2, Replay: 3, Deny: 4}
-"""Nobody is asked about a call that is only simulated or replayed, since nothing is sent."""
+_STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Capture: 2, Replay: 3, Deny: 4}
+"""Nobody is asked about a call that is only captured or replayed, since nothing is sent."""
 
 
 class PolicyStep(Protocol):
@@ -47,20 +47,20 @@ class Policy:
         *,
         is_counted: bool = False,
         is_made: bool = False,
-        is_simulated: bool = False,
+        is_captured: bool = False,
         also: Decision | None = None,
     ) -> Decision:
         """The most restrictive decision of all steps.
 
         A call that is let through counts for the limits of rules, unless `is_counted`: it was decided before. One that
         an earlier run made (`is_made`) exceeds none, and counts for those of the execution alone. One that is not
-        sent (`is_simulated`) has to do with those of the execution alone. `also` is what the guardrails found; it
+        sent (`is_captured`) has to do with those of the execution alone. `also` is what the guardrails found; it
         restricts as a step does.
         """
         ruling = self._permissions.rule_on(
-            *(calls, target, arguments), is_counted=is_counted, is_made=is_made, is_simulated=is_simulated
+            *(calls, target, arguments), is_counted=is_counted, is_made=is_made, is_captured=is_captured
         )
-        is_free = is_counted or is_made or is_simulated
+        is_free = is_counted or is_made or is_captured
         per_minute = 0 if is_free else self._config.settings.limits.calls_per_minute
         refusal = self._quota.refusal(calls, per_minute)
         steps = (step.decide(calls, target, arguments) for step in self._steps)

@@ -8,7 +8,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Decision, Deny, Replay, Simulate
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Replay
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
@@ -42,8 +42,8 @@ def decided(*answers: Decision | None, default: str = "allow") -> Decision:
         ([Deny("no"), Ask("who knows")], Deny("no")),
         ([Ask("who knows"), Deny("no")], Deny("no")),
         ([Allow("yes"), Ask("who knows")], Ask("who knows")),
-        ([Ask("who knows"), Simulate("int", "dry run")], Simulate("int", "dry run")),
-        ([Simulate("int", "dry run"), REPLAY], REPLAY),
+        ([Ask("who knows"), Capture("int", "dry run")], Capture("int", "dry run")),
+        ([Capture("int", "dry run"), REPLAY], REPLAY),
         ([REPLAY, Deny("no")], Deny("no")),
     ],
 )

@@ -30,7 +30,7 @@ _QUOTES = {
 """Spellings of a quote, of which a doubled quote has the same one twice."""
 _MAX_SPACES = 16
 _LONGEST_CHARACTER = 80
-_LONGEST_PIECE = 1_000
+_MAX_PIECE_CHARACTERS = 1_000
 """Maximum characters of one pattern; a longer secret is split into pieces, each of which is masked."""
 _SHORTEST_ANCHOR = 3
 _LONGEST_HEAD = 8
@@ -57,7 +57,7 @@ def _as_windows_1252(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    count = -(-len(text) // _LONGEST_PIECE)
+    count = -(-len(text) // _MAX_PIECE_CHARACTERS)
     length = -(-len(text) // count)
     return (text[start : start + length] for start in range(0, len(text), length))
 

@@ -14,7 +14,7 @@ Flat = dict[str, Any]
 
 _STEPS = 5_000
 """Maximum number of references and `allOf` parts followed for one tool; the largest real tool needs a few hundred."""
-_DEEPEST = 16
+_MAX_DEPTH = 16
 _ANNOTATIONS = frozenset({"$ref", "description", "title", "default", "examples", "deprecated", "$comment"})
 
 
@@ -33,7 +33,7 @@ class SchemaReader:
         if not isinstance(reference, str) and not isinstance(parts, list):
             return schema
         self._steps -= 1
-        if self._steps < 0 or depth > _DEEPEST:
+        if self._steps < 0 or depth > _MAX_DEPTH:
             return {}
         merged: Flat = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
         if isinstance(reference, str):

@@ -23,7 +23,7 @@ from codemode_server.field_names import is_field_name
 
 MAX_REPORTED = 5
 """Contradictions reported for one result."""
-_DEEPEST = 12
+_MAX_DEPTH = 12
 _PYTHON = {"object": "dict", "array": "list", "string": "str", "integer": "int", "number": "float", "boolean": "bool"}
 _NUMBERS = frozenset({"int", "float"})
 
@@ -77,7 +77,7 @@ def _observed(known: Shape, new: Shape, path: str) -> Iterator[Contradiction]:
 def _declared(reader: SchemaReader, schema: object, new: Shape, path: str, depth: int) -> Iterator[Contradiction]:
     flat = reader.flat(schema)
     kinds = _kinds(reader, flat, 0)
-    if kinds is None or depth > _DEEPEST:
+    if kinds is None or depth > _MAX_DEPTH:
         return
     yield from _wrong_kinds(kinds, " | ".join(sorted(kinds, key=lambda kind: (kind == "None", kind))), new, path)
     branches = [reader.flat(branch) for branch in branches_of(flat)]
@@ -105,7 +105,7 @@ def _kinds(reader: SchemaReader, flat: dict[str, object], depth: int) -> frozens
     found: set[str] = set(null)
     branches = branches_of(flat)[:50]
     for branch in branches:
-        kinds_there = _kinds(reader, reader.flat(branch), depth + 1) if depth < _DEEPEST else None
+        kinds_there = _kinds(reader, reader.flat(branch), depth + 1) if depth < _MAX_DEPTH else None
         if kinds_there is None:
             return None
         found |= kinds_there

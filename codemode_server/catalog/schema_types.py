@@ -32,7 +32,7 @@ MAX_LITERALS = 100
 _LITERAL_CHARACTERS = 3_000
 _MAX_NODES = 3_000
 """Maximum number of nodes read of one tool's schemas; the largest real tool has about a thousand."""
-_DEEPEST = 12
+_MAX_DEPTH = 12
 _COMMENT_CHARACTERS = 300
 FILE = "codemode.File"
 """A kind in addition to those of JSON: bytes, which programs receive as `File` objects."""
@@ -150,7 +150,7 @@ class TypeWriter:
     def type_of(self, schema: object, hint: str, depth: int = 0) -> PyType:
         """The type of a schema; a TypedDict for it is named after `hint`."""
         self._nodes -= 1
-        if self._nodes < 0 or depth > _DEEPEST or not isinstance(schema, dict):
+        if self._nodes < 0 or depth > _MAX_DEPTH or not isinstance(schema, dict):
             return ANY
         if is_mere_reference(schema):
             return self._referenced(schema, depth)

@@ -14,7 +14,7 @@ from codemode_server.config.secrecy import looks_secret
 from codemode_server.text import escaped, one_line
 
 _MAX_CHARACTERS = 160
-_LONGEST_LINE = 120
+_MAX_COLUMNS = 120
 _MARGIN = "      | "
 """Begins each line of details, so that no text in one looks like a row."""
 _LOADING = re.compile(r"PATH|LD_.*|DYLD_.*|NODE_OPTIONS|PYTHON.*", re.IGNORECASE | re.DOTALL)
@@ -85,7 +85,7 @@ def _unless_secret(name: str, value: str) -> str:
 
 
 def _wrapped(details: Iterable[str]) -> Iterator[str]:
-    columns = min(shutil.get_terminal_size().columns, _LONGEST_LINE) - len(_MARGIN) - 1
+    columns = min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - len(_MARGIN) - 1
     for detail in details:
         text = _BLANKS.sub(lambda found: f" [{len(found[0])} blanks] ", escaped(detail))
         width = max(columns if text.isascii() else columns // 2, 20)  # other characters may be two columns wide

@@ -171,7 +171,7 @@ class SessionLogs(OwnsTasks):
             version, tasks = log.version, list(log.tasks.values())
             head: dict[str, Any] = {
                 "session_id": log.name,
-                "customer_uid": principal.principal_id,
+                "customer_uid": principal.principal_id,  # the format of session logs has this name
                 "started_at": _time(log.started_at),
                 "ended_at": None if log.ended_at is None else _time(log.ended_at),
                 "tasks": [],

@@ -120,7 +120,7 @@ def _note(calls: ExecutionCalls, line: str) -> None:
 def _guarded_call(calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> GuardedCall:
     server = Spellings.of_server(target.server)
 
-    def is_meant(glob: str) -> bool:
+    def matches(glob: str) -> bool:
         server_glob, _, tool_glob = glob.partition("/")
         return fits(server, server_glob, is_wide=True) and fits(target.spellings, tool_glob or "*", is_wide=True)
 
@@ -131,5 +131,5 @@ def _guarded_call(calls: ExecutionCalls, target: CallTarget, arguments: dict[str
         target.effect,
         calls.context.principal.principal_id,
         calls.execution_id,
-        is_meant,
+        matches,
     )

@@ -71,7 +71,7 @@ class GuardrailChain:
         """The arguments to decide on and send."""
 
         async def ask(one: AskedGuardrail, arguments: dict[str, Any]) -> Any:
-            if not _is_meant(one, call):
+            if not _concerns(one, call):
                 return Pass()
             return await one.verdict("before_call", arguments, replace(call, arguments=arguments))
 
@@ -81,7 +81,7 @@ class GuardrailChain:
         """The value that the program gets."""
 
         async def ask(one: AskedGuardrail, value: Any) -> Any:
-            if not _is_meant(one, call):
+            if not _concerns(one, call):
                 return Pass()
             return await one.verdict("after_call", value, call, replace(result, value=value))
 
@@ -139,7 +139,7 @@ class GuardrailChain:
 NO_GUARDRAILS = GuardrailChain()
 
 
-def _is_meant(one: AskedGuardrail, call: GuardedCall) -> bool:
+def _concerns(one: AskedGuardrail, call: GuardedCall) -> bool:
     return not one.globs or any(map(call.matches, one.globs))
 
 

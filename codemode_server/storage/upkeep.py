@@ -38,7 +38,7 @@ _DAY = 86_400.0
 _EVERY_SECONDS = 3_600.0
 _RESERVE_SECONDS = 60.0
 """How often the reserve is checked."""
-_LONGEST_SECONDS = 3 * _DAY
+_MAX_EXECUTION_SECONDS = 3 * _DAY
 """No execution takes longer; one that is older was interrupted, whoever ran it."""
 _PAUSE_SECONDS = 0.005
 _STEPS_BETWEEN_CHECKS = 10_000
@@ -192,7 +192,7 @@ class Upkeep:
             self._settle(database, "owner = ?", owner)
 
     def _settle_old(self, database: Database) -> None:
-        self._settle(database, "started_at < ?", self._clock() - _LONGEST_SECONDS)
+        self._settle(database, "started_at < ?", self._clock() - _MAX_EXECUTION_SECONDS)
 
     def _settle(self, database: Database, which: str, value: object) -> None:
         """Mark running executions as interrupted. Calls without an outcome stay so, since it is unknown."""

@@ -16,7 +16,7 @@ from codemode_server.upstreams._tasks import TaskRun, TaskState
 MAX_ROUNDS = 20
 """How often one call may be answered with a request for input."""
 MAX_REQUESTS_AT_ONCE = 10
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.05, 1.0
 OnProgress = Callable[[float, float | None, str | None], None]
 
 
@@ -53,7 +53,7 @@ class Exchange:
                 more["inputResponses"], pause_s = await self._responses(required.requests), _FIRST_PAUSE_S
             else:  # the server has nothing to ask yet
                 await anyio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
             answer = await self._request(method, {**params, **more})
         raise ToolFailed(f"the server asked for input {MAX_ROUNDS} times without a result")
 

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 _PAUSE_PER_LISTING = 20
 """The pause between two listings, as a multiple of the time that one took."""
-_LONGEST_PAUSE_S = 10.0
+_MAX_PAUSE_S = 10.0
 
 
 class OfferUpkeep:
@@ -51,7 +51,7 @@ class OfferUpkeep:
             except (MCPError, TimeoutError) as error:
                 logger.info("upstream %r: its resources and prompts can't be listed: %s", self._name, error)
             self._first.set()
-            pause_s = min(_LONGEST_PAUSE_S, _PAUSE_PER_LISTING * (anyio.current_time() - started))
+            pause_s = min(_MAX_PAUSE_S, _PAUSE_PER_LISTING * (anyio.current_time() - started))
             await self._changed.wait()
             # A server that notifies without end must not take all of our time.
             await anyio.sleep(max(self._timings.debounce_s, pause_s))

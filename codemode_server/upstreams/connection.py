@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 _PAUSE_PER_LISTING = 20
 """The pause between two listings of changed tools, as a multiple of the time that one took."""
-_LONGEST_PAUSE_S = 10.0
+_MAX_PAUSE_S = 10.0
 _MAX_VERSION_CHARACTERS = 200
 _STATES_WITH_ERROR = (UpstreamState.FAILED, UpstreamState.SIGNED_OUT, UpstreamState.CONNECTING)
 
@@ -403,7 +403,7 @@ class Connection:
                 await self._take(found, link, self._protocol_mode)
                 self._publish()
             ended = anyio.current_time()
-            not_before = ended + min(_LONGEST_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))
+            not_before = ended + min(_MAX_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))
 
     def _set_state(self, state: UpstreamState) -> None:
         self._state = state

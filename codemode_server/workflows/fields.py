@@ -51,12 +51,16 @@ class Fields:
             self.complain(node, "must be true or false")
         return node.value if node is not None and isinstance(node.value, bool) else default
 
-    def number(self, key: str, default: float, least: float, most: float) -> float:
+    def number(self, key: str, default: float, minimum: float, maximum: float) -> float:
         node = self.entries.get(key)
         if node is None:
             return default
-        if isinstance(node.value, bool) or not isinstance(node.value, int | float) or not least <= node.value <= most:
-            self.complain(node, f"must be a number from {least:g} to {most:g}")
+        if (
+            isinstance(node.value, bool)
+            or not isinstance(node.value, int | float)
+            or not minimum <= node.value <= maximum
+        ):
+            self.complain(node, f"must be a number from {minimum:g} to {maximum:g}")
             return default
         return node.value
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-_LONGEST = 100
+_MAX_PLACE_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def places_of(records: Mapping[str, TypedDictClass], call: str, returned: list[a
                     waiting += [(inner, f"{inside}[{key!r}]", "") for key, inner in records[name].types.items()]
     somewhere = f"a dict in what {call} gives"
     return {
-        name: next(iter(places)) if len(places) == 1 and len(min(places)) <= _LONGEST else somewhere
+        name: next(iter(places)) if len(places) == 1 and len(min(places)) <= _MAX_PLACE_CHARACTERS else somewhere
         for name, places in found.items()
     }
 

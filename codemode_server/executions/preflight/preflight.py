@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 _Made = TypeVar("_Made")
 _Found = tuple[list["Finding"], tuple[str, ...]]
 """What is wrong, and the modules of servers and tools that are imported."""
-_MAX_TOLD = 5
+_MAX_SHOWN = 5
 _MAX_LOOKED_AT = 100
 _LARGE = 2 * 1024
 """Characters; a program of this size holds the event loop up for about 10 ms."""
@@ -237,5 +237,5 @@ def _document(own: Findings) -> Document | None:
 
 
 def _lines(findings: tuple[Finding, ...]) -> list[str]:
-    lines = [f"line {finding.line}: {finding.message}" for finding in findings[:_MAX_TOLD]]
-    return [*lines, f"… {len(findings) - _MAX_TOLD} more"] if len(findings) > _MAX_TOLD else lines
+    lines = [f"line {finding.line}: {finding.message}" for finding in findings[:_MAX_SHOWN]]
+    return [*lines, f"… {len(findings) - _MAX_SHOWN} more"] if len(findings) > _MAX_SHOWN else lines

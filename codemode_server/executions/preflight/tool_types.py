@@ -46,7 +46,7 @@ _PLAIN = {
     "File": "_CmAny",  # it has many ways, and the guest knows them
 }
 _OURS = re.compile(r"_Cm[0-9a-f]{10}_(\w+)|_CmText")
-_DEEPEST = 12
+_MAX_DEPTH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def _closed_keys(tool: Tool) -> set[frozenset[str]]:
             is_closed = flat.get("additionalProperties") is False and "patternProperties" not in flat
             is_simple = not any(word in flat for word in ("anyOf", "oneOf", "if", "not"))
             (closed if is_closed and is_simple else opened).add(keys)
-        if depth < _DEEPEST:
+        if depth < _MAX_DEPTH:
             parts = [*properties_of(flat).values(), flat.get("items"), flat.get("additionalProperties")]
             for word in ("anyOf", "oneOf", "prefixItems"):
                 parts += flat[word] if isinstance(flat.get(word), list) else []

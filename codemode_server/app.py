@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -107,9 +108,9 @@ class App:
         self.pool, self.catalog = self.tools.pool, self.tools.current
         self._workspaces = partial(Workspace, self.state_folder)
         self._workspaces(self.principal).check_usable()
-        project_skills = ProjectSkills(loaded.base_dir / settings.state.skills)
+        project_skills = ProjectSkills(Path(settings.state.skills))
         self._skills = SkillLibrary(project_skills, self.state_folder, self.config)
-        self.workflows = Workflows(loaded.base_dir / settings.state.workflows)
+        self.workflows = Workflows(Path(settings.state.workflows))
         self.refusals = Refusals(self.config, self.tools.definitions.asks_first)
         self.search = LiveSearch(
             self.config, self.tools, self.refusals, self._skills, self.workflows, self.usage, self.stores.vectors

@@ -44,7 +44,7 @@ def paths(config: Path | None) -> list[tuple[str, Path, str]]:
         file = locate(config).path
         loaded = load(config)
         settings = loaded.settings
-        skills, workflows = (loaded.base_dir / it for it in (settings.state.skills, settings.state.workflows))
+        skills, workflows = Path(settings.state.skills), Path(settings.state.workflows)
         of_configuration = [
             ("skills", skills, "your saved programs, which others import (state.skills)"),
             ("workflows", workflows, "your workflows (state.workflows)"),

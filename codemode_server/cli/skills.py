@@ -11,6 +11,7 @@ import difflib
 import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from codemode_server.cli.arguments import add_config, config_file
@@ -159,7 +160,7 @@ def _record_review(loaded: LoadedSettings, store: SkillStore, found: Found, kind
 
 def _page(loaded: LoadedSettings, store: SkillStore) -> str:
     proposals, in_use = store.proposals(), store.in_use()
-    project = ProjectSkills(loaded.base_dir / loaded.settings.state.skills).entries()
+    project = ProjectSkills(Path(loaded.settings.state.skills)).entries()
     lines: list[str] = []
     by_name = {it.name: it for it in in_use}
     for it in (*proposals, *in_use):

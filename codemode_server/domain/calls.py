@@ -93,6 +93,8 @@ class Replay:
     kind: ClassVar[str] = "replay"
     outcome: CallOutcome
     reason: str
+    seq: int = 0
+    """Number of the call in that run; 0 if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

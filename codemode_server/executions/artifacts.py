@@ -182,6 +182,12 @@ class ArtifactStore:
             self._forget(stored.item.name)
         self._stored[stored.item.name] = stored
 
+    def has(self, owner: Owner, name: str) -> bool:
+        """Whether `item` would give one."""
+        with self._guard:
+            found = self._stored.get(name)
+            return found is not None and owner.may_read(found.owner)
+
     def item(self, owner: Owner, name: str) -> Item:
         """The item of that name.
 

@@ -54,7 +54,7 @@ class CallEventPublisher:
                 execution = self._live.get(calls.execution_id)
                 if execution is None or event.reply is None or outcome.status is not CallStatus.SUCCEEDED:
                     return
-                if execution.results.add(call.seq, event.reply, event.result):
+                if execution.results.add(event.seq, event.reply, event.result):
                     self._start_writing(execution)
             case _:
                 pass

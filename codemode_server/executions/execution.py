@@ -96,6 +96,8 @@ class Execution:
     """The artifacts of its `value`, `stdout` and `calls`, or the reason why there is none."""
     awaited: dict[int, str] = field(default_factory=dict)
     """The calls that wait for a person: their numbers (`seq`) → `server.tool`."""
+    reported_waiting: frozenset[int] = frozenset()
+    """Those of them that the host's last answer named."""
     is_suspended: bool = False
     """Whether others run in its place."""
     is_detached: bool = False

@@ -47,8 +47,9 @@ async def recorded(journal: Journal, principal: Principal, execution_id: Executi
     return PastRun(record, record.code, repeat, await journal.calls(principal, execution_id))
 
 
-async def reopened(journal: Journal, principal: Principal, execution_id: ExecutionId) -> PastRun:
-    """An execution that did not succeed, which is this product's to run again from now on.
+async def reopened(journal: Journal, principal: Principal, execution_id: ExecutionId, *, has_value: bool) -> PastRun:
+    """An execution that did not succeed, which is this product's to run again from now on. `has_value`: whether its
+    value is stored.
 
     Raises:
         MetaToolError: it succeeded, runs already, or can't run again.
@@ -59,6 +60,7 @@ async def reopened(journal: Journal, principal: Principal, execution_id: Executi
             return replace(past, calls=await journal.calls(principal, execution_id))
         record = await journal.execution(principal, execution_id)
         if record is not None and record.status is ExecutionStatus.SUCCEEDED:
-            raise MetaToolError(f"{execution_id} has succeeded already; its value is results[{execution_id!r}]")
+            value = f"its value is results[{execution_id!r}]" if has_value else "no value of it is stored"
+            raise MetaToolError(f"{execution_id} has succeeded already, so nothing is left to do; {value}")
         await anyio.sleep(_PAUSE_SECONDS)
     raise MetaToolError(f"{execution_id} is running, in this codemode-server or another one")

@@ -159,7 +159,8 @@ class ExecutionService(OwnsTasks):
             live.resumed.set()
             return live
         settings = self._config.settings
-        past = await reopened(self._journal, context.principal, execution_id)
+        has_value = self._artifacts.has(context.owner, execution_id)
+        past = await reopened(self._journal, context.principal, execution_id, has_value=has_value)
         past = await with_planned_clock(self._journal, context.principal, past)
         calls = ExecutionCalls(execution_id, context, host=host)
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=settings.approvals.unknown)

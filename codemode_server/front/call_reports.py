@@ -26,6 +26,7 @@ last."""
 _MAX_DIFFERING = 100
 """Characters of each of those."""
 _ANSWERED_WITH_ERROR = "answered with an error"
+_REPLAYED = "(in the first run; not sent again)"
 _GIVEN_UP = "cancelled by the program before the answer; the server may still have done it"
 
 
@@ -160,7 +161,8 @@ def _differing(reports: list[CallReport]) -> str:
 
 
 def _status(report: CallReport) -> str:
-    return _ANSWERED_WITH_ERROR if report.has_error_text else report.status.value
+    status = _ANSWERED_WITH_ERROR if report.has_error_text else report.status.value
+    return f"{status} {_REPLAYED}" if report.is_replayed else status
 
 
 def _call(report: CallReport, message: str) -> dict[str, Any]:

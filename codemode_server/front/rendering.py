@@ -70,7 +70,7 @@ _REMARKS = {
 }
 """Fields of the structured content that hold lines → the label of such a line in the text, in the order of the text.
 Errors that came as normal results stand first: they matter more than any other remark."""
-_OURS = r"\[(?:cut|shown|hint|warning|note|dry run|held back|call|[\d,]+ calls|stored|took)\b"
+_OURS = r"\[(?:cut|shown|hint|warning|note|dry run|held back|call|[\d,]+ calls|stored|took|to go on)\b"
 _IMITATION = re.compile(
     rf"^(?=(?:output|stderr|value|value \(repr\)|error|calls|plan)\b[^\n]{{0,80}}:$|{_OURS})", re.MULTILINE
 )
@@ -158,6 +158,7 @@ def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
             *remarks_of(lines | {"cut": cut, "hints": [*hints, *lines.get("hints", [])]}),
             *call_reports.call_lines(calls, execution.calls.reports),
             *_stored_results(execution),
+            *_how_to_go_on(execution),
             *plan_lines(execution),
             *_duration(execution),
         ]
@@ -369,6 +370,19 @@ def _remedy(setting: str, execution: Execution) -> str:
         return remedy
     beyond = " above limits.call_bytes" if setting in ("limits.output_bytes", "limits.value_bytes") else ""
     return f"{remedy}; the user can raise {setting}{beyond}"
+
+
+def _how_to_go_on(execution: Execution) -> list[str]:
+    """How a program goes on that something outside of it has ended; running it anew would repeat its calls."""
+    error = execution.outcome.error
+    is_own_mistake = execution.status is ExecutionStatus.FAILED and (error is None or error.type != "ToolError")
+    reports = execution.calls.reports
+    if is_own_mistake or execution.is_dry_run or not any(it.status.may_have_been_sent for it in reports):
+        return []
+    return [
+        f'[to go on once the cause is mended: execute_code(resume="{execution.execution_id}"), no code; '
+        "no call that was answered is sent again]"
+    ]
 
 
 def _stored_results(execution: Execution) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import anyio
 
+from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.host_waiting import WaitEnd
@@ -15,6 +16,8 @@ from codemode_server.front.progress import report_progress
 from codemode_server.front.tools.registry import Answer, Host, ToolContext
 from codemode_server.gateway.host_input import HostInput
 from codemode_server.gateway.host_log import HostLog
+
+_MAX_QUESTIONS = 5
 
 
 def host_input(host: Host) -> HostInput:
@@ -70,13 +73,32 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
 def _suspended(execution: Execution) -> Answer:
     """Says that a person is awaited, and what the model can do: tell the user, and come back."""
     name, awaited = execution.execution_id, list(execution.awaited.values())
-    text = (
-        f"status: waiting\nThe program is suspended: {', '.join(awaited)} needs the user's approval. Only the user can "
-        "give it: where this app asks, on the page that has opened, or in a terminal with `codemode-server approvals "
-        f"list`. Tell the user; then call execute_code with resume={name!r} and no code. Do not run the program anew."
-    )
+    waiting = frozenset(execution.awaited)
+    is_known, execution.reported_waiting = waiting == execution.reported_waiting, waiting
+    if is_known:
+        text = (
+            f"status: waiting\nThe same questions are still unanswered. Go on with resume={name!r} only once the user "
+            "says that they have answered."
+        )
+    else:
+        done = sum(report.status is CallStatus.SUCCEEDED for report in execution.calls.reports)
+        questions = "".join(f"- {_question(execution, seq)}\n" for seq in list(execution.awaited)[:_MAX_QUESTIONS])
+        text = (
+            f"status: waiting\nThe program waits for the user's approval:\n{questions}{done} "
+            f"{'call' if done == 1 else 'calls'} before it succeeded. Only the user can answer: where this app asks, "
+            "on a page if one opened, or in a terminal (with --for program for all calls of the tool in this program). "
+            f"Show them the calls; once they have answered, execute_code with resume={name!r} and no code. Do not run "
+            "the program anew."
+        )
     content = {"status": "waiting", "execution_id": name, "calls": [], "awaited": awaited}
     return Answer(text, content)
+
+
+def _question(execution: Execution, seq: int) -> str:
+    approvals = execution.calls.approvals
+    line = f"call {seq}, {approvals.waiting.get(seq, execution.awaited[seq])}"
+    question = approvals.questions.get(seq)
+    return line if question is None else f"{line}: codemode-server approvals approve {question}"
 
 
 async def _forward_log(log: HostLog, host: Host) -> None:

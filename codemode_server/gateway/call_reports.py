@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.calls import CallStatus, Replay
 from codemode_server.gateway import summaries
-from codemode_server.gateway.events import CallEnded, CallEvent, CallSent, CallUnresolved
+from codemode_server.gateway.events import CallApprovalRequested, CallEnded, CallEvent, CallSent, CallUnresolved
 from codemode_server.gateway.execution_calls import CallReport, RunningCall, UnmarkedErrors
 from codemode_server.gateway.targets import ToolTarget, title_of
 from codemode_server.gateway.workspace_paths import message_on_path
 from codemode_server.sandbox.contract import Reply
+from codemode_server.text import clean_line
 
 
 class CallReports:
@@ -24,6 +25,10 @@ class CallReports:
                 calls.reports.append(CallReport(seq, server, tool, CallStatus.INVALID, 0.0, error=error))
             case CallSent(calls, call, target, progress):
                 calls.in_flight[call.seq] = RunningCall(title_of(target), progress, target.effect)
+            case CallApprovalRequested(calls, call, target):
+                shown = summaries.of_arguments(call.arguments, self._config.redactor)
+                arguments = clean_line(", ".join(f"{name}={value}" for name, value in shown.items()), 160)
+                calls.approvals.waiting[call.seq] = f"{title_of(target)}({arguments})"
             case CallEnded():
                 self._report(event)
                 _report_restart(event)
@@ -35,7 +40,7 @@ class CallReports:
         target, outcome, result = event.target, event.outcome, event.result
         event.calls.reports.append(
             CallReport(
-                event.call.seq,
+                event.seq,
                 target.server.name,
                 target.name,
                 outcome.status,
@@ -47,6 +52,7 @@ class CallReports:
                 result=result.text,
                 effect=target.effect,
                 has_error_text=result.unmarked_error is not None,
+                is_replayed=isinstance(event.decision, Replay),
             )
         )
 
@@ -74,7 +80,7 @@ def _report_errors(event: CallEnded) -> None:
         found = UnmarkedErrors(
             title_of(target), unmarked, _test_for(event.reply, unmarked), calls.reports[-1].arguments
         )
-        calls.unmarked_errors.setdefault((event.call.server, event.call.tool), found).seqs.append(event.call.seq)
+        calls.unmarked_errors.setdefault((event.call.server, event.call.tool), found).seqs.append(event.seq)
     is_error_raised = event.outcome.status is CallStatus.FAILED and event.reply is None
     failure = unmarked or (event.outcome.error if is_error_raised else None)
     if failure is None or calls.has_workspace_message:

@@ -13,7 +13,7 @@ from asyncio import get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, Decision, Deny, ToolCall
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, Decision, Deny, Replay, ToolCall
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.results import NO_RESULT, ResultSummary
 from codemode_server.gateway.targets import CallTarget
@@ -106,6 +106,11 @@ class CallEnded:
     reply: Reply | None = None
     """What the program receives; None if it is an error."""
     result: ResultSummary = NO_RESULT
+
+    @property
+    def seq(self) -> int:
+        """Number of the call for the model: that of the earlier run if it is answered from there."""
+        return (self.decision.seq if isinstance(self.decision, Replay) else 0) or self.call.seq
 
 
 CallEvent = (

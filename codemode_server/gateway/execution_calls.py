@@ -50,6 +50,8 @@ class CallReport:
     effect: Effect = Effect.UNKNOWN
     has_error_text: bool = False
     """Whether the upstream answered with the text of an error as a normal result."""
+    is_replayed: bool = False
+    """Whether it was answered from an earlier run of the program, whose number it has."""
 
 
 @dataclass(slots=True)
@@ -103,6 +105,10 @@ class AskedApprovals:
     """One is held while a question is open."""
     refused: int = 0
     """Number of questions that the person answered with no, or nobody answered."""
+    waiting: dict[int, str] = field(default_factory=dict)
+    """Numbers of calls that a person was asked about → the call with a summary of its arguments, without secrets."""
+    questions: dict[int, str] = field(default_factory=dict)
+    """The same → the id of the question."""
     outlive_program: bool = False
     """Whether open questions stay when the program ends, since it will run again and wait for them."""
 

@@ -98,7 +98,7 @@ class PastCalls:
             if is_repeatable:
                 return decided
             return Deny(f"it succeeded in the earlier run as call {record.call.seq}, and {record.unreadable}")
-        return Replay(outcome, f"call {record.call.seq} of the earlier run")
+        return Replay(outcome, f"call {record.call.seq} of the earlier run", record.call.seq)
 
     def _of_unknown(self, record: CallRecord, effect: Effect, decided: Decision) -> Decision:
         if effect is Effect.READS and not self.is_closed:
@@ -110,7 +110,8 @@ class PastCalls:
             case "retry":
                 return decided
             case "skip":
-                return Replay(CallOutcome(CallStatus.SUCCEEDED, 0.0), f"{reason} (approvals.unknown is 'skip')")
+                outcome = CallOutcome(CallStatus.SUCCEEDED, 0.0)
+                return Replay(outcome, f"{reason} (approvals.unknown is 'skip')", record.call.seq)
         return Ask(f"{reason}; approve it only if it did not")
 
     def _went_on_after(self, record: CallRecord) -> bool:

@@ -306,6 +306,23 @@ async def test_numbers_of_servers_are_shown_as_they_are_in_a_dry_run(shared: Pro
     assert "do not exist yet" not in dry.text
 
 
+async def test_many_alike_calls_are_shown_by_the_first_ones_and_the_last_and_cut_arguments_are_said_to_be(
+    shared: Product,
+) -> None:
+    dry = await shared.dry("for n in range(30): write(text=f'{n}')\ncomment(issue=1, text='x' * 500)")
+    whole = f'[cut: the whole plan, with all arguments: from codemode import results; results["{dry_id(dry)}/plan"]]'
+    shown = [line.split(":")[0].strip() for line in dry.text.splitlines() if line.startswith("  ")]
+    assert shown[:6] == ["call 1", "call 2", "call 3", "… calls 4 to 29", "call 30", "call 31"]
+    assert whole in dry.text
+    short = await shared.dry("for n in range(3): write(text=f'{n}')")
+    assert "[cut" not in short.text, "control"
+
+
+def dry_id(dry: Answer) -> str:
+    name: str = dry.content["execution_id"]
+    return name
+
+
 async def test_a_held_back_tool_that_may_only_read_is_named_with_the_setting(tmp_path: Path) -> None:
     async with product(tmp_path) as one:
         dry = await one.dry("get_mood()\nwrite(text='a')")

@@ -264,6 +264,32 @@ async def test_one_that_succeeded_is_not_run_again(shared: Product) -> None:
     assert shared.diary() == ["a"]
 
 
+async def test_of_one_that_succeeded_without_a_value_none_is_promised(shared: Product) -> None:
+    name = (await shared.host.run("print('a')")).content["execution_id"]
+    answer = await shared.host.call("execute_code", resume=name)
+    assert f"{name} has succeeded already, so nothing is left to do; no value of it is stored" in answer.text
+
+
+async def test_calls_of_the_first_run_are_named_as_such_by_their_numbers_when_the_resumed_one_fails(
+    shared: Product,
+) -> None:
+    name = await shared.broken(f"write(text='a')\n{ONCE_BROKEN}write(text='b')\nwrite_and_fail(text='c')")
+    answer = await shared.resume(name)
+    assert '- [1] diary.write(text="a") succeeded (in the first run; not sent again)' in answer.text
+    assert '- [3] diary.write(text="b") succeeded: ' in answer.text
+    read = await shared.host.run(f"from codemode import results\nsorted(results[{name!r}].calls)")
+    assert read.value == [1, 3]
+
+
+@pytest.mark.parametrize(("code", "is_said"), [("write_and_fail(text='a')", True), ("write(text='a')\n1 / 0", False)])
+async def test_a_failure_says_how_to_go_on_unless_the_program_itself_is_wrong(
+    shared: Product, code: str, is_said: bool
+) -> None:
+    answer = await shared.host.run(IMPORTS + code)
+    line = f'[to go on once the cause is mended: execute_code(resume="{answer.content["execution_id"]}"), no code;'
+    assert (line in answer.text) is is_said
+
+
 async def test_another_principals_execution_is_not_there(shared: Product) -> None:
     other = Principal(PrincipalId("somebody"))
     journal, name = shared.app.stores.journal, ExecutionId("xsomebodys")
@@ -285,6 +311,7 @@ async def test_another_principals_execution_is_not_there(shared: Product) -> Non
 async def test_either_code_or_resume_is_passed(shared: Product, arguments: dict[str, str]) -> None:
     answer = await shared.host.call("execute_code", **arguments)
     assert "either 'code'" in answer.text
+    assert "to go on with other code, give 'code' alone" in answer.text
 
 
 async def test_one_that_could_not_begin_again_can_be_resumed_later(tmp_path: Path) -> None:

@@ -59,6 +59,10 @@ class TestAHostWhoseCallTakesLong:
             assert not waiting.result.is_error
             name = waiting.content["execution_id"]
             assert f"resume={name!r}" in waiting.text
+            (question,) = await app.stores.approvals.unanswered(app.principal)
+            called = 'call 2, github.create_issue(owner="o", repo="r", title="Bug")'
+            assert f"- {called}: codemode-server approvals approve {question.approval_id}" in waiting.text
+            assert "1 call before it succeeded." in waiting.text
             await answer(app, host)
             resumed = await host.call("execute_code", resume=name)
             assert resumed.value == 1
@@ -71,6 +75,8 @@ class TestAHostWhoseCallTakesLong:
             name = (await host.run(CODE)).content["execution_id"]
             again = await host.call("execute_code", resume=name)
             assert (again.content["status"], again.content["execution_id"]) == ("waiting", name)
+            assert "still unanswered" in again.text
+            assert "approvals approve" not in again.text, "what the model has read already is not repeated"
             await answer(app, host, is_approved=False)
             refused = await host.call("execute_code", resume=name)
             assert "the user refused it" in refused.text

@@ -103,7 +103,9 @@ class PersonApprover:
             approval = await self._approval(calls, call, target, ask)
             if (known := await self._remembered(approval)) is not None:
                 return _decision(known)
-            return await self._asked(calls, await self._store.ask(approval))
+            approval = await self._store.ask(approval)
+            calls.approvals.questions[call.seq] = approval.approval_id
+            return await self._asked(calls, approval)
 
     async def _approval(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Approval:
         texts, now = self._texts_of(calls.execution_id), self.clock()

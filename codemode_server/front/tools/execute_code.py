@@ -101,7 +101,7 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
     if sum(it is not None for it in (arguments.code, arguments.resume, arguments.apply)) != 1:
         raise MetaToolError(
             "execute_code: give either 'code', or 'resume' with the id of an execution, or 'apply' with the id of a "
-            "dry run"
+            "dry run; to go on with other code, give 'code' alone: it can use results[\"x…\"].calls"
         )
     if arguments.dry_run and arguments.code is None:
         raise MetaToolError("execute_code: 'dry_run' goes with 'code' only")

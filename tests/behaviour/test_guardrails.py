@@ -29,6 +29,14 @@ from .person import Person
 from .product import Host, configuration, in_memory
 
 CREATE = "from servers.github import create_issue\n"
+WITHHELD = """
+from codemode import ToolError
+from servers.google_drive import get_document
+try:
+    get_document("secret plan")
+except ToolError as error:
+    print(error.kind, error)
+"""
 STORED = "import codemode\n[str(codemode.results[it])[:100] for it in codemode.results]"
 ISSUE = CREATE + "create_issue('acme', 'web', 'Bug')"
 ALLOW = {"action": "accept", "content": {"answer": "Allow this call"}}
@@ -163,18 +171,22 @@ class TestAfterACall:
             assert answer.value == {"title": "Notes on a", "content": "[removed]"}
             assert "the result was changed by guardrail" in answer.text
 
-    async def test_a_withheld_result_reaches_no_program_and_no_later_one(self, tmp_path: Path) -> None:
-        code = (
-            "from codemode import ToolError\nfrom servers.google_drive import get_document\n"
-            "try:\n    get_document('secret plan')\nexcept ToolError as error:\n    print(error.kind, error)"
-        )
+    async def test_a_withheld_result_reaches_no_program(self, tmp_path: Path) -> None:
         async with in_memory(configuration(tmp_path, **rails("NoPrices"))) as host:
-            answer = await host.run(code)
+            answer = await host.run(WITHHELD)
             assert answer.content["stdout"].startswith("result_withheld ")
             assert "plans stay where they are" in answer.content["stdout"]
             assert len(host.reached("get_document")) == 1
-            later = await host.run("import codemode\n[str(codemode.results[it]) for it in codemode.results]")
-            assert "price" not in later.text
+
+    @pytest.mark.parametrize("names", [("NoPrices",), ()], ids=["guarded", "control"])
+    async def test_a_withheld_result_reaches_no_later_program(self, tmp_path: Path, names: tuple[str, ...]) -> None:
+        """The results of the calls of a program that failed are stored for later ones."""
+        async with in_memory(configuration(tmp_path, **rails(*names))) as host:
+            failed = await host.run(f"{WITHHELD}\nget_document('b')\n1 / 0")
+            execution_id = failed.content["execution_id"]
+            later = await host.run(f"from codemode import results\nstr([*results[{execution_id!r}].calls.values()])")
+            assert "Notes on b" in later.text
+            assert ("price" in later.text) is (not names)
 
 
 class TestThePrograms:
@@ -203,15 +215,20 @@ class TestThePrograms:
 class TestTheResult:
     async def test_a_withheld_result_is_stored_nowhere(self, tmp_path: Path) -> None:
         async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:
-            answer = await host.run("print('hide' * 3)\n'hide-and-seek' * 9_000")
+            answer = await host.run("print('hide' + '!' * 3)\n'hide-and-seek' * 9_000")
             assert answer.error["type"] == "ResultWithheld"
             assert "seek" not in json.dumps(answer.content)
             assert "seek" not in (await host.run(STORED)).text
-            logs = list((tmp_path / "state").rglob("sessions/*"))
-            assert logs, "control: the session has a log"
-            assert all("hide-and-seek" * 2 not in it.read_text() for it in logs if it.is_file())
-            await host.run("'shown-' * 9_000")
+            await host.run("print('shown' + '!' * 3)\n'shown-' * 9_000")
             assert "shown-shown" in (await host.run(STORED)).text, "control"
+
+            def log() -> str:
+                files = (tmp_path / "state").rglob("sessions/*")
+                return "".join(it.read_text() for it in files if it.is_file())
+
+            await host.until(lambda: "shown!!!" in log())  # the log of the second program has what it printed
+            assert "hide!!!" not in log()
+            assert "hide-and-seek" * 2 not in log()
 
     async def test_a_changed_result_is_what_the_model_gets(self, tmp_path: Path) -> None:
         async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:

@@ -38,6 +38,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.freeze()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """More processes than processors: a test waits for the processes that it started half of its time."""
     return -(-3 * (os.cpu_count() or 1) // 2)

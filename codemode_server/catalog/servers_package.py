@@ -49,7 +49,7 @@ shown to you as a summary; programs read it whole.
     point = checkpoint.load()       # {"step": 3, "context": {...}, "last_task": ..., "timestamp": ...}, or None
 
 A file /workspace/helpers.py is imported by `import helpers`, unless Python has a module of that name. The files in
-/workspace/sessions are the logs of earlier sessions: description, code, result and output of each program.
+/workspace/sessions, if it is there, are the logs of earlier sessions: description, code, result and output of programs.
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
@@ -66,7 +66,7 @@ class ToolError(Exception):
     message: str
     server: str
     tool: str
-    kind: str
+    kind: str  # "refused", "invalid_arguments", "unavailable", "timed_out", "tool_failed", "result_too_large", …
 
 
 class LimitExceeded(Exception):

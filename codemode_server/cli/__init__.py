@@ -7,6 +7,7 @@ a host starts `serve` and waits for the handshake. argparse, not a richer librar
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,8 @@ _COMMANDS = {
 """Modules of this folder, and what `--help` says of each."""
 _MODULES = {"import": "import_servers", "list": "list_servers", "test": "test_server"}
 """Where the module is not called as the command is: Python has the word for something else."""
+_EXIT_BROKEN_PIPE = 141
+"""What a shell gives for a command that SIGPIPE has ended."""
 _TAKES_COMMAND_LINE = frozenset({"add", "import"})
 _EXAMPLE = """\
 example:
@@ -70,11 +73,15 @@ def run(arguments: Sequence[str]) -> int:
     parsed = _parser(arguments).parse_args(arguments, argparse.Namespace(command_line=command_line))
     try:
         code: int = _module(parsed.command or "serve").run(parsed)
+        sys.stdout.flush()
     except CodemodeError as error:
         from codemode_server.text import escaped_lines
 
         print(f"codemode-server: {escaped_lines(str(error))}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # as in `codemode-server approvals list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at its end
+        return _EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return 130
     return code

@@ -95,7 +95,7 @@ async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
     if not is_open:
         return "no call waits for your approval"
     blocks = [f"{it.approval_id}  {_time(it.asked_at)}  program {it.execution_id}\n{_indented(it)}" for it in is_open]
-    return "\n\n".join([*blocks, "codemode-server approvals approve ID | deny ID"])
+    return "\n\n".join([*blocks, "codemode-server approvals approve ID [--for program|session|always] | deny ID"])
 
 
 async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bool) -> str:
@@ -124,7 +124,10 @@ def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope
         AnswerScope.ALWAYS: f"Always approve it, by `{asked.rule}` in {loaded.path}?",
     }[scope]
     if not person_confirms(whole_text(found), meaning):
-        show("nothing was answered; the call still waits")
+        show(
+            "nothing was answered; the call still waits. What an approval holds for is said by --for: "
+            f"codemode-server approvals approve {approval_id} --for program|session|always"
+        )
         return 1
     answer = ApprovalAnswer(True, scope, channel=NAME, answered_at=time.time())
     anyio.run(_store_answer, loaded, approval_id, answer)

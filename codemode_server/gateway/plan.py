@@ -106,7 +106,7 @@ class Plan:
             differing = [name for name in _all_names(found, call) if _value(found, name) != _value(call, name)]
             reason = f"it departs from the plan of {self.dry_run_id}, which has other arguments: {_names(differing)}"
         else:
-            reason = f"it departs from the plan of {self.dry_run_id}, which has no such call any more"
+            reason = f"it departs from the plan of {self.dry_run_id}, which has no such call, or none that is left"
         self._taken(found)
         return Ask(reason, tuple(self._differences(found, call)))
 

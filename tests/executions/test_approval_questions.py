@@ -94,6 +94,13 @@ def test_whatever_is_cut_the_meaning_of_each_answer_is_shown() -> None:
     assert whole.endswith("approvals show a1")
 
 
+def test_an_answer_for_the_session_that_fixes_no_argument_says_that_it_covers_every_call() -> None:
+    wide = question(arguments={"query": "DELETE FROM orders"}, pattern={})
+    assert "“In this session” covers: EVERY call of this tool, with any query" in short_text(wide)
+    narrow = question(arguments={"query": "DELETE FROM orders", "db": "a"}, pattern={"db": "a"})
+    assert "EVERY" not in short_text(narrow), "control"
+
+
 @pytest.mark.parametrize(
     ("arguments", "is_offered"),
     [

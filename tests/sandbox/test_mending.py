@@ -37,6 +37,7 @@ HINTS: list[tuple[str, str]] = [
     ("import json\njson.loads('plain text')", "the text 'plain text', which is no JSON"),
     ("import json\njson.loads('')", "the text is empty"),
     ("x = 'some text'\nx['a']", "x is the text 'some text'"),
+    ("x = 'some text'\nx[0]['a']", "x is the text 'some text'"),
     (
         "from servers.github import statistics\nstatistics.mean([1])",
         f"statistics is the tool of servers.github here; {BOTH}",

@@ -77,7 +77,8 @@ def pattern_text(question: Question, longest: int) -> str:
     fixed = question.pattern or {}
     free = [name for name in question.arguments if name not in fixed]
     shown = [f"{_name(name, 40)}={value_text(value, 100)}" for name, value in fixed.items()]
-    anything = f"any {', '.join(_name(name, 40) for name in free)}" if free else ""
+    every = "any" if fixed else "EVERY call of this tool, with any"
+    anything = f"{every} {', '.join(_name(name, 40) for name in free)}" if free else ""
     return one_line("; ".join(filter(None, [", ".join(shown), anything])) or "no arguments", longest)
 
 

@@ -156,6 +156,10 @@ def _of_type(message: str, place: Place) -> str:
     if message.startswith(("int() argument", "float() argument")):
         return _of_number(place.argument(""))
     value = place.subscripted()
+    if value is UNKNOWN and message.startswith("string indices") and (source := place.indexed_text()) is not None:
+        text = place.value(source)
+        way = way_into_text(place.written(source), text)
+        return f"{place.written(source)} is {shape(text)}{f'; {way}' if way else ''}"
     if value is UNKNOWN:
         return ""
     name = place.text or "it"

@@ -18,13 +18,14 @@ import os
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
-from codemode_server.domain.principals import Owner
+from codemode_server.domain.principals import Owner, Principal
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 from codemode_server.processes.run_folder import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
@@ -259,7 +260,23 @@ class ArtifactStore:
         self._drop_old()
         own = [it for it in self._stored.values() if it.owner == owner]
         self._drop_until(own, self.session_bytes() - size, _MAX_ITEMS)
-        self._drop_until(list(self._stored.values()), self.all_bytes() - size, _MAX_ITEMS - 1)
+        self._drop_from_largest(owner.principal, size)
+
+    def _drop_from_largest(self, principal: Principal, size: int) -> None:
+        """Make room for so many bytes of a principal. What is over the limit goes from the principal that has the most,
+        oldest first, so that none can displace what others have stored."""
+        sizes, counts = Counter({principal: size}), Counter({principal: 1})
+        for it in self._stored.values():
+            sizes[it.owner.principal] += it.item.size
+            counts[it.owner.principal] += 1
+        while (is_large := sizes.total() > self.all_bytes()) or counts.total() > _MAX_ITEMS:
+            [(largest, _)] = (sizes if is_large else counts).most_common(1)
+            oldest = next((it for it in self._stored.values() if it.owner.principal == largest), None)
+            if oldest is None:  # only what is to be stored
+                return
+            self._forget(oldest.item.name)
+            sizes[largest] -= oldest.item.size
+            counts[largest] -= 1
 
     def _drop_until(self, oldest_first: list[_Stored], most_bytes: int, most_items: int) -> None:
         total, count = sum(it.item.size for it in oldest_first), len(oldest_first)

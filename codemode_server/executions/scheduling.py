@@ -54,7 +54,7 @@ class Turns:
         """By session."""
         self._of_principals: Counter[Principal] = Counter()
         """Running, too."""
-        self._suspended = 0
+        self._suspended: Counter[Principal] = Counter()
         self._last_used: dict[str, float] = {}
 
     @asynccontextmanager
@@ -100,17 +100,19 @@ class Turns:
 
     def suspend(self, owner: Owner, limits: LimitSettings) -> bool:
         """Free the place of a program that waits for a person, until `go_on`. At most as many programs do so as may
-        run, since each holds a sandbox; False: it keeps its place."""
-        if self._suspended >= limits.programs:
+        run, in all and of a principal, since each holds a sandbox and runs on at once; False: it keeps its place."""
+        own = limits.principal_programs or limits.programs
+        if self._suspended.total() >= limits.programs or self._suspended[owner.principal] >= own:
             return False
-        self._suspended += 1
+        self._suspended[owner.principal] += 1
         self._count(owner, -1)
         self._give_places()
         return True
 
     def go_on(self, owner: Owner) -> None:
-        """A suspended program runs again, at once: for a while there may be more than `limits.programs`."""
-        self._suspended -= 1
+        """A suspended program runs again, at once: for a while there may be more than the limits allow, but never
+        more than twice as many."""
+        self._suspended[owner.principal] -= 1
         self._count(owner, 1)
 
     def _count(self, owner: Owner, change: int) -> None:

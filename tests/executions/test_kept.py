@@ -55,6 +55,18 @@ def keep_calls(kept: ArtifactStore, owner: Owner, name: str) -> None:
     kept.adopt(owner, Item(name, "calls", 3), path, {1: Part(0, 3, "json")})
 
 
+def test_the_results_of_one_principal_displace_its_own_before_those_of_another(tmp_path: Path) -> None:
+    kept = store(tmp_path, session=1_000, everything=2_500)
+    other = Owner(Principal(PrincipalId("other")), Session("one"))
+    keep(kept, other, "y1", 1_000)
+    for number in range(4):
+        keep(kept, Owner(LOCAL, Session(f"s{number}")), f"x{number}", 700)
+    assert names(kept, other) == ["y1"]
+    assert [names(kept, Owner(LOCAL, Session(f"s{number}"))) for number in range(4)] == [[], [], ["x2"], ["x3"]]
+    keep(kept, other, "y2", 700)
+    assert names(kept, other) == ["y2"], "the control: it has the most now, so its oldest goes"
+
+
 def test_its_session_reads_it_and_no_other_does(tmp_path: Path) -> None:
     kept = store(tmp_path)
     keep(kept, ADA, "x1")

@@ -139,3 +139,14 @@ async def test_a_cancelled_program_leaves_its_place() -> None:
         await started(programs, tasks, OTHER, "c")
         assert programs.running == ["c"]
         tasks.cancel_scope.cancel()
+
+
+def test_a_principal_has_no_more_suspended_programs_than_it_may_have_running() -> None:
+    """They hold a sandbox each, and all of them may run on at the same moment."""
+    turns, limits = Turns(), LimitSettings(programs=4, principal_programs=1)
+    alice, bob = owner("a", "alice"), owner("b", "bob")
+    assert turns.suspend(alice, limits)
+    assert not turns.suspend(owner("another", "alice"), limits)
+    assert turns.suspend(bob, limits), "the control: another principal's"
+    turns.go_on(alice)
+    assert turns.suspend(alice, limits), "the control: one that runs on counts no more"

@@ -18,7 +18,7 @@ from codemode_server.domain.definitions import canonical_text, waiting
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.first_listing import LastRun
 from codemode_server.gateway.policy.readable_texts import NOT_SHOWN, SHOWN_AS_ACCEPTED, readable_definition
-from tests.behaviour.product import Host
+from tests.behaviour.product import Answer, Host
 from tests.behaviour.test_changed_tools import RULES, Product, settled
 
 POISON = "zebrafish"
@@ -96,6 +96,37 @@ async def test_nothing_that_the_model_reads_has_a_word_of_a_change_that_is_held_
         assert "Send a message to somebody." in text
         assert SHOWN_AS_ACCEPTED in text
         assert "priority" in text, "the parameters are the present ones"
+
+
+SAID = {"send": {"description": ORDER, "title": ORDER}}
+CALL = "from servers.post import send\nsend(to='ada')"
+
+
+def whole(answer: Answer) -> str:
+    return f"{answer.text}\n{answer.result.model_dump_json()}"
+
+
+async def test_the_refusal_of_a_changed_tool_has_no_word_of_the_change(tmp_path: Path) -> None:
+    async with settled(tmp_path, {**RULES, "changed_tools": "deny"}) as it:
+        await it.list_as(SAID)
+        for answer in (await it.host.run(CALL), await it.send()):
+            assert "permissions.changed_tools" in whole(answer), "control: this step refused it"
+            assert POISON not in whole(answer)
+
+
+async def test_neither_a_plan_nor_what_is_refused_in_carrying_it_out_has_a_word_of_the_change(tmp_path: Path) -> None:
+    async with settled(tmp_path, {**RULES, "changed_tools": "ask"}) as it:
+        await it.list_as(SAID)
+        plan = await it.host.run(CALL, dry_run=True)
+        execution = plan.content["execution_id"]
+        stored = await it.host.run(f"from codemode import results\nstr(results['{execution}/plan'])")
+        applied = await it.host.call("execute_code", apply=execution)
+        resumed = await it.host.call("execute_code", resume=applied.content["execution_id"])
+        for answer in (plan, stored, applied, resumed):
+            assert POISON not in whole(answer)
+        assert "permissions.changed_tools" in whole(plan), "control: the plan says that this step asks"
+        assert "permissions.changed_tools" in whole(stored), "control: so does the stored one"
+        assert POISON in it.person.seen[0].message, "control: the person reads the change"
 
 
 async def test_control_where_changes_are_not_held_back_the_model_reads_them(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Ask, Decision, Deny
+from codemode_server.domain.definition_changes import DefinitionChange
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions, Unaccepted, answer_for, kind_of
@@ -38,13 +39,20 @@ class ChangedToolsStep:
             return None
         if answer_for(found.definition, self._config.settings.permissions) == "deny":
             return Deny(_reason(found))
-        return Ask(_reason(found), found.change.shortened())
+        return Ask(_reason(found), _details(found.change))
 
 
 def _reason(found: Unaccepted) -> str:
-    kind, summary = kind_of(found.definition), found.change.summary
+    """Without a word of the definition: programs, plans and the model read the reason."""
+    kind = kind_of(found.definition)
     what = {
         "new": "the tool is new on this server (permissions.new_tools)",
         "changed": "the tool changed since it was accepted (permissions.changed_tools)",
     }.get(kind, f"the tool seems to be {kind} (permissions.changed_tools)")
-    return f"{what}{f': {summary}' if summary else ''}; `{REVIEW}` accepts it"
+    return f"{what}; `{REVIEW}` shows and accepts it"
+
+
+def _details(change: DefinitionChange) -> tuple[str, ...]:
+    """What differs, for the person alone."""
+    summary = (f"differs: {change.summary}",) if change.summary else ()
+    return (*summary, *change.shortened())

@@ -103,6 +103,11 @@ FORGERIES: dict[str, Callable[[Issuer], str]] = {
     "without an audience": lambda it: it.token(aud=None),
     "another issuer": lambda it: it.token(iss="https://login.example.com"),
     "the issuer with a slash": lambda it: it.token(iss=f"{it.url}/"),
+    "an issuer that is a list": lambda it: it.unusual(iss=[it.url]),
+    "an issuer that is an object": lambda it: it.unusual(iss={it.url: 1}),
+    "an audience that is an object": lambda it: it.unusual(aud={AUDIENCE: 1}),
+    "an end that is a list": lambda it: it.unusual(exp=[int(time.time()) + 300]),
+    "an end without end": lambda it: it.unusual(exp=float("inf")),
     "without an issuer": lambda it: it.token(iss=None),
     "without a principal": lambda it: it.token(sub=None),
     "a principal that is a list": lambda it: it.token(sub=["alice"]),
@@ -176,10 +181,12 @@ async def test_the_principal_of_the_person_who_runs_the_product_can_not_be_claim
     assert await served(issuer.token(sub="default"), named) == "carol", "the control"
 
 
-async def test_an_address_that_the_issuer_has_not_verified_is_no_name(issuer: Issuer) -> None:
+@pytest.mark.parametrize("said", [False, "false", "False", "TRUE", "no", "", 0, 1, None, [], [True], {}])
+async def test_an_address_that_the_issuer_has_not_verified_is_no_name(issuer: Issuer, said: Any) -> None:
     by_mail = settings(issuer, principal_claim="email")
-    assert await served(issuer.token(email="bob@example.com"), by_mail) == "bob@example.com", "the control"
-    assert await served(issuer.token(email="bob@example.com", email_verified=False), by_mail) is None
+    for verified in ({}, {"email_verified": True}, {"email_verified": "true"}):
+        assert await served(issuer.unusual(email="bob@example.com", **verified), by_mail) == "bob@example.com", "control"
+    assert await served(issuer.unusual(email="bob@example.com", email_verified=said), by_mail) is None
 
 
 async def test_a_claim_names_groups_only_where_the_configuration_says_so(issuer: Issuer) -> None:

@@ -78,7 +78,7 @@ class OidcVerifier:
         name, claim = self._settings.principal_claim, claims.get(self._settings.principal_claim)
         if not isinstance(claim, str):
             raise ValueError(f"it has no claim {name!r} (http.oidc.principal_claim)")  # noqa: TRY004
-        if name == "email" and claims.get("email_verified") is False:
+        if name == "email" and not _is_verified(claims):
             raise ValueError("the issuer has not verified its claim 'email'")
         if claim in self._settings.principals:
             return self._settings.principals[claim]
@@ -100,6 +100,12 @@ class OidcVerifier:
                 raise ValueError(f"its claim {self._settings.groups_claim!r} is no list of at most {MAX_GROUPS} groups")
             return []
         return [it for it in found if isinstance(it, str) and _is_name(it)]
+
+
+def _is_verified(claims: dict[str, Any]) -> bool:
+    """Whether the issuer does not say that an address is unverified; some issuers write the truth value as a text."""
+    found = claims.get("email_verified", True)
+    return found is True or found == "true"
 
 
 def _is_name(text: str) -> bool:

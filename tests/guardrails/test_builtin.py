@@ -106,6 +106,22 @@ class TestDomains:
             "(https://evil.example),(https://good.example)",
             "https://evil.example#@good.example",
             "https://evil.example?@good.example",
+            'https://good.example"@evil.example/x',
+            "https://good.example'@evil.example/x",
+            "https://good.example`@evil.example/x",
+            "https://good.example<@evil.example/x",
+            "https://good.example>@evil.example:8443",
+            'https://"@evil.example/',
+            "https://good.example @evil.example/x",
+            " https://good.example @evil.example ",
+            "https://good.example\u00a0@evil.example/x",
+            "https://good.example%20@evil.example/x",
+            "https://good.example/?next=https://good.example%20@evil.example/x",
+            '{"url": "https://good.example @evil.example"}',
+            'see https://good.example"@evil.example/x for it',
+            "https://good.example " + " " * 3_000 + "@evil.example/",
+            "///evil.example/x",
+            "\\\\\\evil.example/x",
         ],
     )
     async def test_another_host_is_blocked_in_any_spelling(self, address: str) -> None:
@@ -124,6 +140,14 @@ class TestDomains:
             "C:\\Users\\ada and a // comment",
             "[this](https://good.example), or (https://good.example/a).",
             "ratio 3:4, time 12:30, key:value",
+            "see https://good.example or mail ada@other.example",
+            "https://good.example is ours, ada@other.example is not",
+            '{"url": "https://good.example", "mail": "ada@other.example"}',
+            '<a href="https://good.example">ada@other.example</a>',
+            "(https://good.example or ada@other.example)",
+            'https://good.example"@good.example/x',
+            "/// a comment.",
+            "///good.example/x and ///etc/passwd.txt",
         ],
     )
     async def test_an_allowed_host_and_what_is_no_address_pass(self, text: str) -> None:
@@ -134,6 +158,28 @@ class TestDomains:
         probe = domains(deny=["127.0.0.1"])
         assert isinstance(await probe.call(send(url=f"http://{spelling}/")), Block)
         assert await probe.call(send(url="http://127.0.0.2/")) == Pass(), "control"
+
+    @pytest.mark.parametrize(
+        "spelling", ["[::ffff:127.0.0.1]", "[::FFFF:7f00:1]", "[64:ff9b::7f00:1]", "[0::ffff:7f00:1]:80"]
+    )
+    async def test_an_ipv4_address_within_an_ipv6_address_is_the_same_host(self, spelling: str) -> None:
+        for probe in (domains(deny=["127.0.0.1"]), domains(deny=["::ffff:127.0.0.1"])):
+            assert isinstance(await probe.call(send(url=f"http://{spelling}/")), Block)
+            assert await probe.call(send(url="http://[::ffff:127.0.0.2]/")) == Pass(), "control"
+
+    async def test_a_sharp_s_is_read_as_the_letter_and_as_two(self) -> None:
+        address = "https://stra\u00dfe.example/"
+        assert set(hosts_in(address)) == {"xn--strae-oqa.example", "strasse.example"}
+        for allowed in ("strasse.example", "stra\u00dfe.example"):
+            assert isinstance(await domains(allow=[allowed]).call(send(url=address)), Block)
+            assert isinstance(await domains(deny=[allowed]).call(send(url=address)), Block)
+        both = domains(allow=["strasse.example", "stra\u00dfe.example"])
+        assert await both.call(send(url=address)) == Pass(), "control"
+
+    async def test_a_glob_over_internationalised_hosts_is_read(self) -> None:
+        probe = domains(allow=["*.b\u00fccher.example"])
+        assert await probe.call(send(url="https://a.B\u00dcCHER.example/")) == Pass()
+        assert isinstance(await probe.call(send(url="https://a.bucher.example/")), Block), "control"
 
     async def test_an_internationalised_host_is_the_same_in_either_form(self) -> None:
         probe = domains(deny=["b\u00fccher.example"])

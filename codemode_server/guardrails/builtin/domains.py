@@ -2,20 +2,22 @@
 
 An address is read in every way in which a library or a browser may read it, and each host that comes of it is looked
 at: behind user information, with backslashes, full-width dots, an internationalised name, a numeric address, and
-percent-encoded inside of another address. A host that stands alone, without `//`, is no address, nor is one that the
-program has encoded in another way.
+percent-encoded inside of another address. In a sentence an address ends at white space or a quotation mark; a program
+that gets the whole text takes these for user information if an `@` follows, so both readings count. A host that stands
+alone, without `//`, is no address, nor is one that the program has encoded in another way.
 """
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Annotated, ClassVar, Literal, Self
 
+import idna
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
@@ -28,14 +30,21 @@ _LENIENT = r"(?:https?|wss?|ftp)"
 _MAX_AUTHORITY = 2_000
 """Characters between the slashes and the path; a longer one is read by nobody, and blocked."""
 _ADDRESS = re.compile(
-    rf"(?:\b{_LENIENT}:[/\\]*|\b[a-z][a-z0-9+.-]{{0,30}}:[/\\]{{2}}|(?<![:\w/\\])[/\\]{{2}}(?=[^\s/\\]{{0,300}}\.))"
-    rf"(?=([^\s\"'<>`]{{1,{_MAX_AUTHORITY}}}))",
+    rf"(?:\b{_LENIENT}:[/\\]*|\b[a-z][a-z0-9+.-]{{0,30}}:[/\\]{{2}}|(?<![:\w/\\])[/\\]{{2,}}(?=[^\s/\\]{{0,300}}\.))"
+    rf"(?=([^\s\"'<>`]{{0,{_MAX_AUTHORITY}}}))",
     re.IGNORECASE,
 )
 """What stands behind the slashes is looked at only: there may be another address in it."""
 _FOLDED = re.compile(r"[\t\r\n]")
 """Browsers drop these inside of an address."""
 _END_OF_HOST = re.compile(r"[/?#]"), re.compile(r"[/?#\\]")
+_QUOTES = frozenset("\"'`")
+_END_IN_TEXT = re.compile(r"[\s\"'<>`]")
+"""Where an address ends in a sentence; also no part of a host."""
+_WHITE_SPACE = re.compile(r"\s")
+_MAX_LABEL = 63
+_EMBEDDED_IPV4 = (0xFFFF, 0x64FF9B << 64)
+"""The first 96 bits of an IPv6 address that stands for an IPv4 address: mapped, and translated (NAT64)."""
 _DOTS = re.compile(r"[\u3002\uff0e\uff61]")
 _NO_PART_OF_A_HOST = re.compile(r"[^\w.%\u00ad\u200b-\u200d\u3002\uff0e\uff61-]")
 _AFTER_TEXT = ".,;:!?)]}*'\""
@@ -98,8 +107,11 @@ def hosts_in(text: str) -> Iterator[str]:
         return
     for spelling in spellings_of(text):
         for one in dict.fromkeys((spelling, _FOLDED.sub("", spelling))):
+            begin, last_at = len(one) - len(one.lstrip()), one.rfind("@")
             for found in _ADDRESS.finditer(one):
                 yield from _hosts(found[1])
+                if last_at >= found.start(1):
+                    yield from _hosts_behind_quotes(one, found.start(), found.start(1), begin)
 
 
 def _hosts(rest: str) -> Iterator[str]:
@@ -109,26 +121,72 @@ def _hosts(rest: str) -> Iterator[str]:
         if len(authority) == _MAX_AUTHORITY:
             yield ""
             return
-        for host in dict.fromkeys((authority.rpartition("@")[2], authority.partition("@")[2] or authority)):
-            if host.startswith("["):
-                yield _canonical(host[1:].partition("]")[0])
-            elif name := host.partition(":")[0]:
-                for one in dict.fromkeys((name.rstrip(_AFTER_TEXT), _NO_PART_OF_A_HOST.split(name, maxsplit=1)[0])):
-                    yield _canonical(one)
+        for host in _behind_user_information(authority):
+            yield from _spellings_of_host(host)
+
+
+def _hosts_behind_quotes(text: str, scheme: int, start: int, begin: int) -> Iterator[str]:
+    """The hosts for readers who take quotation marks and white space for user information; the address begins at
+    `scheme`, what stands behind its slashes at `start`, and the text at `begin` behind white space."""
+    rest, before = text[start : start + _MAX_AUTHORITY + 1], text[scheme - 1 : scheme] if scheme else ""
+    if before in _QUOTES:
+        rest = rest.partition(before)[0]
+    elif scheme != begin and before != "=":  # words stand around it, so nobody reads across white space
+        rest = _WHITE_SPACE.split(rest, maxsplit=1)[0]
+    for end in _END_OF_HOST:
+        authority = end.split(rest, maxsplit=1)[0]
+        if len(authority) > _MAX_AUTHORITY:
+            yield ""
+        elif "@" in authority and _END_IN_TEXT.search(authority):
+            for host in _behind_user_information(authority.rstrip() if authority == rest else authority):
+                if not _END_IN_TEXT.search(host):
+                    yield from _spellings_of_host(host)
+
+
+def _behind_user_information(authority: str) -> Iterable[str]:
+    return dict.fromkeys((authority.rpartition("@")[2], authority.partition("@")[2] or authority))
+
+
+def _spellings_of_host(host: str) -> Iterator[str]:
+    """A host with its port and what follows it, as it may be read."""
+    if host.startswith("["):
+        yield _canonical(host[1:].partition("]")[0])
+    elif name := host.partition(":")[0]:
+        for one in dict.fromkeys((name.rstrip(_AFTER_TEXT), _NO_PART_OF_A_HOST.split(name, maxsplit=1)[0])):
+            yield from dict.fromkeys((_canonical(one), _as_before_2008(one)))
 
 
 def _canonical(host: str) -> str:
     """One spelling of a host; a host that has none stays as it is, and so matches nothing but `*`."""
-    host = _DOTS.sub(".", host.strip()).rstrip(".").casefold()
+    host = _DOTS.sub(".", host.strip()).rstrip(".").lower()
     with suppress(ValueError):
-        return str(ip_address(host.partition("%")[0]))
+        return str(_without_embedding(ip_address(host.partition("%")[0])))
     if re.fullmatch(r"[0-9a-fx.]+", host) and host[:1].isdigit():
         with suppress(OSError):  # 0x7f.1 and 2130706433 are addresses too
             return socket.inet_ntoa(socket.inet_aton(host))
+    return host if host.isascii() else _in_ascii(host)
+
+
+def _without_embedding(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    is_embedded = isinstance(address, IPv6Address) and int(address) >> 32 in _EMBEDDED_IPV4
+    return IPv4Address(int(address) & 0xFFFF_FFFF) if is_embedded else address
+
+
+def _in_ascii(host: str) -> str:
+    """An internationalised host as browsers send it: by UTS #46, so that ß remains a letter of its own."""
+    with suppress(UnicodeError):
+        labels = idna.uts46_remap(host, std3_rules=False).split(".")
+        if all(len(label) <= _MAX_LABEL for label in labels):
+            return ".".join(it if it.isascii() else f"xn--{it.encode('punycode').decode('ascii')}" for it in labels)
+    return host
+
+
+def _as_before_2008(host: str) -> str:
+    """The host as programs with the older IDNA 2003 send it, Python's own among them: they make `ss` of ß."""
     if not host.isascii():
         with suppress(UnicodeError):
-            return host.encode("idna").decode("ascii").casefold()
-    return host
+            return _canonical(host.encode("idna").decode("ascii"))
+    return _canonical(host)
 
 
 def _is_one_of(host: str, domains: tuple[str, ...]) -> bool:

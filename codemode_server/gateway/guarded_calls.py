@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codemode_server.domain.calls import Ask, Decision, Deny
-from codemode_server.domain.errors import ResultWithheld
+from codemode_server.domain.errors import ResultWithheld, ToolFailed
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import Spellings, fits
 from codemode_server.gateway.policy.policy import Policy, most_restrictive
@@ -104,6 +104,22 @@ class CallGuard:
             raise ResultWithheld(f"{title} was called, and its result is withheld: a guardrail made it unreadable")
         _note(calls, f"{title}: the result was {'; '.join(found.changes)}")
         return replace(reply, value=found.value), tuple(f"its result was {it}" for it in found.changes)
+
+    async def after_failure(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], message: str
+    ) -> ToolFailed:
+        """The error that the program gets for the one with which the upstream answered, whose text is `message`."""
+        if not self._chain.looks_at("after_call"):
+            return ToolFailed(message)
+        found = await self._chain.after_call(_guarded_call(calls, target, arguments), GuardedResult(message, "error"))
+        title = title_of(target)
+        if isinstance(found.decision, Deny):
+            return ResultWithheld(f"{title} was called and failed, and why is withheld: {found.decision.reason}")
+        if not isinstance(found.value, str):
+            return ResultWithheld(f"{title} was called and failed, and why is withheld: a guardrail made it unreadable")
+        if found.changes:
+            _note(calls, f"{title}: the error was {'; '.join(found.changes)}")
+        return ToolFailed(found.value)
 
 
 def _all_of(*questions: Ask | None) -> Ask | None:

@@ -38,6 +38,7 @@ from codemode_server.domain.errors import (
     ExecutionError,
     JournalUnavailable,
     SignInRequired,
+    ToolFailed,
     UpstreamUnavailable,
 )
 from codemode_server.domain.input_requests import InputRequest
@@ -131,7 +132,7 @@ class CallPipeline:
         try:
             await self._stop_guessing(attempt)
             require_not_denied(title_of(target), attempt.decision)
-            reply = await self._result(attempt)
+            reply = await self._guarded_result(attempt)
             reply, result = await self._received(attempt, reply)
         except CallError as error:
             message = self._config.redactor.text(str(error))
@@ -190,6 +191,15 @@ class CallPipeline:
                 f"the program was ended: it sent a secret of the configuration in more than {MAX_GUESSES} calls "
                 "with different arguments"
             )
+
+    async def _guarded_result(self, attempt: CallAttempt) -> Reply:
+        """The result; an error of the upstream as the guardrails leave it, without secrets."""
+        try:
+            return await self._result(attempt)
+        except ToolFailed as error:
+            message = self._config.redactor.text(str(error))
+            arguments = attempt.call.arguments
+            raise await self._guard.after_failure(attempt.calls, attempt.target, arguments, message) from error
 
     async def _result(self, attempt: CallAttempt) -> Reply:
         """What the upstream answers, or what it answered to this call in an earlier run of the program."""

@@ -62,9 +62,9 @@ class GuardedResult:
     """The answer to one call, as the program would get it. Secrets of the configuration are masked."""
 
     value: JsonValue
-    form: Literal["value", "blocks", "mcp"] = "value"
+    form: Literal["value", "blocks", "mcp", "error"] = "value"
     """`value`: the value itself. `blocks`: a list of texts, values and files. `mcp`: the result as the upstream sent
-    it, for a call that the host makes without a program."""
+    it, for a call that the host makes without a program. `error`: the text of the error with which it answered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ the log of the upstream.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ import anyio
 import pytest
 
 from codemode_server.config import load
-from codemode_server.guardrails import GuardedCall, Guardrail
-from tests.behaviour.product import configuration, in_memory
+from codemode_server.guardrails import Block, Change, GuardedCall, GuardedResult, Guardrail, Pass
+from tests.behaviour.product import PLAIN, configuration, in_memory
 
 DOMAINS = {"use": "domains", "settings": {"allow": ["good.example"]}}
 CREATE = "from codemode import ToolError\nfrom servers.github import create_issue\n"
@@ -27,6 +28,63 @@ END = threading.Event()
 class Hangs(Guardrail):
     def before_call(self, call: GuardedCall) -> Any:
         END.wait()
+
+
+class NoZebras(Guardrail):
+    def after_call(self, call: GuardedCall, result: GuardedResult) -> Any:
+        return Block("it names an animal") if "zebra" in json.dumps(result.value) else Pass()
+
+
+class NamedZebras(Guardrail):
+    def after_call(self, call: GuardedCall, result: GuardedResult) -> Any:
+        if result.form == "error" and isinstance(result.value, str) and "zebra" in result.value:
+            return Change(result.value.replace("zebra", "horse"), "the animal was replaced")
+        return Pass()
+
+
+FAILING = (
+    PLAIN
+    + """
+server = Server("zoo")
+@server.tool()
+def feed(animal: str) -> str:
+    raise ToolError("could not feed the " + animal[::-1])
+server.run()
+"""
+)
+FEED = """
+from codemode import ToolError
+from servers.zoo import feed
+try:
+    feed('{}')
+except ToolError as error:
+    found = [error.kind, str(error)]
+found
+"""
+
+
+def zoo(folder: Path, rail: str) -> Path:
+    (folder / "zoo.py").write_text(FAILING)
+    server = {"command": sys.executable, "args": [str(folder / "zoo.py")]}
+    return configuration(folder, {"zoo": server}, guardrails=[{"use": f"{__name__}:{rail}"}])
+
+
+async def test_a_server_can_not_pass_a_text_by_a_guardrail_as_an_error(tmp_path: Path) -> None:
+    async with in_memory(zoo(tmp_path, "NoZebras")) as host:
+        answer = await host.run(FEED.format("arbez"))
+        assert answer.value[0] == "result_withheld"
+        assert "zebra" not in answer.text
+        control = (await host.run(FEED.format("esroh"))).value
+        assert control[0] == "tool_failed", "the control"
+        assert "could not feed the horse" in control[1]
+
+
+async def test_a_guardrail_can_change_the_text_of_an_error(tmp_path: Path) -> None:
+    async with in_memory(zoo(tmp_path, "NamedZebras")) as host:
+        answer = await host.run(FEED.format("arbez"))
+        assert answer.value[0] == "tool_failed"
+        assert "could not feed the horse" in answer.value[1]
+        assert "zebra" not in answer.text
 
 
 SPELLINGS = [

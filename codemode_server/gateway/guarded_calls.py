@@ -106,11 +106,12 @@ class CallGuard:
         return replace(reply, value=found.value), tuple(f"its result was {it}" for it in found.changes)
 
     async def after_failure(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], message: str
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], error: ToolFailed
     ) -> ToolFailed:
-        """The error that the program gets for the one with which the upstream answered, whose text is `message`."""
+        """The error that the program gets for the one with which the upstream answered."""
         if not self._chain.looks_at("after_call"):
-            return ToolFailed(message)
+            return error
+        message = str(error)
         found = await self._chain.after_call(_guarded_call(calls, target, arguments), GuardedResult(message, "error"))
         title = title_of(target)
         if isinstance(found.decision, Deny):
@@ -119,7 +120,7 @@ class CallGuard:
             return ResultWithheld(f"{title} was called and failed, and why is withheld: a guardrail made it unreadable")
         if found.changes:
             _note(calls, f"{title}: the error was {'; '.join(found.changes)}")
-        return ToolFailed(found.value)
+        return type(error)(found.value)
 
 
 def _all_of(*questions: Ask | None) -> Ask | None:

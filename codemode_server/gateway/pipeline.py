@@ -197,9 +197,8 @@ class CallPipeline:
         try:
             return await self._result(attempt)
         except ToolFailed as error:
-            message = self._config.redactor.text(str(error))
-            arguments = attempt.call.arguments
-            raise await self._guard.after_failure(attempt.calls, attempt.target, arguments, message) from error
+            masked, arguments = type(error)(self._config.redactor.text(str(error))), attempt.call.arguments
+            raise await self._guard.after_failure(attempt.calls, attempt.target, arguments, masked) from error
 
     async def _result(self, attempt: CallAttempt) -> Reply:
         """What the upstream answers, or what it answered to this call in an earlier run of the program."""

@@ -10,6 +10,7 @@ import argparse
 import difflib
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,14 @@ from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.text import escaped, one_line
+from codemode_server.text import escaped, legible, one_line
 
 _MAX_LINE_CHARACTERS = 500
 _MAX_SOURCES = 20
+_PAGE_WIDTH = 100
+"""Characters of a line of a text; the rest follows on lines of its own, since all of it is decided on."""
+_CONTINUED = "…"
+"""Begins such a line; no number of a line and no mark of a difference does."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -177,7 +182,8 @@ def _page(loaded: LoadedSettings, store: SkillStore) -> str:
 
 def _whole(found: Found) -> str:
     skill = found.skill
-    numbered = (f"{number:>4}  {_line(line)}" for number, line in enumerate(skill.text.rstrip("\n").split("\n"), 1))
+    lines = skill.text.rstrip("\n").split("\n")
+    numbered = (row for number, line in enumerate(lines, 1) for row in _rows(f"{number:>4}  ", line))
     return "\n".join([*_head(found), "", *numbered])
 
 
@@ -187,7 +193,16 @@ def _diff(found: Found) -> str:
     lines = difflib.unified_diff(
         found.in_use.text.split("\n"), found.skill.text.split("\n"), "in use", "proposed", lineterm="", n=5
     )
-    return "\n".join([*_head(found), "", *map(_line, lines)])
+    return "\n".join([*_head(found), "", *(row for line in lines for row in _rows(line[:1], line[1:]))])
+
+
+def _rows(mark: str, line: str) -> Iterator[str]:
+    """The whole of a line of a text, nothing of it moved out of sight; in rows, if it is long."""
+    indented = line.lstrip(" ")
+    indent = line[: len(line) - len(indented)]
+    shown = legible(line) if len(indent) > _PAGE_WIDTH // 2 else indent + legible(indented)
+    for start in range(0, max(len(shown), 1), _PAGE_WIDTH):
+        yield f"{_CONTINUED.ljust(len(mark)) if start else mark}{shown[start : start + _PAGE_WIDTH]}"
 
 
 def _head(found: Found) -> list[str]:

@@ -21,6 +21,8 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.app import App
+from codemode_server.cli import skills as skills_command
+from codemode_server.config import load
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.skills.rules import MAX_BYTES
@@ -261,6 +263,34 @@ async def test_what_is_accepted_is_what_was_shown_even_if_the_proposal_changes_m
     it.store.put_in_use(shown.accepted(time.time()), shown=None)
     assert await it.value(USE, "two") == 2
     assert ["evil" in proposal.text for proposal in it.store.proposals()] == [True]
+
+
+@pytest.mark.parametrize("in_use", ["", GOOD], ids=["a new skill", "a new version"])
+async def test_the_page_that_is_accepted_shows_a_long_line_to_its_end(
+    it: Person, monkeypatch: pytest.MonkeyPatch, in_use: str
+) -> None:
+    if in_use:
+        accepted(it, in_use)
+    far_right = f"    limit = (10,{' ' * 600}'the end of the line')\n    return n + 1\n"
+    await it.value(writing(GOOD.replace("    return n + 1\n", far_right)))
+    (page,) = pages_to_accept(it, monkeypatch)
+    assert "'the end of the line')" in page
+    assert max(map(len, page.split("\n"))) < 120
+    assert "    return n + 1" in page, "control: a short line stays as it is"
+
+
+def pages_to_accept(person: Person, monkeypatch: pytest.MonkeyPatch, name: str = "triage") -> list[str]:
+    """What the person is shown before accepting a skill, who then declines."""
+    pages: list[str] = []
+
+    def declines(page: str, _question: str) -> bool:
+        pages.append(page)
+        return False
+
+    monkeypatch.setattr(skills_command, "person_confirms", declines)
+    loaded = load(person.store.path.parents[2] / "upstream.yaml", require_trust=False, resolve=False)
+    assert skills_command._accept(person.store, skills_command._find(person.store, name), loaded) == 1
+    return pages
 
 
 async def test_what_was_compared_is_what_is_replaced(it: Person) -> None:

@@ -450,3 +450,42 @@ def carried(person: Person, session: str) -> set[str]:
     """What a session has read itself, not by way of /workspace, where the logs of other sessions are as well."""
     found = person.app.sources.of(person.context(session))
     return {source.title for source in found if not source.is_in_workspace and source.labels}
+
+
+LISTED = (
+    "from codemode import search_tools\n"
+    "[it for it in search_tools('triage', server='skills') if it['name'] == 'triage']"
+)
+
+
+@pytest.mark.parametrize("is_tainted", [True, False])
+async def test_a_listing_shows_no_text_of_a_session_that_had_read_what_this_one_has_not(
+    tmp_path: Path, *, is_tainted: bool
+) -> None:
+    path = flowing(tmp_path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "skills": {"review": "auto"}}))
+    text = "from servers.web import read\n\n\ndef triage_canary(n='canary'):\n    \"canary\"\n    return read() + n\n"
+    async with product(path) as app:
+        it = Person(app)
+        await it.value((READ if is_tainted else "") + writing(text))
+        (found,) = await it.value(LISTED, "two")
+        assert ("canary" in str(found)) != is_tainted, found
+        (skill,) = [skill for skill in app._skills.entries(it.owner("two")) if skill.name == "triage"]
+        assert ("canary" in f"{skill.import_line} {skill.note}") != is_tainted
+        assert (skill.tools == ("web.read",)) != is_tainted
+        (own,) = await it.value(LISTED)
+        assert "canary" in str(own), "control: its own session"
+
+
+@pytest.mark.parametrize("is_tainted", [True, False])
+async def test_no_session_learns_whether_one_that_had_read_what_it_has_not_proposed_a_name(
+    tmp_path: Path, *, is_tainted: bool
+) -> None:
+    async with product(flowing(tmp_path)) as app:
+        it = Person(app)
+        await it.value((READ if is_tainted else "") + writing(GOOD))
+        assert "triage" in await it.value("from codemode import skills\nskills.__all__"), "control: its own session"
+        proposed = await it.error(USE, "two")
+        other = (await it.error(USE.replace("triage", "triags"), "two")).replace("triags", "triage")
+        assert (proposed == other) == is_tainted
+        assert ("was proposed by another session" in proposed) != is_tainted

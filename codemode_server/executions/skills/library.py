@@ -19,7 +19,7 @@ from codemode_server.domain.skills import Skill, SkillState
 from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.executions.skills.skill_file import SavedSkill
 from codemode_server.executions.skills.skill_folders import SkillFolder
-from codemode_server.executions.skills.skill_source import facts_of
+from codemode_server.executions.skills.skill_source import SkillSource, facts_of
 from codemode_server.executions.skills.store import SkillStore
 from codemode_server.sandbox.guest.similar_names import similar_name
 
@@ -135,7 +135,9 @@ class SkillLibrary:
         store = self.store(owner.principal)
         if any(it.name == name for it in store.in_use()):
             return f"skills.{name} waits for the user's review: codemode-server skills show {name}"
-        if any(it.name == name for it in store.proposals()):
+        proposals = store.proposals()
+        # The name of another proposal could carry what its session had read, so it is answered as if there were none.
+        if any(it.name == name and not it.sources for it in proposals):
             return (
                 f"skills.{name} was proposed by another session and waits for the user: "
                 f"codemode-server skills accept {name}"
@@ -188,12 +190,14 @@ class SkillLibrary:
 
 def _described(saved: SavedSkill, is_known: bool, principal_id: PrincipalId) -> Skill:
     facts = facts_of(saved.name, saved.text)
-    # Text that a session wrote which had read what this one has not: it is shown to who asks for the whole file.
-    summary = facts.summary if is_known or not saved.sources else ""
+    if not is_known and saved.sources:
+        # Text of a session that had read what this one has not: who asks for the whole file is shown it, and counts as
+        # having read that too.
+        facts = SkillSource("")
     state = SkillState.UNREVIEWED if saved.accepted_at is None else SkillState.ACCEPTED
     return Skill(
         saved.name,
-        summary,
+        facts.summary,
         facts.function,
         facts.signature,
         facts.tools,

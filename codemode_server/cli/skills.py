@@ -91,6 +91,12 @@ class Found:
         return _title(self.skill)
 
     @property
+    def replaces_accepted(self) -> bool:
+        """Whether it is a new version of what a person has accepted as it is now."""
+        now = self.in_use
+        return self.skill.is_proposal and now is not None and now.accepted_at is not None and not now.is_changed
+
+    @property
     def state(self) -> str:
         return _state(self.skill, self.in_use)
 
@@ -114,7 +120,7 @@ def _accept(store: SkillStore, found: Found, loaded: LoadedSettings) -> int:
     if not skill.is_proposal and skill.accepted_at is not None and not skill.is_changed:
         show(f"{skill.name} is accepted already")
         return 0
-    page = _diff(found) if found.in_use is not None and skill.is_proposal else _whole(found)
+    page = _diff(found) if found.replaces_accepted else _whole(found)
     if not person_confirms(
         page, f"Accept {found.title} as shown, for every session of {store.principal.principal_id}?"
     ):

@@ -279,6 +279,23 @@ async def test_the_page_that_is_accepted_shows_a_long_line_to_its_end(
     assert "    return n + 1" in page, "control: a short line stays as it is"
 
 
+@pytest.mark.parametrize("before", ["never accepted", "changed since", "accepted"])
+async def test_a_new_version_is_shown_as_a_difference_only_from_what_a_person_accepted(
+    it: Person, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    text = "def triage(n):\n    a = 'far above'\n" + "    n += 1\n" * 20 + "    return n\n"
+    in_use = accepted(it, text)
+    if before == "never accepted":  # as `skills.review: auto` puts it in use
+        it.store.put_in_use(replace(in_use, accepted_at=None), shown=in_use)
+    elif before == "changed since":
+        file = it.store.path / "triage.py"
+        file.write_text(file.read_text().replace("return n\n", "return n + 1\n"))
+    await it.value(writing(text.replace("return n", "return n + 2")))
+    (page,) = pages_to_accept(it, monkeypatch)
+    assert "return n + 2" in page
+    assert ("'far above'" in page) == (before != "accepted")
+
+
 def pages_to_accept(person: Person, monkeypatch: pytest.MonkeyPatch, name: str = "triage") -> list[str]:
     """What the person is shown before accepting a skill, who then declines."""
     pages: list[str] = []

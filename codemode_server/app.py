@@ -128,7 +128,9 @@ class App:
         self.gateway = self._new_gateway()
         self.preflight = self._new_preflight()
         self._guard = ProgramGuard(self._guardrails)
-        self._program_skills = ProgramSkills(self._skills, self.preflight, self.sources, self._guard, self.catalog)
+        self._program_skills = ProgramSkills(
+            self._skills, self.preflight, self.sources, self._guard, self.catalog, self.sandbox
+        )
         self.executions = self._new_executions()
         self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)

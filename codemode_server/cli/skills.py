@@ -22,7 +22,9 @@ from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.executions.preflight.reading import read
 from codemode_server.executions.skills.project_skills import ProjectSkills
+from codemode_server.executions.skills.rules import unreviewed_imports
 from codemode_server.executions.skills.skill_file import SavedSkill, written_time
 from codemode_server.executions.skills.skill_source import facts_of
 from codemode_server.executions.skills.store import SkillStore
@@ -218,6 +220,12 @@ def _head(found: Found) -> list[str]:
         f"saved {written_time(skill.saved_at)} by execution {_line(skill.execution_id)}",
         f"calls {_line(', '.join(skill.tools))}" if skill.tools else "calls no tools",
     ]
+    reading = read(skill.text)
+    modules = sorted({module for _, module in unreviewed_imports(reading)}) if reading is not None else []
+    if modules:
+        names = _line(", ".join(modules))
+        lines.append(f"imports {names}, which is not shown here: from the image of the sandbox, else from /workspace,")
+        lines.append("    where programs can change it after you have accepted this skill")
     if skill.sources:
         lines.append("its session had read:")
         lines += [

@@ -161,6 +161,14 @@ RUNS_ON_IMPORT = {
     "a base class": "class A(print('x') or object):\n    pass\n",
     "a metaclass": "class M(type):\n    pass\nclass A(metaclass=M):\n    pass\n",
     "a hook of a class": "class A:\n    def __init_subclass__(cls):\n        print('x')\nclass B(A):\n    pass\n",
+    "a hook of a class by assignment": "class A:\n    __init_subclass__ = print\nclass B(A):\n    pass\n",
+    "a hook of a class with a type": "class A:\n    __set_name__: object = print\nclass B:\n    y = A\n",
+    "an imported hook of a class": "class A:\n    from json import loads as __init_subclass__\nclass B(A):\n    pass\n",
+    "a hook of a class that is a class": "class A:\n    class __init_subclass__:\n        a = 1\nclass B(A): a = 1\n",
+    "an operator of another skill": "from skills.mine import mine\nA = mine + mine\n",
+    "an item of another skill": "from skills.mine import mine\nA = mine[1]\n",
+    "another skill in a text": "from skills.mine import mine\nA = f'{mine}'\n",
+    "a loop over another skill": "from skills.mine import mine\nA = [n for n in mine]\n",
     "an assignment to another module": "import json\njson.loads = None\n",
     "an item of another module": "import sys\nsys.modules['json'] = None\n",
     "a walrus": "A = (b := 1)\n",
@@ -189,6 +197,8 @@ async def test_definitions_and_constants_are_taken(it: Person) -> None:
         "Rows = list[dict[str, int]]\n@dataclass(frozen=True)\nclass Item:\n    n: int = 1\n    m: list[int] = "
         "field(default_factory=list)\n    @property\n    def twice(self) -> int:\n        return 2 * self.n\n"
         "@lru_cache\ndef cached(n: int) -> int:\n    return n\n"
+        "from math import pi\nfrom codemode import File\nTURN = pi * 2\nDAY = 24 * -60\nFiles = list[File | None]\n"
+        "def first(files: list[File] | None = None) -> File | None:\n    def __set_name__(): ...\n    return None\n"
     )
     await it.value(writing(text + GOOD))
     assert await it.value(USE) == 2
@@ -213,6 +223,42 @@ async def test_definitions_and_constants_are_taken(it: Person) -> None:
 async def test_a_text_that_can_not_be_reviewed_is_refused(it: Person, text: str, problem: str) -> None:
     assert problem in await it.error(writing(text))
     assert it.store.proposals() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import helpers\ndef triage(n):\n    return helpers.f(n)\n",
+        "import os, helpers.inner as os\ndef triage(n):\n    return os.f(n)\n",
+        "from helpers import f\ndef triage(n):\n    return f(n)\n",
+        "def triage(n):\n    try:\n        import helpers as h\n    except OSError:\n        pass\n    return h.f(n)\n",
+        "def triage(n):\n    from helpers.inner import f\n    return f(n)\n",
+    ],
+)
+async def test_a_skill_imports_nothing_that_programs_can_change_after_it_was_accepted(it: Person, text: str) -> None:
+    write = "open('/workspace/helpers.py', 'w').write('def f(n): return n')\n"
+    assert "a skill can't import 'helpers'" in await it.error(write + writing(text))
+    assert it.store.proposals() == []
+    good = "import json, os.path\nfrom skills.mine import mine\nfrom codemode import search_tools\n"
+    good += "from servers.google_drive import get_sheet\ndef triage(n):\n    import ssl\n    return n\n"
+    await it.value(writing(good))  # the control
+
+
+@pytest.mark.parametrize("module", ["cgi", "imp", "distutils", "_helpers"])
+async def test_a_module_that_only_the_hosts_python_has_is_none_of_the_standard_library(it: Person, module: str) -> None:
+    text = f"def triage(n):\n    import {module}\n    return {module}.f(n)\n"
+    assert f"a skill can't import '{module}'" in await it.error(writing(text))
+
+
+@pytest.mark.parametrize("module", ["helpers", "json"])
+async def test_the_page_that_is_accepted_names_the_modules_that_it_does_not_show(
+    it: Person, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    """As of a skill that was saved with an image of the user's own, whose modules are not known."""
+    text = f"import {module}\n{GOOD}"
+    it.store.propose(SavedSkill("triage", text, ExecutionId("x0"), "gone", time.time()))
+    (page,) = pages_to_accept(it, monkeypatch)
+    assert (f"imports {module}, which is not shown here" in page) == (module == "helpers")
 
 
 async def test_the_size_and_the_number_are_bounded(it: Person) -> None:

@@ -23,6 +23,7 @@ from codemode_server.executions.skills.rules import check_name, check_text
 from codemode_server.executions.skills.skill_file import SavedSkill
 from codemode_server.executions.skills.skill_source import facts_of, functions_of
 from codemode_server.gateway.read_sources import ReadSources
+from codemode_server.sandbox.backend_selection import Sandbox
 
 MAX_SAVES = 50
 """Of one execution."""
@@ -41,12 +42,14 @@ class ProgramSkills:
         sources: ReadSources,
         guard: ProgramGuard,
         catalog: Callable[[], Catalog],
+        sandbox: Sandbox,
     ) -> None:
         self._library = library
         self._preflight = preflight
         self._sources = sources
         self._guard = guard
         self._catalog = catalog
+        self._sandbox = sandbox
 
     def why_missing(self, owner: Owner, name: str) -> str:
         """An error that a session has no such skill; empty if it has."""
@@ -84,7 +87,8 @@ class ProgramSkills:
             return line
         text = text.replace("\r\n", "\n").rstrip() + "\n"
         check_name(name)
-        await anyio.to_thread.run_sync(check_text, name, text, self._catalog())
+        importable = (await self._sandbox.ready()).importable
+        await anyio.to_thread.run_sync(check_text, name, text, self._catalog(), importable)
         # As if a program called its functions: what is certain to fail in them is an error then.
         checked = await self._preflight.check(
             f"{text}print({', '.join(functions_of(text))})",

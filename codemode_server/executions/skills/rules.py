@@ -18,6 +18,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.device_names import DEVICE_NAMES
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.executions.preflight.reading import Reading, bound_by, line_of, read
+from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE, TOOL_MODULES
 from codemode_server.text import clean, escaped
 
 MAX_BYTES = 64 * 1024
@@ -67,8 +68,11 @@ def check_name(name: str) -> None:
         raise MetaToolError(f"{shown!r} is reserved and can't be the name of a skill; choose another")
 
 
-def check_text(name: str, text: str, catalog: Catalog) -> None:
-    """Raises `MetaToolError` with all that is wrong, a line each."""
+def check_text(name: str, text: str, catalog: Catalog, importable: frozenset[str] | None) -> None:
+    """Raises `MetaToolError` with all that is wrong, a line each.
+
+    `importable` are the modules of the sandbox, None if they are not known, as those of the user's own image.
+    """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise MetaToolError(f"a skill has at most {MAX_BYTES // 1024} KiB")
     if clean(text) != text:
@@ -80,7 +84,12 @@ def check_text(name: str, text: str, catalog: Catalog) -> None:
     if (reading := read(text)) is None:
         raise MetaToolError(f"skills/{name}.py is not valid Python, or too dense to be checked")
     problems = sorted(
-        {*_look_alikes(text), *_Imported(reading).problems(reading.tree.body), *_undefined(reading, catalog)}
+        {
+            *_look_alikes(text),
+            *_Imported(reading).problems(reading.tree.body),
+            *_undefined(reading, catalog),
+            *(_unreviewed(reading, importable) if importable is not None else ()),
+        }
     )
     if not any(isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef) for it in reading.tree.body):
         problems.append((1, f"it defines no function; write def {name}(…)"))
@@ -88,6 +97,27 @@ def check_text(name: str, text: str, catalog: Catalog) -> None:
         lines = [f"line {line}: {message}" for line, message in problems[:_MAX_PROBLEMS]]
         more = [f"… {len(problems) - _MAX_PROBLEMS} more"] if len(problems) > _MAX_PROBLEMS else []
         raise MetaToolError("\n".join([f"skills/{name}.py was not saved:", *lines, *more]))
+
+
+def unreviewed_imports(reading: Reading, importable: frozenset[str] = frozenset()) -> Iterator[tuple[int, str]]:
+    """The modules that a text imports, and that may come from /workspace, where any program can change them."""
+    for node in reading.nodes:
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""] if node.level == 0 else []
+        else:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for root in (name.partition(".")[0] for name in names):
+            if root not in NEVER_IN_WORKSPACE and root not in importable:
+                yield line_of(node), root
+
+
+def _unreviewed(reading: Reading, importable: frozenset[str]) -> Iterator[tuple[int, str]]:
+    for line, module in unreviewed_imports(reading, importable):
+        yield (
+            line,
+            f"a skill can't import {escaped(module[:60])!r}: it imports the standard library, servers and skills, "
+            "since a module in /workspace can change after the user has accepted the skill; save that as a skill too",
+        )
 
 
 def _look_alikes(text: str) -> Iterator[tuple[int, str]]:
@@ -104,17 +134,25 @@ class _Imported:
         imports = [it for it in reading.nodes if isinstance(it, ast.Import | ast.ImportFrom)]
         known = {alias for it in imports for alias in it.names if _is_harmless_import(it, alias)}
         bound = {name for node in reading.nodes if node not in known for name in bound_by(node)}
+        self._of_tools = {
+            name
+            for node in imports
+            for alias in node.names
+            if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] in TOOL_MODULES
+            for name in bound_by(alias)
+        }
+        """What is imported from servers, skills and the like."""
         self._harmless = {it for it in _HARMLESS_CALLS if it.partition(".")[0] not in bound}
 
     def problems(self, body: Iterable[ast.stmt]) -> Iterator[tuple[int, str]]:
         """The statements that do more than define something while the skill is imported."""
         for statement in body:
+            if hooks := _HOOKS & _bound_at_once(statement):
+                yield statement.lineno, f"{min(hooks)} runs on import"
             match statement:
                 case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
                     pass
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    if statement.name in _HOOKS:
-                        yield statement.lineno, f"{statement.name} runs on import"
                     yield from self._calls(statement.decorator_list, are_called=True)
                     yield from self._calls([*statement.args.defaults, *filter(None, statement.args.kw_defaults)])
                     yield from self._calls(_annotations(statement))
@@ -148,8 +186,31 @@ class _Imported:
                         line_of(node),
                         f"{ast.unparse(node.func)[:40]}() would be called on import; call it in a function",
                     )
+                elif operand := next((it for it in _operands(node) if it in self._of_tools), ""):
+                    yield line_of(node), f"this operator would run code of {operand} on import; put it into a function"
                 elif isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr):
                     yield line_of(node), "this would run on import; put it into a function"
+
+
+def _bound_at_once(statement: ast.stmt) -> set[str]:
+    """The names that a statement gives a meaning where it stands."""
+    is_scope = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    nodes = [statement] if is_scope else [statement, *ast.iter_child_nodes(statement)]
+    return {name for node in nodes for name in bound_by(node)}
+
+
+def _operands(node: ast.AST) -> Iterator[str]:
+    """The names in what an operator is applied to; a type such as `File | None` or `list[File]` has none."""
+    match node:
+        case ast.BinOp(op=ast.BitOr()):
+            return
+        case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.FormattedValue() | ast.comprehension() | ast.Starred():
+            within: ast.AST = node
+        case ast.Subscript(value=value):
+            within = value
+        case _:
+            return
+    yield from (it.id for it in ast.walk(within) if isinstance(it, ast.Name))
 
 
 def _is_harmless_import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:

@@ -199,6 +199,7 @@ class App:
             journal=self.stores.journal,
             effect_of=self.gateway.effect_of,
             config=self.config,
+            sources=self.sources,
             cancel_requests=self.stores.cancel_requests,
         )
 

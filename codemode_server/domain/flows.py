@@ -103,6 +103,13 @@ class SourceStore(Protocol):
     def forgotten(self) -> Sequence[Holder]:
         """Those whose sources the person has forgotten since this was asked last. Asked at each call."""
 
+    async def of_session(self, holder: Holder) -> Sequence[Source]:
+        """What a session is known to have read, in any product on the same store.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
+
     async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
         """What may be in /workspace by now, as products on the same store know it.
 

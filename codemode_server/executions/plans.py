@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import MetaToolError, PlanApplied
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.repetition import ClockRecord
@@ -25,9 +26,9 @@ async def report_of(journal: Journal, principal: Principal, record: ExecutionRec
     return await run_large(plan_report, records, record.code or "", config.redactor)
 
 
-async def plan_of(journal: Journal, principal: Principal, execution_id: ExecutionId, config: LiveConfig) -> Plan:
-    """The plan of a dry run. If the journal has deleted it, it is empty, so the person is asked about each call."""
-    return Plan(execution_id, await journal.calls(principal, execution_id), redact=config.redactor.text)
+async def plan_of(execution_id: ExecutionId, records: Sequence[CallRecord], config: LiveConfig) -> Plan:
+    """The plan of a dry run with these calls. If the journal has deleted them, the person is asked about each call."""
+    return Plan(execution_id, records, redact=config.redactor.text)
 
 
 async def with_planned_clock(journal: Journal, principal: Principal, past: PastRun) -> PastRun:
@@ -45,7 +46,7 @@ async def with_planned_clock(journal: Journal, principal: Principal, past: PastR
 
 
 async def to_apply(journal: Journal, principal: Principal, execution_id: ExecutionId) -> PastRun:
-    """The program of a dry run that may be applied, with its randomness and its clock.
+    """The program of a dry run that may be applied, with its randomness, its clock and its calls.
 
     Raises:
         MetaToolError: it is no dry run of this principal, has not come to an end, or was applied already: what it
@@ -69,4 +70,4 @@ async def to_apply(journal: Journal, principal: Principal, execution_id: Executi
         raise MetaToolError(
             f"the dry run {execution_id} did not come to an end ({record.status.value}); make a new one"
         )
-    return PastRun(record, record.code, repeat, [])
+    return PastRun(record, record.code, repeat, await journal.calls(principal, execution_id))

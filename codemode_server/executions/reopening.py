@@ -10,7 +10,7 @@ import anyio
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionKind, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Principal
+from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.repetition import Repeat
 from codemode_server.gateway.journal import Journal
 
@@ -47,16 +47,16 @@ async def recorded(journal: Journal, principal: Principal, execution_id: Executi
     return PastRun(record, record.code, repeat, await journal.calls(principal, execution_id))
 
 
-async def reopened(journal: Journal, principal: Principal, execution_id: ExecutionId, *, has_value: bool) -> PastRun:
-    """An execution that did not succeed, which is this product's to run again from now on. `has_value`: whether its
-    value is stored.
+async def reopened(journal: Journal, past: PastRun, session: Session, *, has_value: bool) -> PastRun:
+    """An execution that did not succeed, which is this product's to run again from now on, in this session.
+    `has_value`: whether its value is stored.
 
     Raises:
         MetaToolError: it succeeded, runs already, or can't run again.
     """
-    past = await recorded(journal, principal, execution_id)
+    principal, execution_id = past.record.principal, past.record.execution_id
     for _ in range(_TRIES):
-        if await journal.reopen_execution(principal, execution_id):
+        if await journal.reopen_execution(past.record, session):
             return replace(past, calls=await journal.calls(principal, execution_id))
         record = await journal.execution(principal, execution_id)
         if record is not None and record.status is ExecutionStatus.SUCCEEDED:

@@ -12,6 +12,7 @@ import anyio
 
 from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import MetaToolError, SandboxUnavailable
 from codemode_server.domain.executions import ExecutionRecord
 from codemode_server.domain.ids import ExecutionId, JsonValue
@@ -34,6 +35,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.past_calls import PastCalls
+from codemode_server.gateway.read_sources import ReadSources
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
@@ -50,6 +52,7 @@ class ExecutionService(OwnsTasks):
         journal: Journal,
         effect_of: Callable[[str, str], Effect],
         config: LiveConfig,
+        sources: ReadSources,
         cancel_requests: CancelRequests | None = None,
     ) -> None:
         """`effect_of`: of a tool by the raw names of server and tool."""
@@ -58,6 +61,7 @@ class ExecutionService(OwnsTasks):
         self._artifacts = artifacts
         self._journal = journal
         self._config = config
+        self._sources = sources
         self._live: dict[ExecutionId, Execution] = {}
         self._parked: dict[ExecutionId, Execution] = {}
         """Those whose hosts come back, also if they end before."""
@@ -155,18 +159,26 @@ class ExecutionService(OwnsTasks):
                 raise MetaToolError(
                     f"{execution_id} goes on within the time that it began with; resume it without 'timeout'"
                 )
+            self._sources.share(execution_id, live.context, context)
+            if live.done.is_set():
+                self._sources.end_sharing(execution_id)
             live.is_detached = False
             live.resumed.set()
             return live
         settings = self._config.settings
+        past = await recorded(self._journal, context.principal, execution_id)
+        await self._take_over(past, context)
         has_value = self._artifacts.has(context.owner, execution_id)
-        past = await reopened(self._journal, context.principal, execution_id, has_value=has_value)
+        past = await reopened(self._journal, past, context.session, has_value=has_value)
         past = await with_planned_clock(self._journal, context.principal, past)
         calls = ExecutionCalls(execution_id, context, host=host)
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=settings.approvals.unknown)
         execution = self._new_rerun(past, calls, timeout_s)
         execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
-        return await self._launch_with_plan(execution, past.record.applies)
+        if (planned := past.record.applies) is not None:
+            records = await self._journal.calls(context.principal, planned)
+            execution.applies, calls.plan = planned, await plan_of(planned, records, self._config)
+        return self._launch(execution)
 
     async def apply(
         self,
@@ -183,15 +195,17 @@ class ExecutionService(OwnsTasks):
             MetaToolError: there is no such dry run, or it can't be applied.
         """
         past = await to_apply(self._journal, context.principal, execution_id)
+        await self._take_over(past, context)
         calls = ExecutionCalls(new_id(), context, host=host)
-        return await self._launch_with_plan(self._new_rerun(past, calls, timeout_s), execution_id)
-
-    async def _launch_with_plan(self, execution: Execution, dry_run_id: ExecutionId | None) -> Execution:
-        """Start it; if it applies a dry run, with the plan of that."""
-        execution.applies = dry_run_id
-        if dry_run_id is not None:
-            execution.calls.plan = await plan_of(self._journal, execution.context.principal, dry_run_id, self._config)
+        calls.plan = await plan_of(execution_id, past.calls, self._config)
+        execution = self._new_rerun(past, calls, timeout_s)
+        execution.applies = execution_id
         return self._launch(execution)
+
+    async def _take_over(self, past: PastRun, context: RequestContext) -> None:
+        """The session of `context` gets a program, which may hold all that the session of its earlier run had read."""
+        has_read = any(it.outcome is not None and it.outcome.status is CallStatus.SUCCEEDED for it in past.calls)
+        await self._sources.take_over_session(context, past.record.session, has_read=has_read)
 
     def _new_rerun(self, past: PastRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
         """An execution of a recorded program, with the same randomness and clock."""
@@ -207,6 +221,7 @@ class ExecutionService(OwnsTasks):
             MetaToolError: there is none with a program (any more).
         """
         past = await recorded(self._journal, context.principal, execution_id)
+        await self._take_over(past, context)
         calls = ExecutionCalls(new_id(), context)
         calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown="fail", is_closed=True)
         return self._launch(self._new_rerun(past, calls))
@@ -311,6 +326,7 @@ class ExecutionService(OwnsTasks):
         finally:
             with anyio.CancelScope(shield=True):
                 await execution.results.drop()
+            self._sources.end_sharing(execution.execution_id)
             self._live.pop(execution.execution_id)
             execution.done.set()
             self._subscriptions.publish(ExecutionSettled(execution.execution_id, execution.status))

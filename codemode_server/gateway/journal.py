@@ -15,7 +15,7 @@ from typing import Protocol
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Principal
+from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.repetition import ClockLog, Repeat
 
 
@@ -36,9 +36,10 @@ class Journal(Protocol):
     async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
         """The execution of this principal that applies a dry run; None if there is none (any more)."""
 
-    async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
-        """Take an execution of this principal that has ended and did not succeed, to run it again; its status is
-        `running` from now on. False if there is none, or if it runs, here or in another product."""
+    async def reopen_execution(self, record: ExecutionRecord, session: Session) -> bool:
+        """Take an execution that has ended and did not succeed, to run it again in this session; its status is
+        `running` from now on. False if there is none, if it runs, here or in another product, or if by now it is of
+        another session than in the record."""
 
     async def end_execution(
         self,

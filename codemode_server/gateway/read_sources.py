@@ -6,6 +6,8 @@
 - A program that changes /workspace passes on all that its session has read to every session of its principal. While it
   runs, the host can't see what it writes, so others at the same time count as readers of it. That ends when
   the product starts and finds nothing in /workspace that is as new as that program.
+- A session that resumes or applies a program of another one takes over all that the other one has read: the program may
+  hold it, and hand it over by its text, its clock or its result.
 - A person may forget them, with `codemode-server sources forget`.
 
 Written before the call is sent, so that a killed product forgets nothing.
@@ -20,9 +22,10 @@ from dataclasses import replace
 
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import Capture
+from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source, SourceSet, SourceStore
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Principal
+from codemode_server.domain.principals import Principal, Session
 from codemode_server.gateway.events import CallEnded, CallEvent, CallSent
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
@@ -54,6 +57,8 @@ class ReadSources:
         self._programs: dict[ExecutionId, RunningProgram] = {}
         self._stored_programs: set[ExecutionId] = set()
         self._sent: set[tuple[ExecutionId, int]] = set()
+        self._shared: dict[ExecutionId, tuple[Holder, set[Holder]]] = {}
+        """Live executions with the session that started each and those that get its result."""
 
     def load(self, newest_change: Callable[[Principal], float]) -> None:
         """Take over what is stored; `newest_change` tells when something in a principal's workspace was last changed.
@@ -99,9 +104,42 @@ class ReadSources:
         """A session gets what another one wrote that had read these sources, other than in /workspace: a skill. With
         `execution_id`, a program of the session gets it."""
         if sources:
-            self._add(_holder(context), sources)
+            now = self._clock()
+            self._add(_holder(context), [replace(it, at=now) for it in sources])
             if execution_id in self._programs:
                 self._store_program(execution_id)
+
+    async def take_over_session(self, context: RequestContext, session: Session, *, has_read: bool) -> None:
+        """A session gets an ended program of another one, which `has_read` something.
+
+        Raises:
+            MetaToolError: rules depend on what the other session has read, and that is not known any more.
+            JournalUnavailable: the store can't be used.
+        """
+        other = context.principal.principal_id, _name_of(session)
+        if other == _holder(context):
+            return
+        self._forget()
+        found = SourceSet(self._read.get(other, ()))
+        found.add_all(await self._store.of_session(other))
+        if has_read and not found and self.has_rules:
+            raise MetaToolError(
+                "that program ran in another session, and what that session has read, which decides where data may go "
+                "(permissions.flows), is not known any more; run it anew: execute_code(code=…)"
+            )
+        self.take_over(context, [*found])
+
+    def share(self, execution_id: ExecutionId, owner: RequestContext, context: RequestContext) -> None:
+        """A session gets the result of an execution of another session, `owner`: from now until `end_sharing` it also
+        gets what that session reads."""
+        own, other = _holder(context), _holder(owner)
+        if own != other:
+            self._forget()
+            self._shared.setdefault(execution_id, (other, set()))[1].add(own)
+            self.take_over(context, [*self._read.get(other, ())])
+
+    def end_sharing(self, execution_id: ExecutionId) -> None:
+        self._shared.pop(execution_id, None)
 
     def of(self, context: RequestContext) -> SourceSet:
         """What the session of a request has read or may have read, its own sources first."""
@@ -192,8 +230,13 @@ class ReadSources:
         if holder not in self._read:
             self._drop_oldest()
             self._read[holder] = _new_set(holder)
-        if new := self._of_stored(holder).add_all(self._read[holder].add_all(sources)):
+        added = self._read[holder].add_all(sources)
+        if new := self._of_stored(holder).add_all(added):
             self._store.add(holder, new)
+        if added:
+            others = [others for owner, others in self._shared.values() if owner == holder]
+            for other in set[Holder]().union(*others):
+                self._add(other, added)
 
     def _drop_oldest(self) -> None:
         busy = {it.holder for it in self._programs.values()}
@@ -221,8 +264,11 @@ def described(source: Source) -> str:
 
 
 def _holder(context: RequestContext) -> Holder:
-    session = context.session
-    return context.principal.principal_id, EPHEMERAL if session.is_ephemeral else session.session_id
+    return context.principal.principal_id, _name_of(context.session)
+
+
+def _name_of(session: Session) -> str:
+    return EPHEMERAL if session.is_ephemeral else session.session_id
 
 
 def _new_set(holder: Holder) -> SourceSet:

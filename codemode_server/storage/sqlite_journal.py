@@ -23,7 +23,7 @@ from codemode_server.domain.calls import (
 from codemode_server.domain.errors import PlanApplied
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, JsonValue
-from codemode_server.domain.principals import Principal
+from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, joined
 from codemode_server.json_bytes import json_bytes
 from codemode_server.off_loop import is_large, run_large
@@ -102,15 +102,18 @@ class SqliteJournal:
         if (other := await self._thread.run(insert)) is not None:
             raise PlanApplied(f"the plan of {record.applies} is applied already, as {other}")
 
-    async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
+    async def reopen_execution(self, record: ExecutionRecord, session: Session) -> bool:
         owner = self._ownership.name() if self._ownership else None
-        names = (principal.principal_id, execution_id)
+        execution_id = record.execution_id
+        names = (record.principal.principal_id, execution_id)
+        new = (ExecutionStatus.RUNNING, owner, session.session_id, session.is_ephemeral)
 
         def update(connection: sqlite3.Connection) -> int | None:
             changed = connection.execute(
-                "UPDATE journal_executions SET status = ?, ended_at = NULL, error = NULL, owner = ?"
-                " WHERE principal = ? AND execution_id = ? AND ended_at IS NOT NULL AND status <> ?",
-                (ExecutionStatus.RUNNING, owner, *names, ExecutionStatus.SUCCEEDED),
+                "UPDATE journal_executions SET status = ?, ended_at = NULL, error = NULL, owner = ?,"
+                " session_id = ?, is_ephemeral = ?"
+                " WHERE principal = ? AND execution_id = ? AND session_id = ? AND ended_at IS NOT NULL AND status <> ?",
+                (*new, *names, record.session.session_id, ExecutionStatus.SUCCEEDED),
             )
             if not changed.rowcount:
                 return None

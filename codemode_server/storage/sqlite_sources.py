@@ -84,6 +84,15 @@ class SqliteSources:
         # Last: what a product reads after it has noticed must not be deleted.
         self._forgotten.note(holders)
 
+    async def of_session(self, holder: Holder) -> Sequence[Source]:
+        def select(connection: sqlite3.Connection) -> list[Any]:
+            return connection.execute(
+                f"SELECT {_COLUMNS} FROM flow_sources WHERE (principal, holder) = (?, ?) ORDER BY at",  # noqa: S608
+                holder,
+            ).fetchall()
+
+        return [_source(row, holder[1]) for row in await self._thread.run(select)]
+
     async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
         def select(connection: sqlite3.Connection) -> list[Any]:
             return connection.execute(

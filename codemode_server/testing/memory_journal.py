@@ -10,7 +10,7 @@ from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.errors import PlanApplied
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Principal
+from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, joined
 
 
@@ -38,11 +38,15 @@ class MemoryJournal:
             self._repetitions[record.execution_id] = _Repetition(repeat)
         self._executions[record.execution_id] = record
 
-    async def reopen_execution(self, principal: Principal, execution_id: ExecutionId) -> bool:
-        record = await self.execution(principal, execution_id)
-        if record is None or record.ended_at is None or record.status is ExecutionStatus.SUCCEEDED:
+    async def reopen_execution(self, record: ExecutionRecord, session: Session) -> bool:
+        found = await self.execution(record.principal, record.execution_id)
+        if found is None or found.ended_at is None or found.status is ExecutionStatus.SUCCEEDED:
             return False
-        self._executions[execution_id] = replace(record, status=ExecutionStatus.RUNNING, ended_at=None, error=None)
+        if found.session.session_id != record.session.session_id:
+            return False
+        self._executions[record.execution_id] = replace(
+            found, status=ExecutionStatus.RUNNING, ended_at=None, error=None, session=session
+        )
         return True
 
     async def end_execution(

@@ -1,0 +1,158 @@
+"""Threat: a program hands what one session has read to another one that resumes or applies it, past the labels: by its
+result, or by the recorded clock, which it forges.
+
+Rule: the session that gets the program has read all that its own session had. Each control is the same program with
+servers without labels, after which the post is sent. Upstreams and sandboxes are real.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+import pytest_asyncio
+
+from codemode_server.app import App
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.errors import MetaToolError
+from codemode_server.executions.execution import Execution
+from tests.attacks.kit import RAW
+from tests.attacks.test_flows import flowing
+from tests.attacks.test_skills import carried
+from tests.behaviour.product import for_all
+from tests.behaviour.sessions import Person, product
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+READ = "from servers import PRIVATE as private, UNTRUSTED as untrusted\ndata = private.read() + untrusted.read()\n"
+WAITING = "import os, time\nwhile not os.path.exists('/workspace/go'):\n    time.sleep(0.05)\n"
+HANDING_OVER = (
+    RAW
+    + f"""
+import os, time
+if os.path.exists('/workspace/go'):
+    given = [time.time_ns() - 10**15 for _ in range(4)]
+    from servers.board import post
+    post(text='ME ' + str(given))
+else:
+    {READ.replace(chr(10), chr(10) + "    ")}
+    send(op='clock', wall=f'{{10**15 + len(str(data))}},0,0,0', monotonic='', is_complete=True)
+    raise ValueError('broke')
+"""
+)
+LABELLED = {"bank.read", "web.read"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("flows")
+    path = flowing(folder)
+    content = json.loads(path.read_text())
+    for name in ("bank", "web", "calm"):
+        content["servers"][name]["effects"] = {"*": "read"}
+    path.write_text(json.dumps(content))
+    return folder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def app(folder: Path) -> AsyncIterator[App]:
+    async with for_all(product(folder / "upstream.yaml")) as app:
+        yield app
+
+
+@pytest.fixture
+def it(app: App) -> Person:
+    return Person(app)
+
+
+def code(it: Person, text: str, *, is_tainted: bool) -> str:
+    private, untrusted = ("bank", "web") if is_tainted else ("calm", "calm")
+    names = {"PRIVATE": private, "UNTRUSTED": untrusted, "ME": it.principal.principal_id}
+    for name, value in names.items():
+        text = text.replace(name, value)
+    return text
+
+
+async def ended(execution: Execution) -> Execution:
+    with anyio.fail_after(60):
+        await execution.done.wait()
+    return execution
+
+
+async def make_go(it: Person) -> None:
+    await it.value("open('/workspace/go', 'w').close()\n1", "two")
+
+
+@pytest.mark.parametrize("is_tainted", [True, False])
+async def test_a_session_that_resumes_a_running_program_gets_what_that_reads(it: Person, *, is_tainted: bool) -> None:
+    running = it.start(code(it, WAITING + READ + "str(data)", is_tainted=is_tainted))
+    resumed = await it.app.executions.resume(running.execution_id, it.context("two"))
+    await make_go(it)
+    await ended(resumed)
+    assert resumed.outcome.value, resumed.outcome
+    assert carried(it, "two") == (LABELLED if is_tainted else set())
+    post = f"from servers.board import post\npost(text='ME ' + {resumed.outcome.value!r})"
+    sent = await it.run(code(it, post, is_tainted=is_tainted), "two")
+    assert (sent.outcome.error is not None) == is_tainted, sent.outcome
+
+
+@pytest.mark.parametrize("is_tainted", [True, False])
+async def test_a_session_that_gets_the_result_of_a_detached_program_gets_its_sources(
+    it: Person, *, is_tainted: bool
+) -> None:
+    running = it.start(code(it, WAITING + READ + "str(data)", is_tainted=is_tainted))
+    it.app.executions.detach(running)
+    await make_go(it)
+    await ended(running)
+    with anyio.fail_after(10):
+        while running.execution_id not in it.app.executions._suspensions._ended:
+            await anyio.lowlevel.checkpoint()
+    assert await it.app.executions.resume(running.execution_id, it.context("two")) is running
+    assert carried(it, "two") == (LABELLED if is_tainted else set())
+
+
+@pytest.mark.parametrize("is_tainted", [True, False])
+@pytest.mark.parametrize("way", ["resumed", "applied"])
+async def test_a_program_that_another_session_gets_carries_what_its_session_had_read(
+    it: Person, way: str, *, is_tainted: bool
+) -> None:
+    text, is_dry_run = code(it, HANDING_OVER, is_tainted=is_tainted), way == "applied"
+    first = await ended(it.app.executions.start(text, it.context(), is_dry_run=is_dry_run))
+    await make_go(it)
+    assert carried(it, "two") == set()
+    again = await _again(it, first, way)
+    with anyio.fail_after(60):
+        while not (again.done.is_set() or again.awaited):
+            await anyio.sleep(0.05)
+    again.scope.cancel()  # an applied program waits for a person, since its plan has no such call
+    await ended(again)
+    assert carried(it, "two") & LABELLED == (LABELLED if is_tainted else set())
+    if way == "resumed":
+        assert (again.outcome.error is not None) == is_tainted, again.outcome
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("way", ["resumed", "applied"])
+async def test_a_program_whose_sources_are_not_known_any_more_goes_to_no_other_session(
+    it: Person, folder: Path, way: str, *, is_known: bool
+) -> None:
+    text = code(it, READ + "raise ValueError('broke')", is_tainted=True)
+    first = await ended(it.app.executions.start(text, it.context(), is_dry_run=way == "applied"))
+    if is_known:
+        await ended(await _again(it, first, way))
+        assert carried(it, "two") == LABELLED
+    else:
+        await it.app.stores.sources.forget([(it.principal.principal_id, it.context().session.session_id)])
+        with pytest.raises(MetaToolError, match="not known any more"):
+            await _again(it, first, way)
+        await ended(await _again(it, first, way, it.context()))  # its own session has it anyway
+
+
+async def _again(it: Person, first: Execution, way: str, context: RequestContext | None = None) -> Execution:
+    service = it.app.executions
+    again = service.resume if way == "resumed" else service.apply
+    return await again(first.execution_id, context or it.context("two"))

@@ -22,8 +22,8 @@ def decision_after(
     if calls.past is None:
         return decided, None
     found = calls.past.decision(call, target.effect, decided)
-    if isinstance(found, Replay) and calls.plan is not None:
-        calls.plan.take(call)
+    if isinstance(found, Replay) and calls.plan is not None and target.effect is not Effect.READS:
+        calls.plan.take_replayed(call)
     if isinstance(found, Ask) and found is not decided:
         return with_departure(decided, found), found
     return found, None

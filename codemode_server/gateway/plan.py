@@ -94,15 +94,21 @@ class Plan:
         same = (it for it in self._of_tool(call) if it.is_foreseen and it.call.key.arguments_digest == digest)
         return self._taken(next(same, None))
 
+    def take_replayed(self, call: ToolCall) -> None:
+        """Take the planned call that the applied program has used up by this one, which it made before it was resumed:
+        the same, or that which the person has approved this one in place of."""
+        if self.take(call) is None:
+            self._taken(self._replaced(call))
+
     async def departure(self, call: ToolCall, has_others: Callable[[], bool]) -> Ask | None:
         """What a person has to approve about a call that may change something; None if it is as planned. `has_others`
         tells whether other calls of the program are in flight."""
         if (planned := self.take(call)) is not None:
             return await self._order(planned, has_others)
-        if (found := next((it for it in self._of_tool(call) if _may_be(it, call)), None)) is not None:
+        if (found := self._replaced(call)) is not None and _may_be(found, call):
             names = _names(found.sources) if found.sources else "its arguments"
             reason = f"the plan of {self.dry_run_id} could not foresee {names}"
-        elif (found := self._nearest(call)) is not None:
+        elif found is not None:
             differing = [name for name in _all_names(found, call) if _value(found, name) != _value(call, name)]
             reason = f"it departs from the plan of {self.dry_run_id}, which has other arguments: {_names(differing)}"
         else:
@@ -140,6 +146,11 @@ class Plan:
 
     def _of_tool(self, call: ToolCall) -> list[PlannedCall]:
         return [it for it in self._left if (it.call.server, it.call.tool) == (call.server, call.tool)]
+
+    def _replaced(self, call: ToolCall) -> PlannedCall | None:
+        """The planned call that this one, which is not as planned, takes the place of."""
+        unforeseen = (it for it in self._of_tool(call) if _may_be(it, call))
+        return next(unforeseen, None) or self._nearest(call)
 
     def _nearest(self, call: ToolCall) -> PlannedCall | None:
         """The planned call that this one most probably takes the place of."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import MetaToolError, PlanApplied
@@ -28,7 +29,7 @@ async def report_of(journal: Journal, principal: Principal, record: ExecutionRec
 
 async def plan_of(execution_id: ExecutionId, records: Sequence[CallRecord], config: LiveConfig) -> Plan:
     """The plan of a dry run with these calls. If the journal has deleted them, the person is asked about each call."""
-    return Plan(execution_id, records, redact=config.redactor.text)
+    return await run_large(partial(Plan, redact=config.redactor.text), execution_id, records)
 
 
 async def with_planned_clock(journal: Journal, principal: Principal, past: PastRun) -> PastRun:

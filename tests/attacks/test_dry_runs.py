@@ -9,6 +9,7 @@ sends the write without `dry_run`; of the second, that the write is sent once th
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -145,6 +146,28 @@ else:
             await shared.app.stores.approvals.answer(again.approval_id, ApprovalAnswer(False, channel="command"))
     assert (answers[0].content["status"] == "succeeded") == (second == "(count)"), answers[0].text
     assert shared.diary() == (["pay 50", "(count)"] if second == "(count)" else ["pay 50"])
+
+
+async def test_applying_a_large_plan_leaves_the_host_time_for_others(tmp_path: Path) -> None:
+    """What is measured is the processor's time on the event loop, which other processes do not lengthen."""
+    async with product(tmp_path) as one:
+        large = "many = '4000000000000000 ' * 56_000\nfor n in range(20): write(text=many + str(n))"
+        dry = await one.dry(large)
+        assert dry.content["status"] == "succeeded", dry.text
+        longest, answers = 0.0, []
+
+        async def apply() -> None:
+            answers.append(await one.apply(dry))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(apply)
+            while not answers:
+                started = time.thread_time()
+                await anyio.sleep(0.01)
+                longest = max(longest, time.thread_time() - started)
+        assert longest < 1
+        assert answers[0].content["status"] == "succeeded", answers[0].text
+        assert len(one.diary()) == 20, "control: the plan was carried out"
 
 
 async def test_a_program_that_prints_a_plan_can_not_be_taken_for_one(shared: Product) -> None:

@@ -104,6 +104,7 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
         content = reader.execution_json(found) | {"calls": [reader.call_json(it) for it in calls]}
         if plan is not None:
             content["plan"] = {"calls": plan.calls, "unforeseen": plan.unforeseen}
+            content["plan"]["arguments_shown"] = not reader.hides_arguments
         return json.dumps(content, indent=2)
     fields = reader.execution_json(found)
     code = fields.pop("code")
@@ -114,6 +115,10 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     if plan is not None:
         lines += ["", f"plan ({plan.captured} calls that may change something; none was sent):"]
         lines += [f"  {line}" for line in plan.lines]
+        if plan.calls and reader.hides_arguments:
+            lines.append("  arguments are not shown: state.payloads is not `all`")
+        else:
+            lines += ["  the whole arguments: run this again with --json"] if plan.calls else []
         lines += [f"  not foreseen: {line}" for line in plan.unforeseen]
     return "\n".join([*lines, *(["", code] if code else [])])
 
@@ -208,9 +213,13 @@ class _Records:
 
     def plan(self, code: str, calls: Sequence[CallRecord]) -> PlanReport:
         """The plan of a dry run, with its arguments if the configuration lets values be recorded."""
-        if self._config.payloads != "all":
+        if self.hides_arguments:
             code, calls = "", [replace(it, call=replace(it.call, arguments={})) for it in calls]
         return plan_report(calls, code, self._config.redactor)
+
+    @property
+    def hides_arguments(self) -> bool:
+        return self._config.payloads != "all"
 
     def execution_json(self, it: ExecutionRecord) -> dict[str, Any]:
         return {

@@ -19,6 +19,7 @@ import pytest_asyncio
 from mcp import Client
 
 from codemode_server.app import App
+from codemode_server.cli.executions import show_execution
 from codemode_server.config import load
 from codemode_server.domain.approvals import ApprovalAnswer
 from tests import fork_server
@@ -241,3 +242,19 @@ async def test_a_reading_that_becomes_a_write_while_the_person_is_asked_is_not_s
             await app.stores.approvals.answer(asked.approval_id, ApprovalAnswer(True, channel="command"))
         sent = [json.loads(line)[0] for line in log.read_text().splitlines()] if log.exists() else []
         assert ("read_mail" in sent) is not is_changed, answers[0].text
+
+
+@pytest.mark.parametrize("payloads", ["all", "none"])
+async def test_the_plan_that_the_person_reads_shows_whole_arguments_or_says_that_it_shows_none(
+    tmp_path: Path, payloads: str
+) -> None:
+    state = {"dir": str(tmp_path / "state"), "payloads": payloads}
+    async with product(tmp_path, state=state) as one:
+        dry = await one.dry("write(text='Weekly note. ' + 'x' * 200 + ' PAY EVE')")
+        name, loaded = dry.content["execution_id"], load(tmp_path / "upstream.yaml")
+        page = await show_execution(loaded, name, as_json=False)
+        plan = json.loads(await show_execution(loaded, name, as_json=True))["plan"]
+    assert ("arguments are not shown" in page) == (payloads != "all")
+    assert ("whole arguments: run this again with --json" in page) == (payloads == "all")
+    assert plan["arguments_shown"] == (payloads == "all")
+    assert ("PAY EVE" in str(plan["calls"])) == (payloads == "all")

@@ -79,7 +79,7 @@ class Bound:
 
 
 BOUNDS = (
-    Bound("memory", 32),
+    Bound("memory", 48),  # an output of 16 MB may be alive at the moment of the sample
     Bound("worker_memory", 32),
     Bound("helper_memory", 64),
     Bound("descriptors", 8),  # idle connections to the upstream over HTTP are one to three more or fewer

@@ -31,7 +31,7 @@ from codemode_server.executions.log_files import LogFiles
 from codemode_server.executions.workspace import Workspace
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
-from codemode_server.redaction import Redactor, recorded_text
+from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Outcome
 
 logger = logging.getLogger(__name__)
@@ -205,8 +205,8 @@ class SessionLogs(OwnsTasks):
 def _begun(execution: Execution, redactor: Redactor) -> Task:
     return Task(
         str(execution.execution_id),
-        recorded_text(execution.description, redactor, MAX_DESCRIPTION_CHARACTERS),
-        recorded_text(execution.code, redactor, _MAX_CODE_CHARACTERS),
+        _beginning(execution.description, redactor, MAX_DESCRIPTION_CHARACTERS),
+        _beginning(execution.code, redactor, _MAX_CODE_CHARACTERS),
         execution.started_at,
     )
 
@@ -217,10 +217,16 @@ def _ended(execution: Execution, redactor: Redactor) -> Task:
     return replace(
         _begun(execution, redactor),
         status=execution.status.value,
-        result=recorded_text(_as_text(outcome), redactor, _MAX_VALUE_CHARACTERS),
-        output=recorded_text(outcome.stdout, redactor, _MAX_VALUE_CHARACTERS),
-        error=recorded_text(error, redactor, _MAX_VALUE_CHARACTERS),
+        result=_beginning(_as_text(outcome), redactor, _MAX_VALUE_CHARACTERS),
+        output=_beginning(outcome.stdout, redactor, _MAX_VALUE_CHARACTERS),
+        error=_beginning(error, redactor, _MAX_VALUE_CHARACTERS),
     )
+
+
+def _beginning(text: str, redactor: Redactor, limit: int) -> str:
+    """The beginning of a text, masked; megabytes of output are neither searched nor copied for it."""
+    shown = redactor.head(text, limit)
+    return shown if len(text) <= limit else f"{shown}… ({len(text)} characters in all)"
 
 
 def _as_text(outcome: Outcome) -> str:

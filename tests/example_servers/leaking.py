@@ -39,7 +39,7 @@ def grow() -> None:
 def leak(what: str) -> None:
     match what:
         case "memory":
-            KEPT.append(b"x" * 40 * MIB)
+            KEPT.append(b"x" * 56 * MIB)
         case "descriptors":
             KEPT.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(9))
         case "threads":

@@ -123,7 +123,8 @@ async def test_where_a_microvm_is_required_and_none_boots_nothing_runs(tmp_path:
 
 async def test_each_principal_has_a_machine_with_its_own_workspace(tmp_path: Path) -> None:
     look = "import os\nos.listdir('/workspace')"
-    config = configuration(tmp_path, {}, sandbox={"require": "microvm"})
+    sandbox = {"require": "microvm", "image": os.environ["CODEMODE_VM_IMAGE"]}
+    config = configuration(tmp_path, {}, sandbox=sandbox, limits=SLOW)
     found = {}
     async with App.open(load(config)) as app:
         app.connect()
@@ -132,6 +133,6 @@ async def test_each_principal_has_a_machine_with_its_own_workspace(tmp_path: Pat
             context = RequestContext.of(Session(f"of {name}", identity=identity), app.config)
             execution = app.executions.start(f"open('/workspace/of-{name}', 'w').write('')\n{look}", context)
             await execution.done.wait()
-            assert execution.outcome is not None
+            assert execution.outcome.value is not None, execution.outcome
             found[name] = {it for it in execution.outcome.value if it.startswith("of-")}
     assert found == {"alice": {"of-alice"}, "bob": {"of-bob"}}

@@ -59,7 +59,7 @@ async def test_every_page_opens_without_a_violation_of_its_policy(tmp_path: Path
     async with in_browser(tmp_path) as (browser, site, _):
         for path in PATHS:
             await do(browser.open, f"{site.base}/{path}")
-            assert "codemode-server" in await do(browser.text)
+            await do(browser.until, "body", "codemode-server")
             is_styled = "getComputedStyle(document.querySelector('header')).display"
             assert await do(browser.run, f"return {is_styled}") == "flex", path
         messages = [it for it in await do(browser.console) if "favicon" not in it]

@@ -14,7 +14,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,8 @@ _MAX_LOG_CHARACTERS = 256 * 1024
 _MAX_LOGS = 100
 """Sessions whose tasks are held in memory; the log of one that is idle for longer begins anew."""
 _FLUSH_SECONDS = 2.0
+_EMPTY_TASKS = '\n "tasks": ['
+"""In the text of a log; no text within a value has a line break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,20 @@ class _Log:
     left_out: int = 0
     ended_at: float | None = None
     """When the last program ended; None while one runs."""
+    texts: dict[str, tuple[Task, str]] = field(default_factory=dict)
+    """Tasks as they are in the file, so that each is encoded once; used by one write at a time."""
     version: int = 0
     writing: anyio.Lock = field(default_factory=anyio.Lock)
     written: int = 0
+
+    def text_of(self, tasks: Sequence[Task]) -> str:
+        """What is between the brackets of `tasks` in the file."""
+        known, self.texts = self.texts, {}
+        for task in tasks:
+            before = known.get(task.task_id)
+            is_unchanged = before is not None and before[0] is task
+            self.texts[task.task_id] = before if before is not None and is_unchanged else (task, _indented(task))
+        return "\n" + ",\n".join(text for _, text in self.texts.values()) + "\n " if tasks else ""
 
     def put(self, task: Task) -> None:
         self.tasks[task.task_id] = task
@@ -181,10 +194,10 @@ class SessionLogs(OwnsTasks):
             files = LogFiles(self._workspaces(principal), log.workspace_mb, days)
 
             def write() -> None:
-                head["tasks"] = [task.as_json() for task in tasks]
                 head["state_files"] = files.state_files()
                 head["checkpoint"] = redactor.value(files.checkpoint())
                 text = json.dumps(head, ensure_ascii=False, indent=1)
+                text = text.replace(f"{_EMPTY_TASKS}]", f"{_EMPTY_TASKS}{log.text_of(tasks)}]", 1)
                 files.write(f"{log.name}.json", text.encode("utf-8", "replace"), is_first=log.written == 0)
 
             try:
@@ -221,6 +234,12 @@ def _ended(execution: Execution, redactor: Redactor) -> Task:
         output=_beginning(outcome.stdout, redactor, _MAX_VALUE_CHARACTERS),
         error=_beginning(error, redactor, _MAX_VALUE_CHARACTERS),
     )
+
+
+def _indented(task: Task) -> str:
+    """The task as an item of the list in the file."""
+    text = json.dumps(task.as_json(), ensure_ascii=False, indent=1)
+    return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
 def _beginning(text: str, redactor: Redactor, limit: int) -> str:

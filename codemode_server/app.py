@@ -39,6 +39,7 @@ from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses
 from codemode_server.front.configured_meta_tools import ConfiguredMetaTools
+from codemode_server.front.exchanges import Exchanges
 from codemode_server.front.server import FrontServer
 from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
@@ -132,6 +133,7 @@ class App:
             self._skills, self.preflight, self.sources, self._guard, self.catalog, self.sandbox
         )
         self.executions = self._new_executions()
+        self._exchanges = Exchanges(self.stores.exchanges, self.catalog, self.config)
         self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)
 
@@ -225,6 +227,7 @@ class App:
             self.config,
             lambda: stored_uses(self.config.settings, self.database, self.stores.thread),
             self.lone_tools,
+            self._exchanges,
         )
 
     def _host_api(self, execution: Execution) -> ProgramHostApi:
@@ -265,6 +268,7 @@ class App:
                 app.pool.open(),
                 app.preflight.open(),
                 app._session_logs.open(),
+                app._exchanges.open(),
                 app.executions.open(),
                 app._page_channel.open(),
                 app.approver.open(),

@@ -212,6 +212,10 @@ class TypeSettings(Section):
 class ResultSettings(Section):
     """The form in which the host gets results."""
 
+    savings: bool = False
+    """End each answer to a program with a line on what it saved, such as `[saved ≈12,300 tokens]`. The line is for you
+    and costs about ten tokens; `codemode-server stats` shows the same numbers whether it is on or off."""
+
     structured_content: bool = False
     """Send each result as `structuredContent` as well, and list an `outputSchema` for each tool, for software that
     reads results. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""

@@ -14,13 +14,14 @@ from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_cancel_requests import SqliteCancelRequests
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.storage.sqlite_savings import SqliteExchanges
 from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.storage.upkeep import Retention, Upkeep
 from codemode_server.storage.vector_store import SqliteVectorCache
 
 
 class Stores:
-    """Journal, approvals, definitions of tools, audit and vectors in one state folder."""
+    """Journal, approvals, definitions of tools, audit, counts of tokens and vectors in one state folder."""
 
     def __init__(self, folder: Path, database: Database, thread: DatabaseThread, settings: StateSettings) -> None:
         """Takes over the open database and its thread."""
@@ -39,6 +40,7 @@ class Stores:
         self.approvals = SqliteApprovals(self.thread, cipher)
         self.cancel_requests = SqliteCancelRequests(database, thread)
         self.sources = SqliteSources(database, thread)
+        self.exchanges = SqliteExchanges(thread)
         self.definitions = SqliteDefinitions(database, self.thread)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)

@@ -158,6 +158,7 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "test",
         "config",
         "status",
+        "stats",
         "doctor",
         "setup",
         "sync",

@@ -45,6 +45,7 @@ _COMMANDS = {
     "tools": "show tools that changed since they were accepted, and accept them",
     "skills": "show the skills that programs saved, and accept or reject them",
     "executions": "list programs that ran, show one, or check the audit",
+    "stats": "show the tokens that programs saved, by day, server or execution",
     "workflow": "list workflows, check them against the tools, or run one",
     "permissions": "explain the decision on a call, or test a table of expected decisions",
     "sources": "show what sessions have read, or forget it",

@@ -1,5 +1,5 @@
 """The `status` command: connects to every upstream, and shows their states, the direct tools, the size of the
-workspace, the search and the sandbox."""
+workspace, the tokens saved, the search and the sandbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Server
-from codemode_server.cli import workspace
+from codemode_server.cli import stats, workspace
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.product import inspected
 from codemode_server.cli.terminal import show
@@ -57,7 +57,9 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
         asked = [*_changed_tools(app), *await _open_questions(app)]
-        lines = [one_line(mask(line)) for line in (*asked, files, f"search: {search.text}", sandbox)]
+        counted = await stats.status_line(loaded)
+        found = (*asked, files, counted, f"search: {search.text}", sandbox)
+        lines = [one_line(mask(line)) for line in found if line]
         page = "\n".join([servers_table(servers, mask), "", *_direct_tools(app), *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))
 

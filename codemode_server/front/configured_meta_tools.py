@@ -13,11 +13,12 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import GetPromptResult
 
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Session
 from codemode_server.front.blocks import artifact_name, contents_of
 from codemode_server.front.direct_calls import call_direct_tool
 from codemode_server.front.direct_tools import TARGET, direct_definitions, direct_tools
+from codemode_server.front.exchanges import DIRECT_TOOL, Exchanges
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.prompt_calls import get_prompt
@@ -36,6 +37,7 @@ from codemode_server.front.unknown_tools import unknown_tool
 from codemode_server.gateway.changed_roots import AskRoots
 from codemode_server.gateway.completions import Completion
 from codemode_server.search.usage_store import ToolName, Use
+from codemode_server.settings import Settings
 from codemode_server.text import clean_line
 
 logger = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ class ConfiguredMetaTools:
         config: LiveConfig,
         uses: Callable[[], Mapping[ToolName, Use]],
         lone_tools: Collection[ToolName],
+        exchanges: Exchanges,
     ) -> None:
         """`uses` reads how often each tool was called, for the choice of the tools that descriptions name; `lone_tools`
         are those that `expose: auto` offers."""
@@ -66,7 +69,10 @@ class ConfiguredMetaTools:
         self._uses = uses
         self._structured_content = config.settings.results.structured_content
         self._lone_tools = lone_tools
+        self._exchanges = exchanges
         self._definitions = _SessionDefinitions()
+        self._unasked: tuple[Settings, Definitions] | None = None
+        """Definitions for hosts that have not asked for them, and the settings that they were made from."""
         self._listeners: list[Callable[[Changed], Awaitable[None]]] = []
 
     async def has_structured_content(self) -> bool:
@@ -175,13 +181,30 @@ class ConfiguredMetaTools:
             raise MetaToolError(self._config.redactor.text(advice))
         context = ToolContext(RequestContext.of(session, self._config), progress, self._services, host)
         server, tool = direct[name]["_meta"][TARGET]
-        return await call_direct_tool(server, tool, arguments, context, self._lone_tools)
+        answer = await call_direct_tool(server, tool, arguments, context, self._lone_tools)
+        return await self._exchanges.take(DIRECT_TOOL, arguments, answer, session, self._offered_to(session))
 
     async def call(
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
     ) -> Answer:
         request = RequestContext.of(session, self._config)
-        return await spec.handle(arguments, ToolContext(request, progress, self._services, host))
+        given, offered = arguments.model_dump(exclude_none=True), self._offered_to(session)
+        try:
+            answer = await spec.handle(arguments, ToolContext(request, progress, self._services, host))
+        except CodemodeError as error:
+            self._exchanges.take_error(spec.name, given, str(error), session, offered)
+            raise
+        return await self._exchanges.take(spec.name, given, answer, session, offered)
+
+    def _offered_to(self, session: Session) -> Definitions:
+        """What the host of a session was offered, as far as it has asked."""
+        return self._definitions.given_to(session) or self._definitions_of_meta_tools()
+
+    def _definitions_of_meta_tools(self) -> Definitions:
+        settings = self._config.settings
+        if self._unasked is None or self._unasked[0] is not settings:
+            self._unasked = settings, definitions(settings)
+        return self._unasked[1]
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         name = artifact_name(uri)
@@ -218,6 +241,13 @@ class _SessionDefinitions:
     def __init__(self) -> None:
         self._of_sessions: dict[str, _Offered] = {}
         self._without_session: tuple[object, _Offered] | None = None
+
+    def given_to(self, session: Session) -> Definitions | None:
+        """The list of a session; None if it has none yet."""
+        found = None if session.is_ephemeral else self._of_sessions.get(session.session_id)
+        if session.is_ephemeral and self._without_session is not None:
+            found = self._without_session[1]
+        return None if found is None else found.definitions
 
     def of(self, session: Session, offered: object, build: Callable[[], _Offered]) -> _Offered:
         """The list of a session, built if this is its first request. `offered` is what it is built from."""

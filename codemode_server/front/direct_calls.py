@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from codemode_server.domain.errors import MetaToolError
@@ -31,7 +32,8 @@ async def call_direct_tool(
     if (asked := await wait_for(execution, context)) is not None:
         return asked
     result = execution.direct_call.result if execution.direct_call else {}
-    return await run_sized(is_large(result), direct_answer, execution, config.settings.limits, config.redactor)
+    answer = await run_sized(is_large(result), direct_answer, execution, config.settings.limits, config.redactor)
+    return replace(answer, execution=execution)
 
 
 def _require_exposed(server: str, tool: str, context: ToolContext, lone_tools: Collection[ToolName]) -> None:

@@ -91,7 +91,7 @@ def _suspended(execution: Execution) -> Answer:
             "the program anew."
         )
     content = {"status": "waiting", "execution_id": name, "calls": [], "awaited": awaited}
-    return Answer(text, content)
+    return Answer(text, content, execution=execution)
 
 
 def _question(execution: Execution, seq: int) -> str:

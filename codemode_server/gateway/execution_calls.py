@@ -14,6 +14,7 @@ from codemode_server.config.live import RequestContext
 from codemode_server.domain.calls import Ask, CallKey, CallStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.repetition import ClockLog
+from codemode_server.domain.savings import ServerTokens
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.host_log import HostLog
@@ -114,6 +115,20 @@ class AskedApprovals:
 
 
 @dataclass(slots=True)
+class DirectEstimate:
+    """What a model that made the calls itself would have written and read; see `gateway.direct_tokens`."""
+
+    servers: dict[str, ServerTokens] = field(default_factory=dict)
+    """By the raw names of the servers."""
+    turns: int = 0
+    """Turns in which the model would have sent the calls."""
+    in_flight: set[int] = field(default_factory=set)
+    """Numbers of the calls that were sent and have not ended."""
+    last_tool: tuple[str, str] | None = None
+    """Raw names of the tool that was called last."""
+
+
+@dataclass(slots=True)
 class ExecutionCalls:
     """State of the calls of one execution.
 
@@ -160,6 +175,7 @@ class ExecutionCalls:
     """Numbers of the calls that were not sent, if this is a dry run."""
     in_flight: dict[int, RunningCall] = field(default_factory=dict)
     """By their number (`seq`), the oldest first."""
+    direct: DirectEstimate = field(default_factory=DirectEstimate)
     reports: list[CallReport] = field(default_factory=list)
     """The calls that ended, in the order in which they ended."""
     messages: list[str] = field(default_factory=list)

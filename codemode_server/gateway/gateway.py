@@ -20,6 +20,7 @@ from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver
 from codemode_server.gateway.call_learning import CallLearning
 from codemode_server.gateway.call_reports import CallReports
 from codemode_server.gateway.call_tracing import CallTracing
+from codemode_server.gateway.direct_tokens import count_direct_tokens
 from codemode_server.gateway.events import CallEvents, CallUnresolved, Subscriber
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guarded_calls import CallGuard
@@ -75,7 +76,7 @@ class Gateway:
         learning = learning or Learning(config=config)
         self._events = CallEvents(
             [*before_answer, CallTracing(), CallReports(config)],
-            after_answer=[CallLearning(learning, config), *subscribers],
+            after_answer=[CallLearning(learning, config), count_direct_tokens, *subscribers],
         )
         self._sign_in_offers = sign_in_offers
         self._pipeline = CallPipeline(

@@ -17,6 +17,7 @@ from codemode_server.storage.unusable import newer
 
 TABLES = {"listings", "shapes", "vectors", "journal_executions", "journal_calls", "audit", "audit_anchor"}
 TABLES |= {"habits", "lone_habits", "approvals", "flow_sources", "flow_programs", "tool_definitions", "cancel_requests"}
+TABLES |= {"savings", "savings_by_server"}
 """Tables of a sound database."""
 
 
@@ -310,6 +311,33 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     CREATE TABLE cancel_requests (
         execution_id TEXT PRIMARY KEY,
         asked_at     REAL NOT NULL
+    ) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE savings (
+        number          INTEGER PRIMARY KEY,
+        principal       TEXT NOT NULL,
+        at              REAL NOT NULL,
+        tool            TEXT NOT NULL,
+        execution_id    TEXT,
+        sent            INTEGER NOT NULL,
+        returned        INTEGER NOT NULL,
+        own_definitions INTEGER NOT NULL,
+        all_definitions INTEGER NOT NULL,
+        turns           INTEGER NOT NULL,
+        calls           INTEGER NOT NULL,
+        arguments       INTEGER NOT NULL,
+        results         INTEGER NOT NULL
+    );
+    CREATE INDEX savings_by_time ON savings (principal, at);
+    CREATE INDEX savings_by_execution ON savings (execution_id) WHERE execution_id IS NOT NULL;
+    CREATE TABLE savings_by_server (
+        number    INTEGER NOT NULL,
+        server    TEXT NOT NULL,
+        calls     INTEGER NOT NULL,
+        arguments INTEGER NOT NULL,
+        results   INTEGER NOT NULL,
+        PRIMARY KEY (number, server)
     ) WITHOUT ROWID;
     """,
 )

@@ -30,6 +30,7 @@ from codemode_server.storage.audit_chain import append_row, delete_audit_rows
 from codemode_server.storage.database import FILE_SUFFIXES, Database, placeholders, set_aside
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
+from codemode_server.storage.sqlite_savings import delete_savings
 
 logger = logging.getLogger(__name__)
 Ts = TypeVarTuple("Ts")
@@ -155,6 +156,7 @@ class Upkeep:
                     self._problem(self._delete_executions, database),
                     self._problem(self._delete_orphans, database),
                     self._problem(self._delete_audit, database),
+                    self._problem(self._delete_savings, database),
                     *(self._problem(self._delete_cached, database, cache) for cache in CACHES),
                     self._problem(self._shrink, database),
                 ]
@@ -278,6 +280,14 @@ class Upkeep:
         count = _ROWS_AT_ONCE
         while limits and count == _ROWS_AT_ONCE and not self._is_ending.is_set():
             count = database.transact(partial(delete_audit_rows, until=max(limits), limit=_ROWS_AT_ONCE))
+            self._is_ending.wait(_PAUSE_SECONDS)
+
+    def _delete_savings(self, database: Database) -> None:
+        """Delete counts of tokens that are as old as deleted rows of the audit, and surplus ones."""
+        before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
+        count = _ROWS_AT_ONCE
+        while count == _ROWS_AT_ONCE and not self._is_ending.is_set():
+            count = database.transact(partial(delete_savings, before=before, limit=_ROWS_AT_ONCE))
             self._is_ending.wait(_PAUSE_SECONDS)
 
     def _delete_cached(self, database: Database, cache: _Cache) -> None:

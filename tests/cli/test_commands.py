@@ -72,7 +72,7 @@ def test_the_version(tmp_path: Path) -> None:
     ("line", "told"),
     [
         ("frobnicate", "codemode-server: error: there is no command 'frobnicate'; there are serve, "),
-        ("statsu", "codemode-server: error: there is no command 'statsu'; did you mean status?"),
+        ("statuss", "codemode-server: error: there is no command 'statuss'; did you mean status?"),
         ("config chek", "codemode-server config: error: there is no command 'chek'; did you mean check?"),
         ("--frobnicate", "codemode-server: error: unrecognized arguments: --frobnicate"),
         (

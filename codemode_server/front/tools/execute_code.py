@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -127,7 +128,8 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         return asked
     outcome = execution.outcome
     is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
-    return await run_sized(is_long, program_answer, execution, limits, config.redactor)
+    answer = await run_sized(is_long, program_answer, execution, limits, config.redactor)
+    return replace(answer, execution=execution)
 
 
 META_TOOL = MetaToolSpec(

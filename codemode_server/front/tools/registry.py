@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from codemode_server.domain.log_messages import LogMessage
     from codemode_server.domain.principals import Principal
     from codemode_server.executions.artifacts import ArtifactStore
+    from codemode_server.executions.execution import Execution
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.skills.library import SkillLibrary
     from codemode_server.executions.workspace import Workspace
@@ -82,6 +83,8 @@ class Answer:
     input_requests: Mapping[str, InputRequest] = field(default_factory=dict)
     """What the host is asked for first; it repeats its call with the answers and `state`."""
     state: str = ""
+    execution: Execution | None = None
+    """The execution that it is about: settled, or waiting for a person."""
 
 
 class Host(Protocol):

@@ -1,0 +1,173 @@
+"""The `stats` command: the tokens that the model read and wrote, against what direct calls would have cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import anyio
+
+from codemode_server.cli.arguments import add_config, config_file, days
+from codemode_server.cli.terminal import show
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.savings import Grouping, Savings, ServerRow, TokenUsage, UsageRow
+from codemode_server.first_listing import state_folder
+from codemode_server.redaction import Redactor
+from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.sqlite_savings import SqliteSavings
+from codemode_server.text import one_line
+
+METHOD = (
+    "Tokens are estimated, within a tenth of OpenAI's o200k for JSON and code. Each result counts once and at most "
+    "25,000 tokens; definitions count once a turn, at a tenth where they are cached. docs/guides/savings.md has the "
+    "method."
+)
+_DAYS = 30.0
+_MAX_ROWS = 60
+_MAX_NAME_CHARACTERS = 24
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    parser.add_argument("--by", choices=("day", "server", "execution"), default="day", help="default: day")
+    parser.add_argument("--since", type=days, default=_DAYS, metavar="DAYS", help="so many days back; default 30")
+    parser.add_argument("--limit", type=int, default=_MAX_ROWS, metavar="COUNT", help=f"rows; default {_MAX_ROWS}")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded = load(config_file(parsed))
+    since = time.time() - parsed.since * 86_400
+    found = anyio.run(partial(read, loaded, since, by=parsed.by, limit=max(1, parsed.limit)))
+    show(json.dumps(as_json(found, parsed.by), indent=2) if parsed.json else _Page(loaded).text(found, parsed.by))
+    return 0
+
+
+async def read(loaded: LoadedSettings, since: float, *, by: Grouping | None = None, limit: int = _MAX_ROWS) -> Savings:
+    """The usage of the local principal, in groups of one kind or only the sum."""
+    folder, principal = state_folder(loaded.settings), local_principal(loaded.settings)
+    if not (folder / FILE_NAME).exists():
+        return Savings(since, TokenUsage())
+    with closing(Database(folder)) as database:
+        store = SqliteSavings(database)
+        total = await store.total(principal, since)
+        if by == "server":
+            return Savings(since, total, servers=tuple(await store.servers(principal, since, limit)))
+        rows = tuple(await store.rows(principal, by, since, limit)) if by else ()
+        return Savings(since, total, days=rows if by == "day" else (), executions=rows if by == "execution" else ())
+
+
+async def status_line(loaded: LoadedSettings) -> str:
+    """What the last days saved; empty if nothing was counted."""
+    total = (await read(loaded, time.time() - _DAYS * 86_400)).total
+    more = "`codemode-server stats` shows more"
+    if not total.exchanges:
+        return ""
+    saved = total.saved()
+    against = f"{total.spent():,} against {total.direct():,} with direct calls"
+    said = f"about {saved:,} saved" if saved >= 0 else f"about {-saved:,} more than direct calls cost"
+    return f"tokens: {said} in the last {_DAYS:g} days ({against}); {more}"
+
+
+def as_json(found: Savings, by: Grouping) -> dict[str, Any]:
+    rows: list[dict[str, Any]]
+    if by == "server":
+        rows = [
+            {"server": name, "calls": it.calls, "arguments": it.arguments, "results": it.results}
+            for name, it in ((row.name, row.tokens) for row in found.servers)
+        ]
+    else:
+        rows = [{by: it.name} | usage_json(it.usage) for it in (found.days if by == "day" else found.executions)]
+    return {"since": found.since, "by": by, "rows": rows, "total": usage_json(found.total), "method": METHOD}
+
+
+def usage_json(usage: TokenUsage) -> dict[str, int]:
+    return {
+        "executions": usage.executions,
+        "calls": usage.calls,
+        "turns": usage.exchanges,
+        "direct_turns": usage.turns,
+        "sent": usage.sent,
+        "returned": usage.returned,
+        "own_definitions": usage.own_definitions,
+        "arguments": usage.arguments,
+        "results": usage.results,
+        "direct_definitions": usage.direct_definitions,
+        "saved_cached": usage.saved(),
+        "saved_uncached": usage.saved(is_cached=False),
+    }
+
+
+class _Page:
+    """Writes the numbers for a terminal of 80 columns."""
+
+    def __init__(self, loaded: LoadedSettings) -> None:
+        self._redactor = LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets)).redactor
+
+    def text(self, found: Savings, by: Grouping) -> str:
+        if not found.total.exchanges:
+            return "no tokens are counted in this time; a program that a host runs is"
+        rows = self._servers(found.servers) if by == "server" else self._usage(found, by)
+        return "\n".join([*_table(rows), "", *_summary(found.total), *_wrapped(METHOD)])
+
+    def _usage(self, found: Savings, by: Grouping) -> list[tuple[str, ...]]:
+        rows: Sequence[UsageRow] = found.days if by == "day" else found.executions
+        heads = (by, "programs", "calls", "spent", "direct", "saved", "uncached")
+        lines = [(it.name, it.usage) for it in rows] + [("all", found.total)]
+        return [heads, *((self._name(name), *_numbers(usage)) for name, usage in lines)]
+
+    def _servers(self, rows: Sequence[ServerRow]) -> list[tuple[str, ...]]:
+        heads = ("server", "calls", "arguments", "results", "together")
+        return [
+            heads,
+            *(
+                (
+                    self._name(it.name),
+                    *(f"{number:,}" for number in (it.tokens.calls, it.tokens.arguments, it.tokens.results)),
+                    f"{it.tokens.arguments + it.tokens.results:,}",
+                )
+                for it in rows
+            ),
+        ]
+
+    def _name(self, name: str) -> str:
+        return one_line(self._redactor.text(name), _MAX_NAME_CHARACTERS)
+
+
+def _numbers(usage: TokenUsage) -> tuple[str, ...]:
+    numbers = (usage.executions, usage.calls, usage.spent(), usage.direct(), usage.saved())
+    return (*(f"{number:,}" for number in numbers), f"{usage.saved(is_cached=False):,}")
+
+
+def _summary(total: TokenUsage) -> list[str]:
+    """In whole sentences, so that a loss is as plain as a gain."""
+    lines = []
+    for is_cached in (True, False):
+        saved, direct = total.saved(is_cached=is_cached), total.direct(is_cached=is_cached)
+        share = f" ({abs(saved) / direct:.0%})" if direct else ""
+        said = f"saved about {saved:,} tokens" if saved >= 0 else f"cost about {-saved:,} tokens more than direct calls"
+        lines.append(f"{'definitions cached' if is_cached else 'not cached'}: {said}{share}")
+    return lines
+
+
+def _wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, 80)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

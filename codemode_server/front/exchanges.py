@@ -1,0 +1,166 @@
+"""Counts the tokens of each exchange, and what direct calls in place of a program would have cost.
+
+An exchange is one call of a meta-tool or a direct tool by the host. Counting the definitions of all tools takes long
+the first time, so it is done in a thread, and exchanges are stored in the background. Nothing here stops an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.background_tasks import OwnsTasks
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.principals import Session
+from codemode_server.domain.savings import Exchange, saved_text
+from codemode_server.domain.tools import ToolDefinition, definition_text
+from codemode_server.executions.execution import Execution
+from codemode_server.front.instructions import instructions
+from codemode_server.front.tools.registry import Answer
+from codemode_server.tokens import estimate_tokens
+
+DIRECT_TOOL = "direct tool"
+"""What exchanges with direct tools are recorded as."""
+_MAX_REMEMBERED = 8
+"""Lists of definitions whose tokens are remembered."""
+
+
+class ExchangeStore(Protocol):
+    """Where exchanges are stored."""
+
+    def add(self, exchange: Exchange) -> None:
+        """Queue it to be written; never raises."""
+
+
+class Exchanges(OwnsTasks):
+    """Takes the answers of one product on their way to the host."""
+
+    def __init__(self, store: ExchangeStore, catalog: Callable[[], Catalog], config: LiveConfig) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._config = config
+        self._counting = anyio.Lock()
+        self._tools: dict[int, tuple[ToolDefinition, int]] = {}
+        """Identities of definitions, which stay alive with that → definition and tokens."""
+        self._counted: tuple[Catalog, int] | None = None
+        self._offered: list[tuple[list[dict[str, Any]], int]] = []
+        """Lists that were given to hosts, and their tokens; the latest last."""
+
+    async def take(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        answer: Answer,
+        session: Session,
+        offered: list[dict[str, Any]],
+    ) -> Answer:
+        """Record an answer. Gives it back, with the line on what it saved if that is switched on.
+
+        `offered`: the definitions that the host of the session has."""
+        if answer.input_requests:  # the host repeats its call, and the model reads nothing
+            return answer
+        exchange = self._exchange(tool, arguments, _text_of(answer), session, offered, answer.execution)
+        if answer.execution is None or not (self._config.settings.results.savings and exchange.execution_id):
+            self._start(exchange)
+            return answer
+        exchange = await self._with_definitions(exchange)
+        self._store.add(exchange)
+        line = saved_text(exchange.usage)
+        content = {**answer.content, "savings": line} if answer.content else answer.content
+        return replace(answer, text=f"{answer.text}\n[{line}]" if answer.text else f"[{line}]", content=content)
+
+    def take_error(
+        self, tool: str, arguments: Mapping[str, Any], text: str, session: Session, offered: list[dict[str, Any]]
+    ) -> None:
+        """Record an answer that is only an error."""
+        self._start(self._exchange(tool, arguments, text, session, offered, None))
+
+    def _start(self, exchange: Exchange) -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(self._record, exchange)
+
+    async def _record(self, exchange: Exchange) -> None:
+        with anyio.CancelScope(shield=True):  # also if the product is ending
+            self._store.add(await self._with_definitions(exchange))
+
+    def _exchange(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        text: str,
+        session: Session,
+        offered: list[dict[str, Any]],
+        execution: Execution | None,
+    ) -> Exchange:
+        exchange = Exchange(
+            principal=RequestContext.of(session, self._config).principal,
+            at=time.time(),
+            tool=tool,
+            execution_id=execution.execution_id if execution is not None else None,
+            sent=estimate_tokens("\n".join(f"{name}: {value}" for name, value in arguments.items())),
+            returned=estimate_tokens(text),
+            own_definitions=self._own_tokens(offered),
+        )
+        if execution is None or not _stands_for_direct_calls(execution):
+            return exchange
+        direct = execution.calls.direct
+        return replace(exchange, turns=direct.turns, servers=dict(direct.servers))
+
+    async def _with_definitions(self, exchange: Exchange) -> Exchange:
+        return replace(exchange, all_definitions=await self._all_tokens()) if exchange.turns else exchange
+
+    async def _all_tokens(self) -> int:
+        """Tokens of the definitions of all tools that are connected."""
+        async with self._counting:
+            catalog = self._catalog()
+            if self._counted is None or self._counted[0] is not catalog:
+                self._counted = catalog, await anyio.to_thread.run_sync(self._count, catalog)
+            return self._counted[1]
+
+    def _count(self, catalog: Catalog) -> int:
+        known: dict[int, tuple[ToolDefinition, int]] = {}
+        for server in catalog.servers:
+            for tool in server.tools:
+                definition = tool.definition
+                found = self._tools.get(id(definition))
+                known[id(definition)] = found or (definition, estimate_tokens(definition_text(definition)))
+        self._tools = known
+        return sum(tokens for _, tokens in known.values())
+
+    def _own_tokens(self, offered: list[dict[str, Any]]) -> int:
+        for known, tokens in self._offered:
+            if known is offered:
+                return tokens
+        shown = [{name: it[name] for name in ("name", "description", "inputSchema") if name in it} for it in offered]
+        tokens = sum(estimate_tokens(_json(it)) for it in shown) + estimate_tokens(instructions())
+        self._offered = [*self._offered[1 - _MAX_REMEMBERED :], (offered, tokens)]
+        return tokens
+
+
+def _stands_for_direct_calls(execution: Execution) -> bool:
+    """Whether a model would have made its calls directly. A program that failed is usually run again, corrected, so
+    that its calls would count twice."""
+    if execution.direct_call is not None:
+        return execution.done.is_set()
+    return execution.status is ExecutionStatus.SUCCEEDED and not execution.is_dry_run
+
+
+def _text_of(answer: Answer) -> str:
+    """What the model reads of it as text."""
+    shown = [answer.text]
+    for block in answer.blocks:
+        resource = getattr(block, "resource", None)
+        shown += [text for text in (getattr(block, "text", None), getattr(resource, "text", None)) if text]
+    return "\n".join(shown)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -1,0 +1,170 @@
+"""The tokens of exchanges on SQLite: written by products, summed up for the person."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.savings import Exchange, Grouping, ServerRow, ServerTokens, TokenUsage, UsageRow
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+
+MAX_EXCHANGES = 200_000
+"""The newest exchanges are stored, of all principals."""
+_MAX_NAME_CHARACTERS = 1_000
+_SUMS = (
+    "COUNT(*), COUNT(DISTINCT execution_id), SUM(calls), SUM(turns), SUM(sent), SUM(returned), SUM(own_definitions),"
+    " SUM(arguments), SUM(results), SUM(all_definitions * turns)"
+)
+_GROUPS = {
+    "day": "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')",
+    "execution": "execution_id",
+}
+_T = TypeVar("_T")
+
+
+class SqliteExchanges:
+    """Implements `front.exchanges.ExchangeStore`."""
+
+    def __init__(self, thread: DatabaseThread) -> None:
+        self._thread = thread
+
+    def add(self, exchange: Exchange) -> None:
+        """Queue it to be written. A failure is logged and stops nothing."""
+        self._thread.post(lambda connection: _insert(connection, exchange), "a count of tokens is lost", is_cache=True)
+
+
+class SqliteSavings:
+    """Sums up what products wrote. Reads in a thread, one sum at a time."""
+
+    def __init__(self, database: Database) -> None:
+        """`database` is used by nothing else."""
+        self._database = database
+        self._one = anyio.Lock()
+
+    async def total(self, principal: Principal, since: float) -> TokenUsage:
+        """Raises `JournalUnavailable`, as all that reads."""
+
+        def select(connection: sqlite3.Connection) -> TokenUsage:
+            row = connection.execute(
+                f"SELECT {_SUMS} FROM savings WHERE principal = ? AND at >= ?",  # noqa: S608
+                (principal.principal_id, since),
+            ).fetchone()
+            return _usage(row)
+
+        return await self._run(select)
+
+    async def rows(self, principal: Principal, by: Grouping, since: float, limit: int) -> list[UsageRow]:
+        """By day or execution, newest first. Exchanges without an execution are in no row by execution."""
+        group = _GROUPS[by]
+        which = " AND execution_id IS NOT NULL" if by == "execution" else ""
+
+        def select(connection: sqlite3.Connection) -> list[UsageRow]:
+            found = connection.execute(
+                f"SELECT {group} AS name, MIN(at), {_SUMS} FROM savings WHERE principal = ? AND at >= ?{which}"  # noqa: S608
+                " GROUP BY name ORDER BY 2 DESC LIMIT ?",
+                (principal.principal_id, since, limit),
+            )
+            return [UsageRow(name, at, _usage(sums)) for name, at, *sums in found]
+
+        return await self._run(select)
+
+    async def servers(self, principal: Principal, since: float, limit: int) -> list[ServerRow]:
+        """The servers whose direct calls would have cost most first."""
+
+        def select(connection: sqlite3.Connection) -> list[ServerRow]:
+            found = connection.execute(
+                "SELECT b.server, SUM(b.calls), SUM(b.arguments), SUM(b.results) FROM savings s"
+                " JOIN savings_by_server b USING (number) WHERE s.principal = ? AND s.at >= ?"
+                " GROUP BY b.server ORDER BY SUM(b.arguments + b.results) DESC, b.server LIMIT ?",
+                (principal.principal_id, since, limit),
+            )
+            return [ServerRow(name, ServerTokens(*sums)) for name, *sums in found]
+
+        return await self._run(select)
+
+    async def execution(self, principal: Principal, execution_id: ExecutionId) -> TokenUsage | None:
+        """Of one execution; None if nothing of it is stored (any more)."""
+
+        def select(connection: sqlite3.Connection) -> TokenUsage:
+            row = connection.execute(
+                f"SELECT {_SUMS} FROM savings WHERE execution_id = ? AND principal = ?",  # noqa: S608
+                (execution_id, principal.principal_id),
+            ).fetchone()
+            return _usage(row)
+
+        found = await self._run(select)
+        return found if found.exchanges else None
+
+    async def _run(self, step: Callable[[sqlite3.Connection], _T]) -> _T:
+        def run() -> _T:
+            with self._database.use() as connection:
+                return step(connection)
+
+        async with self._one:
+            return await anyio.to_thread.run_sync(run)
+
+
+def delete_savings(connection: sqlite3.Connection, *, before: float, limit: int) -> int:
+    """Delete at most `limit` of the exchanges before this time and of those that are too many, in a transaction of the
+    caller; returns the number of deleted ones."""
+    numbers = connection.execute(
+        "SELECT number FROM savings WHERE at < ? OR number <= (SELECT MAX(number) FROM savings) - ? LIMIT ?",
+        (before, MAX_EXCHANGES, limit),
+    ).fetchall()
+    connection.executemany("DELETE FROM savings WHERE number = ?", numbers)
+    connection.executemany("DELETE FROM savings_by_server WHERE number = ?", numbers)
+    return len(numbers)
+
+
+def _insert(connection: sqlite3.Connection, exchange: Exchange) -> None:
+    usage = exchange.usage
+    added = connection.execute(
+        "INSERT INTO savings (principal, at, tool, execution_id, sent, returned, own_definitions, all_definitions,"
+        " turns, calls, arguments, results) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            exchange.principal.principal_id,
+            exchange.at,
+            exchange.tool,
+            exchange.execution_id,
+            exchange.sent,
+            exchange.returned,
+            exchange.own_definitions,
+            exchange.all_definitions,
+            exchange.turns,
+            usage.calls,
+            usage.arguments,
+            usage.results,
+        ),
+    )
+    connection.executemany(
+        "INSERT OR IGNORE INTO savings_by_server VALUES (?, ?, ?, ?, ?)",
+        [
+            (added.lastrowid, server[:_MAX_NAME_CHARACTERS], it.calls, it.arguments, it.results)
+            for server, it in exchange.servers.items()
+        ],
+    )
+
+
+def _usage(sums: Any) -> TokenUsage:
+    exchanges, executions, calls, turns, sent, returned, own_definitions, arguments, results, definitions = (
+        int(it or 0) for it in sums
+    )
+    return TokenUsage(
+        exchanges=exchanges,
+        executions=executions,
+        calls=calls,
+        turns=turns,
+        sent=sent,
+        returned=returned,
+        own_definitions=own_definitions,
+        arguments=arguments,
+        results=results,
+        direct_definitions=definitions,
+    )

@@ -1,0 +1,172 @@
+"""What each call of our tools is counted as, in tokens, through a real product with real servers and a real sandbox.
+
+The method is that of docs/guides/savings.md.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.domain.savings import MAX_RESULT_TOKENS
+from codemode_server.domain.tools import definition_text
+from codemode_server.tokens import estimate_tokens
+from tests.behaviour.product import Host, configuration, office
+from tests.vocabulary import tokens_of
+
+SHEET = "from servers.google_drive import get_sheet\nlen(get_sheet(sheetId='a'))"
+ISSUES = "from servers.github import list_issues\n"
+HISTORY = "from servers.slack import get_channel_history\n"
+
+
+def answered(repo: str) -> list[dict[str, Any]]:
+    """What the server answers to `list_issues`."""
+    return [
+        {
+            "number": number,
+            "title": f"Issue {number} of {repo}",
+            "state": "open" if number % 2 else "closed",
+            "labels": ["bug", "ui"][: 1 + number % 2],
+            "created_at": f"2026-01-0{number}T00:00:00Z",
+        }
+        for number in range(1, 6)
+    ]
+
+
+@dataclass
+class Product:
+    host: Host
+    app: App
+
+    async def stored(self) -> list[dict[str, Any]]:
+        """All exchanges, once those on their way are written."""
+        await self.app.stores.thread.run(lambda connection: None, is_cache=True)
+        with closing(sqlite3.connect(self.app.state_folder / "codemode.db")) as database:
+            database.row_factory = sqlite3.Row
+            return [dict(row) for row in database.execute("SELECT * FROM savings ORDER BY number")]
+
+    async def last(self) -> dict[str, Any]:
+        """The last exchange; those with `list_dir` wait for the servers."""
+
+        async def is_there() -> bool:
+            rows = await self.stored()
+            return bool(rows) and rows[-1]["tool"] != "list_dir"
+
+        await self.host.until(is_there)
+        return (await self.stored())[-1]
+
+
+@asynccontextmanager
+async def product(folder: Path, **results: Any) -> AsyncIterator[Product]:
+    path = configuration(folder, office(folder), results={"structured_content": False} | results)
+    async with App.open(load(path)) as app, Client(app.front) as client:
+        host = Host(client, folder)
+        await host.settled()
+        yield Product(host, app)
+
+
+async def test_a_program_is_counted_by_what_it_sent_and_returned_and_what_its_calls_would_have(tmp_path: Path) -> None:
+    async with product(tmp_path) as it:
+        answer = await it.host.run(ISSUES + "len(list_issues(repo='acme'))")
+        row = await it.last()
+        (issues,) = it.host.reached("list_issues")
+        definitions = [
+            estimate_tokens(definition_text(tool.definition))
+            for server in it.app.catalog().servers
+            for tool in server.tools
+        ]
+    assert issues["repo"] == "acme"
+    assert row["sent"] == estimate_tokens(f"code: {ISSUES}len(list_issues(repo='acme'))")
+    assert row["returned"] == estimate_tokens(answer.text)
+    assert row["arguments"] == estimate_tokens(json.dumps({"repo": "acme"}, separators=(",", ":")))
+    read = json.dumps(answered("acme"), separators=(",", ":"))
+    assert row["results"] == pytest.approx(tokens_of(read), rel=0.1), "also by the real vocabulary"
+    assert (row["calls"], row["turns"], row["all_definitions"]) == (1, 1, sum(definitions))
+
+
+async def test_a_long_result_counts_no_more_than_a_host_would_show_its_model(tmp_path: Path) -> None:
+    async with product(tmp_path) as it:
+        await it.host.run(SHEET)
+        assert (await it.last())["results"] == MAX_RESULT_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("program", "calls", "turns"),
+    [
+        (ISSUES + "for n in range(3): list_issues(repo=str(n))", 3, 1),
+        (ISSUES + HISTORY + "list_issues(repo='a'); get_channel_history(channel='b')", 2, 2),
+        (
+            ISSUES
+            + HISTORY
+            + "import asyncio\nawait asyncio.gather(list_issues(repo='a'), get_channel_history(channel='b'))",
+            2,
+            1,
+        ),
+    ],
+    ids=["same tool", "one after the other", "at once"],
+)
+async def test_calls_that_a_model_could_have_sent_together_count_as_one_turn(
+    tmp_path: Path, program: str, calls: int, turns: int
+) -> None:
+    async with product(tmp_path) as it:
+        await it.host.run(program)
+        row = await it.last()
+    assert (row["calls"], row["turns"]) == (calls, turns)
+
+
+async def test_a_program_that_failed_counts_as_a_cost_alone(tmp_path: Path) -> None:
+    """It is usually run again, corrected: its calls would count twice."""
+    async with product(tmp_path) as it:
+        await it.host.run(ISSUES + "list_issues(repo='a')\n1/0")
+        row = await it.last()
+        assert it.host.reached("list_issues")
+    assert (row["calls"], row["turns"], row["results"]) == (0, 0, 0)
+    assert row["sent"] > 0
+    assert row["returned"] > 0
+
+
+async def test_what_the_model_reads_by_other_tools_counts_as_a_cost_too(tmp_path: Path) -> None:
+    async with product(tmp_path) as it:
+        answer = await it.host.call("search_tools", query="issues")
+        row = await it.last()
+    assert (row["tool"], row["execution_id"]) == ("search_tools", None)
+    assert row["returned"] == estimate_tokens(answer.text)
+
+
+async def test_an_error_of_a_tool_counts_as_what_the_model_read(tmp_path: Path) -> None:
+    async with product(tmp_path) as it:
+        answer = await it.host.call("execute_code", resume="xnone")
+        row = await it.last()
+    assert answer.result.is_error
+    assert row["returned"] == estimate_tokens(answer.text)
+
+
+async def test_an_answer_says_what_it_saved_only_where_that_is_switched_on(tmp_path: Path) -> None:
+    async with product(tmp_path) as it:
+        plain = await it.host.run(SHEET)
+        assert "saved" not in plain.text
+    async with product(tmp_path, savings=True) as it:
+        answer = await it.host.run(SHEET)
+        assert answer.text.removeprefix(plain.text).startswith("\n[saved ≈2")
+        failed = await it.host.run("1/0")
+        assert "tokens more than direct calls]" in failed.text.splitlines()[-1]
+        row = await it.last()
+    assert row["returned"] > 0
+
+
+async def test_an_exchange_is_stored_when_the_product_ends_right_after_it(tmp_path: Path) -> None:
+    async with product(tmp_path) as it:
+        await it.host.run("1")
+    with closing(sqlite3.connect(it.app.state_folder / "codemode.db")) as database:
+        tools = database.execute("SELECT tool FROM savings").fetchall()
+    assert ("execute_code",) in tools

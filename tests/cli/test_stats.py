@@ -1,0 +1,128 @@
+"""`codemode-server stats`: what was saved, or was not, for a person at a terminal of 80 columns and for scripts."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+
+from codemode_server.cli import run, stats
+from codemode_server.config import load
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.savings import Exchange, ServerTokens
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_savings import SqliteExchanges
+from tests.behaviour.product import configuration
+
+OWNER = Principal(PrincipalId("default"))
+
+
+def written(folder: Path) -> Path:
+    return configuration(folder, {}, state={"dir": str(folder / "state")})
+
+
+async def record(folder: Path, *exchanges: Exchange) -> None:
+    state = folder / "state"
+    state.mkdir(mode=0o700)
+    thread = DatabaseThread(state)
+    store = SqliteExchanges(thread)
+    for exchange in exchanges:
+        store.add(exchange)
+    await thread.run(lambda connection: None, is_cache=True)
+    thread.close()
+
+
+def exchange(results: int, name: str = "x7f3a9c21b04", server: str = "github", days_ago: float = 0.0) -> Exchange:
+    return Exchange(
+        principal=OWNER,
+        at=time.time() - days_ago * 86_400,
+        tool="execute_code",
+        execution_id=ExecutionId(name),
+        sent=120,
+        returned=80,
+        own_definitions=1_000,
+        all_definitions=20_000,
+        turns=1,
+        servers={server: ServerTokens(1, 10, results)},
+    )
+
+
+async def command(path: Path, *arguments: str) -> int:
+    return await anyio.to_thread.run_sync(run, ["stats", *arguments, "--config", str(path)])
+
+
+async def test_a_gain_is_shown_with_definitions_cached_and_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path)
+    await record(tmp_path, exchange(9_000))
+    assert await command(path, "--by", "execution") == 0
+    page = capsys.readouterr().out
+    assert "x7f3a9c21b04         1      1    300  11,010  10,710    27,810" in page
+    assert "definitions cached: saved about 10,710 tokens (97%)\nnot cached: saved about 27,810 tokens (96%)" in page
+
+
+async def test_a_loss_is_said_plainly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path)
+    small = exchange(0)
+    few = {name: getattr(small, name) for name in ("principal", "at", "tool", "execution_id", "sent", "returned")}
+    await record(tmp_path, Exchange(**few, own_definitions=1_000, all_definitions=50, turns=1, servers=small.servers))
+    assert await command(path) == 0
+    page = capsys.readouterr().out
+    assert "definitions cached: cost about 285 tokens more than direct calls" in page
+    assert "not cached: cost about 1,140 tokens more than direct calls" in page
+    line = await stats.status_line(load(path))
+    assert line.startswith("tokens: about 285 more than direct calls cost in the last 30 days (300 against 15")
+
+
+@pytest.mark.parametrize("by", ["day", "server", "execution"])
+async def test_every_line_fits_a_terminal_of_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str
+) -> None:
+    path = written(tmp_path)
+    await record(tmp_path, exchange(25_000_000, server="s" * 300), exchange(99_000_000, name="x7f3a9c21b05"))
+    assert await command(path, "--by", by) == 0
+    page = capsys.readouterr().out
+    assert max(map(len, page.splitlines())) <= 80
+    assert "docs/guides/savings.md" in page, "the method stands beside the numbers"
+
+
+async def test_a_name_of_a_server_controls_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path)
+    await record(tmp_path, exchange(9_000, server="git\x1b[2Jhub"))
+    assert await command(path, "--by", "server") == 0
+    page = capsys.readouterr().out
+    assert "\x1b" not in page
+    assert r"git\x1b[2Jhub" in page
+
+
+async def test_scripts_get_the_parts_of_the_sum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path)
+    await record(tmp_path, exchange(9_000), exchange(1, name="x0", days_ago=8))
+    assert await command(path, "--json", "--since", "7d") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["total"] == {
+        "executions": 1,
+        "calls": 1,
+        "turns": 1,
+        "direct_turns": 1,
+        "sent": 120,
+        "returned": 80,
+        "own_definitions": 1_000,
+        "arguments": 10,
+        "results": 9_000,
+        "direct_definitions": 20_000,
+        "saved_cached": 10_710,
+        "saved_uncached": 27_810,
+    }
+    assert len(shown["rows"]) == 1
+
+
+async def test_without_a_record_nothing_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await command(written(tmp_path)) == 0
+    assert capsys.readouterr().out.startswith("no tokens are counted in this time")
+    assert not (tmp_path / "state").exists()

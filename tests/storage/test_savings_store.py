@@ -1,0 +1,133 @@
+"""The tokens of exchanges on a real SQLite: sums by day, server and execution of a principal, and how old ones go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.savings import Exchange, ServerTokens, TokenUsage
+from codemode_server.storage import sqlite_savings
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.sqlite_savings import SqliteExchanges, SqliteSavings
+from codemode_server.storage.upkeep import Retention, Upkeep
+
+OWNER, OTHER = Principal(PrincipalId("default")), Principal(PrincipalId("bob"))
+DAY = 86_400.0
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
+
+
+@dataclass
+class Store:
+    folder: Path
+    thread: DatabaseThread
+    savings: SqliteSavings
+
+    async def add(self, *exchanges: Exchange) -> None:
+        store = SqliteExchanges(self.thread)
+        for exchange in exchanges:
+            store.add(exchange)
+        await self.thread.run(lambda connection: None, is_cache=True)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    thread, database = DatabaseThread(folder), Database(folder)
+    yield Store(folder, thread, SqliteSavings(database))
+    database.close()
+    thread.close()
+
+
+def exchange(at: float = NOON, name: str | None = "x1", who: Principal = OWNER) -> Exchange:
+    servers = {"github": ServerTokens(2, 20, 4_000), "slack": ServerTokens(1, 5, 100)}
+    return Exchange(
+        principal=who,
+        at=at,
+        tool="execute_code",
+        execution_id=ExecutionId(name) if name else None,
+        sent=50,
+        returned=30,
+        own_definitions=1_000,
+        all_definitions=8_000,
+        turns=2,
+        servers=servers,
+    )
+
+
+ONE = TokenUsage(
+    exchanges=1,
+    executions=1,
+    calls=3,
+    turns=2,
+    sent=50,
+    returned=30,
+    own_definitions=1_000,
+    arguments=25,
+    results=4_100,
+    direct_definitions=16_000,
+)
+
+
+async def test_an_execution_has_the_sum_of_its_exchanges(store: Store) -> None:
+    """One that waited for a person was answered more than once."""
+    await store.add(exchange(), exchange(at=NOON + 60), exchange(name="x2"))
+    found = await store.savings.execution(OWNER, ExecutionId("x1"))
+    assert found is not None
+    assert (found.exchanges, found.executions, found.sent, found.direct_definitions) == (2, 1, 100, 32_000)
+    assert await store.savings.execution(OWNER, ExecutionId("x3")) is None
+
+
+async def test_days_are_those_of_this_machine_newest_first(store: Store) -> None:
+    await store.add(exchange(), exchange(at=NOON + DAY, name="x2"), exchange(at=NOON + DAY, name=None))
+    rows = await store.savings.rows(OWNER, "day", since=0, limit=10)
+    day = datetime.fromtimestamp(NOON, UTC).astimezone()
+    assert [row.usage.exchanges for row in rows] == [2, 1]
+    assert (rows[1].name, rows[1].usage) == (f"{day:%Y-%m-%d}", ONE)
+
+
+async def test_executions_come_newest_first_and_the_other_exchanges_are_none(store: Store) -> None:
+    await store.add(exchange(), exchange(at=NOON + 1, name="x2"), exchange(at=NOON + 2, name=None))
+    rows = await store.savings.rows(OWNER, "execution", since=0, limit=10)
+    assert [row.name for row in rows] == ["x2", "x1"]
+
+
+async def test_servers_have_their_own_calls_alone(store: Store) -> None:
+    await store.add(exchange(), exchange(name="x2"))
+    rows = await store.savings.servers(OWNER, since=0, limit=10)
+    assert [(row.name, row.tokens) for row in rows] == [
+        ("github", ServerTokens(4, 40, 8_000)),
+        ("slack", ServerTokens(2, 10, 200)),
+    ]
+
+
+async def test_another_principal_and_an_earlier_time_are_not_counted(store: Store) -> None:
+    await store.add(exchange(), exchange(who=OTHER), exchange(at=NOON - DAY, name="x0"))
+    assert await store.savings.total(OWNER, since=NOON) == ONE
+    assert (await store.savings.total(OTHER, since=0)).exchanges == 1
+    assert await store.savings.execution(OTHER, ExecutionId("x1")) is not None
+    assert await store.savings.execution(OTHER, ExecutionId("x0")) is None
+
+
+async def test_upkeep_deletes_what_is_older_than_the_audit_may_be(store: Store) -> None:
+    await store.add(exchange(at=time.time() - 3 * DAY, name="x1"), exchange(at=time.time(), name="x2"))
+    Upkeep(store.folder, Ownership(store.folder), Retention(2, 0)).pass_once()
+    assert [row.name for row in await store.savings.rows(OWNER, "execution", since=0, limit=10)] == ["x2"]
+    assert [row.tokens.calls for row in await store.savings.servers(OWNER, since=0, limit=10)] == [2, 1]
+
+
+async def test_upkeep_deletes_the_oldest_of_too_many(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_savings, "MAX_EXCHANGES", 3)
+    await store.add(*(exchange(at=NOON + number, name=f"x{number}") for number in range(50)))
+    Upkeep(store.folder, Ownership(store.folder), Retention(0, 0)).pass_once()
+    rows = await store.savings.rows(OWNER, "execution", since=0, limit=10)
+    assert [row.name for row in rows] == ["x49", "x48", "x47"]

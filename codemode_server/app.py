@@ -76,7 +76,9 @@ _SAVE_SECONDS, _RETRY_SAVE_SECONDS = 1.0, 30.0
 class App:
     """One product: everything between a host and its upstreams. Created by `open`."""
 
-    def __init__(self, loaded: LoadedSettings, last_run: LastRun | None = None) -> None:
+    def __init__(
+        self, loaded: LoadedSettings, last_run: LastRun | None = None, *, has_mcp_tracing: bool = True
+    ) -> None:
         """Reads the database, so call it in a thread; `last_run` is what was read from it before.
 
         Raises:
@@ -89,7 +91,7 @@ class App:
         self.state_folder = state_folder(settings)
         self.principal = local_principal(settings)
         self.database = last_run.database
-        self._takeover = ConfigTakeover(loaded)
+        self._takeover = ConfigTakeover(loaded, has_mcp_tracing=has_mcp_tracing)
         self.config = self._takeover.config
         self._connected, self._traced = anyio.Event(), anyio.Event()
         self._has_upstreams = True
@@ -254,13 +256,18 @@ class App:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, loaded: LoadedSettings, *, last_run: LastRun | None = None, watch: bool = False
+        cls,
+        loaded: LoadedSettings,
+        *,
+        last_run: LastRun | None = None,
+        watch: bool = False,
+        has_mcp_tracing: bool = True,
     ) -> AsyncIterator[App]:
         """A running product. It starts its upstreams and sandboxes once the host has its first answer or `connect` is
-        called, and ends all of them on exit."""
+        called, and ends all of them on exit. Without `has_mcp_tracing`, `tracing.mcp` is off."""
         return_large_blocks()
         switch_threads_often()
-        app = await anyio.to_thread.run_sync(cls, loaded, last_run)
+        app = await anyio.to_thread.run_sync(partial(cls, loaded, last_run, has_mcp_tracing=has_mcp_tracing))
         app.tools.expect_tools()
         try:
             async with (

@@ -16,6 +16,7 @@ from codemode_server.config.watching import changes
 from codemode_server.domain.errors import SettingsError
 from codemode_server.front import http_token
 from codemode_server.redaction import Redactor
+from codemode_server.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -26,12 +27,14 @@ REPLACED_SECRETS_SECONDS = 600.0
 class ConfigTakeover:
     """The configuration of one product, from its files to what is in force."""
 
-    def __init__(self, loaded: LoadedSettings) -> None:
-        """Reads the HTTP token, so call it in a thread."""
+    def __init__(self, loaded: LoadedSettings, *, has_mcp_tracing: bool = True) -> None:
+        """Reads the HTTP token, so call it in a thread. Without `has_mcp_tracing`, `tracing.mcp` is off whatever the
+        file says."""
         self.loaded = loaded
+        self._has_mcp_tracing = has_mcp_tracing
         self._http_tokens = http_token.existing()
         self._replaced_secrets: Counter[str] = Counter()
-        self.config = LiveConfig(loaded.settings, self._redactor(), loaded.messages_for_model)
+        self.config = LiveConfig(self._settings(loaded), self._redactor(), loaded.messages_for_model)
 
     async def watch(
         self,
@@ -56,7 +59,7 @@ class ConfigTakeover:
 
     async def _take_over(self, news: LoadedSettings, is_microvm: bool) -> None:
         self.loaded = news
-        settings, later = in_force(self.config.settings, news.settings)
+        settings, later = in_force(self.config.settings, self._settings(news))
         if is_microvm:
             later += beyond_running_machines(self.config.settings.limits, settings.limits)
         if later:
@@ -69,6 +72,12 @@ class ConfigTakeover:
         await anyio.sleep(REPLACED_SECRETS_SECONDS)
         self._replaced_secrets -= Counter(replaced)
         self.config.replace(self.config.settings, self._redactor(), self.config.notices)
+
+    def _settings(self, loaded: LoadedSettings) -> Settings:
+        settings = loaded.settings
+        if self._has_mcp_tracing:
+            return settings
+        return settings.model_copy(update={"tracing": settings.tracing.model_copy(update={"mcp": False})})
 
     def _redactor(self) -> Redactor:
         secrets = self.loaded.secrets | self._http_tokens | self._replaced_secrets.keys()

@@ -118,7 +118,9 @@ def start(folder: Path | None, config: LiveConfig) -> Path | None:
     # Libraries log every request and every rejected line at INFO and WARNING; what matters of it, we log ourselves.
     for name in ("mcp", "httpx2", "httpcore2", "httpx", "opentelemetry", "uvicorn", "langfuse"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
+    # Each failed export is an error of OpenTelemetry's, with a traceback where the collector can't be reached.
+    for name in ("mcp.client", "opentelemetry.exporter"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     if folder is None:
         return None
     try:

@@ -42,9 +42,10 @@ _AFTER_HANDSHAKE_SECONDS = 0.02
 """Delay between the first answer and further work, so that the answer is sent first."""
 
 
-def serve(config: Path | None, http: str | None, *, new_token: bool = False) -> NoReturn:
-    """Serve until the host disconnects or a signal arrives, then end the process with its exit code."""
-    start = _Start(config)
+def serve(config: Path | None, http: str | None, *, new_token: bool = False, has_mcp_tracing: bool = True) -> NoReturn:
+    """Serve until the host disconnects or a signal arrives, then end the process with its exit code. Without
+    `has_mcp_tracing`, `tracing.mcp` is off."""
+    start = _Start(config, has_mcp_tracing=has_mcp_tracing)
     if http is not None:
         opening, listener = None, _HttpListener.open(*_address(http), start.configuration(), new_token=new_token)
     else:
@@ -60,8 +61,9 @@ def serve(config: Path | None, http: str | None, *, new_token: bool = False) -> 
 class _Start:
     """Reads configuration and database once, in a thread, for the first `tools/list` and for the product."""
 
-    def __init__(self, config: Path | None) -> None:
+    def __init__(self, config: Path | None, *, has_mcp_tracing: bool = True) -> None:
         self.config = config
+        self.has_mcp_tracing = has_mcp_tracing
         self.last_run: LastRun | None = None
         """Data of the last run; None if the database was not read or can't be read."""
         self.first_prompts: list[dict[str, Any]] = []
@@ -182,7 +184,10 @@ class _Service:
                 return
             from codemode_server.app import App
 
-            async with App.open(loaded, last_run=self._start.last_run, watch=True) as app:
+            start = self._start
+            async with App.open(
+                loaded, last_run=start.last_run, watch=True, has_mcp_tracing=start.has_mcp_tracing
+            ) as app:
                 self._start_log(app.state_folder, app.config)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)

@@ -134,6 +134,9 @@ class TracingSettings(Section):
     """Used when its keys are set; needs the extra `langfuse`."""
     service_name: str = "codemode-server"
     """`service.name` of the spans."""
+    mcp: bool = True
+    """`false`: no spans of calls to the servers, and no trace context (`traceparent`, `baggage`) is sent to them. A
+    program is then one span, without what it called. Also `serve --no-mcp-tracing`."""
 
 
 class EndpointSettings(Section):

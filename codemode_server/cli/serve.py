@@ -15,7 +15,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--new-token", action="store_true", help="make a new token for --http; the old one ends with this start"
     )
+    parser.add_argument(
+        "--no-mcp-tracing",
+        action="store_true",
+        help="trace programs without their calls, and send no trace context to the servers (tracing.mcp: false)",
+    )
 
 
 def run(parsed: argparse.Namespace) -> NoReturn:
-    serve(config_file(parsed), getattr(parsed, "http", None), new_token=getattr(parsed, "new_token", False))
+    serve(
+        config_file(parsed),
+        getattr(parsed, "http", None),
+        new_token=getattr(parsed, "new_token", False),
+        has_mcp_tracing=not getattr(parsed, "no_mcp_tracing", False),
+    )

@@ -41,6 +41,8 @@ class ExecutionRecorder:
             codemode__execution_id=execution.execution_id,
             codemode__isolation=level,
             codemode__isolation_shortfall=isolation_shortfall or None,
+            langfuse__session__id=execution.session.session_id,
+            langfuse__user__id=execution.context.principal.principal_id,
             session__id=execution.session.session_id,
             user__id=execution.context.principal.principal_id,
         )

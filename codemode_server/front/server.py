@@ -42,6 +42,7 @@ from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Session
 from codemode_server.front.announcements import Announcements
 from codemode_server.front.host_requests import HostRequests, ask_for_roots, features_of, input_required
+from codemode_server.front.host_trace import RequestDescription, continue_host_trace
 from codemode_server.front.instructions import instructions
 from codemode_server.front.log_levels import LogLevels
 from codemode_server.front.prompt_completion import PromptCompletion
@@ -120,16 +121,21 @@ class FrontServer(MCPServer[None]):
         on_connected: Callable[[frozenset[Feature]], None],
         server_names: str = "",
     ) -> None:
+        self._sessions = Sessions()
         super().__init__(
             "codemode-server",
             title="codemode-server",
             instructions=instructions(server_names),
             version=version,
             log_level="WARNING",
-            middleware=[_Handshake(on_connected), _remember_request],
+            middleware=[
+                _Handshake(on_connected),
+                _remember_request,
+                RequestDescription(self._sessions.session_of_request),
+            ],
         )
+        self._lowlevel_server.middleware.insert(0, continue_host_trace)
         self._meta_tools = meta_tools
-        self._sessions = Sessions()
         self._log_levels = LogLevels()
         self._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
         self._lowlevel_server.add_notification_handler(

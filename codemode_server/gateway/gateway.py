@@ -75,7 +75,7 @@ class Gateway:
         self._config = config
         learning = learning or Learning(config=config)
         self._events = CallEvents(
-            [*before_answer, CallTracing(), CallReports(config)],
+            [*before_answer, CallTracing(config), CallReports(config)],
             after_answer=[CallLearning(learning, config), count_direct_tokens, *subscribers],
         )
         self._sign_in_offers = sign_in_offers

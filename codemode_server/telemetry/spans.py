@@ -1,7 +1,8 @@
 """The names and attributes of our spans, in one place.
 
-`gen_ai.*` and `mcp.*` follow OpenTelemetry's semantic conventions for MCP (status: development); `langfuse.*` tell
-Langfuse the kind of observation; `codemode.*` are our own.
+`gen_ai.*`, `mcp.*`, `jsonrpc.*`, `network.*`, `server.*` and `error.type` follow OpenTelemetry's conventions for GenAI
+and MCP: the repository semantic-conventions-genai as of commit 0393513c (status: development), which builds on the
+semantic conventions 1.41. `langfuse.*` tell Langfuse the kind of observation; `codemode.*` are our own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 SCOPE = "codemode-server"
 """The instrumentation scope of our spans."""
+EXECUTE_TOOL = "execute_tool"
+"""`gen_ai.operation.name` of a call of a tool."""
+TOOL_ERROR = "tool_error"
+"""`error.type` of a call that was answered, with `isError`."""
 
 
 def tracer() -> Tracer:
@@ -38,10 +43,11 @@ def observe_output(span: Span, text: str | None) -> None:
         span.set_attribute("langfuse.observation.output", text)
 
 
-def fail(span: Span, kind: str, message: str) -> None:
+def fail(span: Span, kind: str, message: str | None = None) -> None:
     """Marks a span as failed; `message` must already be redacted."""
     if span.is_recording():
         span.set_status(Status(StatusCode.ERROR, message))
         span.set_attribute("error.type", kind)
         span.set_attribute("langfuse.observation.level", "ERROR")
-        span.set_attribute("langfuse.observation.status_message", message)
+        if message is not None:
+            span.set_attribute("langfuse.observation.status_message", message)

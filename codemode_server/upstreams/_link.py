@@ -21,6 +21,7 @@ from codemode_server.domain.log_messages import DEFAULT_LEVEL, is_at_least
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.off_loop import run_sized
 from codemode_server.upstreams._messages import NOT_TAKEN
+from codemode_server.upstreams._request_spans import RequestSpans
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -98,8 +99,10 @@ class Link:
         on_message: MessageHandlerFnT,
         on_input: OnInput,
         features: frozenset[Feature] = frozenset(),
+        spans: RequestSpans | None = None,
     ) -> None:
-        """`features` are declared to the upstream, whose requests `on_input` answers."""
+        """`features` are declared to the upstream, whose requests `on_input` answers. `spans` complete those of the
+        requests; None: they and the trace context stay as mcp makes them."""
         import mcp_types as types
 
         from codemode_server import __version__
@@ -110,7 +113,8 @@ class Link:
         self.features = features
         """May be replaced in protocol 2026-07-28, where each request declares them."""
         self._log_level = DEFAULT_LEVEL
-        self._dispatcher = WatchedDispatcher(streams, self.lost)
+        spans = spans or RequestSpans({}, is_traced=lambda: True)
+        self._dispatcher = WatchedDispatcher(streams, self.lost, spans)
         self.session: ClientSession = UpstreamSession(
             features=features,
             on_input=on_input,
@@ -154,6 +158,7 @@ class Link:
         data: dict[str, Any] = {"method": method, "params": params}
         options: CallOptions = {}
         self.session._stamp(data, options)
+        self._dispatcher.protocol = self.session.protocol_version
         if self.is_modern:
             _declare(self.features if features is None else features, data["params"]["_meta"])
             _name_task(method, data["params"], options)

@@ -16,10 +16,11 @@ from anyio.abc import TaskStatus
 from mcp.client._transport import TransportStreams
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest, coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import MessageMetadata, SessionMessage
 
 from codemode_server.off_loop import is_large
 from codemode_server.upstreams._link import Answer
+from codemode_server.upstreams._request_spans import RequestSpans
 
 _READ_S = 5.0
 """How long the next message waits while a large result is read, so that large results don't pile up in memory."""
@@ -33,9 +34,12 @@ class WatchedDispatcher(JSONRPCDispatcher):
     next message waits until that has been read.
     """
 
-    def __init__(self, streams: TransportStreams, lost: anyio.Event) -> None:
+    def __init__(self, streams: TransportStreams, lost: anyio.Event, spans: RequestSpans) -> None:
         super().__init__(*streams)
         self._lost = lost
+        self._spans = spans
+        self.protocol: str | None = None
+        """The version of the protocol, once it is agreed on; for the spans of requests."""
         self._being_read: dict[int, anyio.Event] = {}
         """By the identity of the result."""
 
@@ -54,6 +58,11 @@ class WatchedDispatcher(JSONRPCDispatcher):
             result = _without_large_parts(result)
         return result
 
+    async def _write(self, message: types.JSONRPCMessage, metadata: MessageMetadata = None) -> None:
+        if isinstance(message, types.JSONRPCRequest):
+            self._spans.begin(str(message.id), message.method, message.params, self.protocol)
+        await super()._write(message, metadata)
+
     async def _dispatch(self, item: SessionMessage | Exception, *rest: Any) -> None:
         await super()._dispatch(item, *rest)
         result = getattr(getattr(item, "message", None), "result", None)
@@ -65,6 +74,7 @@ class WatchedDispatcher(JSONRPCDispatcher):
             item.message.result = {}  # type: ignore[union-attr]
 
     def _resolve_pending(self, request_id: types.RequestId | None, outcome: Any) -> None:
+        self._spans.answered(str(request_id), outcome)
         is_awaited = request_id is not None and coerce_request_id(request_id) in self._pending
         if is_awaited and is_large(outcome):
             self._being_read[id(outcome)] = anyio.Event()

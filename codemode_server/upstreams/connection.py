@@ -35,6 +35,7 @@ from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotia
 from codemode_server.upstreams._offer_upkeep import OfferUpkeep
 from codemode_server.upstreams._offered_tools import offered_tools
 from codemode_server.upstreams._offers import OffersFound
+from codemode_server.upstreams._request_spans import RequestSpans
 from codemode_server.upstreams._requests import Requests
 from codemode_server.upstreams._subscription import listen_for_changes
 from codemode_server.upstreams.answered_features import answered_features
@@ -251,7 +252,8 @@ class Connection:
                 self._set_state(UpstreamState.CONNECTING)
                 try:
                     async with transport.open() as streams:
-                        link = Link(streams, self._on_message, self.requests.answer, self._declared_features)
+                        spans = RequestSpans.to_server(self._settings, self._deps.config)
+                        link = Link(streams, self._on_message, self.requests.answer, self._declared_features, spans)
                         async with link.session:
                             await self._serve(link, is_started, legacy=legacy)
                 finally:

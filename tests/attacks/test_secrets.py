@@ -232,7 +232,7 @@ async def test_nothing_that_is_kept_or_sent_elsewhere_has_a_secret(
     assert any(b"how" in content and b"***" in content for content in kept.values()), "the payloads are there"
     assert {str(file): leaks(content) for file, content in kept.items() if leaks(content)} == {}
     spans = b"\n".join(collector.bodies)
-    assert b"call teller.tell" in spans
+    assert b"execute_tool teller.tell" in spans
     assert b"***" in spans
     assert leaks(spans) == []
     (_, crashed, *_) = json.loads(_run(["executions", "list", "--json"], path, environment).stdout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,10 +168,16 @@ async def for_all(product: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
 
 @asynccontextmanager
 async def over_stdio(
-    path: Path, *, mode: str = "auto", env: dict[str, str] | None = None, is_forked: bool = True, **callbacks: Any
+    path: Path,
+    *,
+    mode: str = "auto",
+    env: dict[str, str] | None = None,
+    flags: Sequence[str] = (),
+    is_forked: bool = True,
+    **callbacks: Any,
 ) -> AsyncIterator[Host]:
     """The product as a child process, as a host's configuration starts it; a fork starts in a tenth of the time."""
-    arguments = ("-m", "codemode_server", "--config", str(path))
+    arguments = ("-m", "codemode_server", *flags, "--config", str(path))
     command, *args = fork_server.command(*arguments) if is_forked else [sys.executable, *arguments]
     parameters = StdioServerParameters(command=command, args=args, env=env or {})
     async with Client(parameters, mode=mode, **callbacks) as client:

@@ -1,9 +1,11 @@
-"""An upstream that takes part in tracing: writes the `traceparent` it was sent to `$TRACED_LOG`, and exports spans of
-its own to `$TRACED_OTLP` if that is set."""
+"""An upstream that takes part in tracing: writes the trace context that it was sent to `$TRACED_LOG`, and exports spans
+of its own to `$TRACED_OTLP` if that is set. Serves stdio, or HTTP on the port that it is given."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -24,9 +26,14 @@ if endpoint := os.environ.get("TRACED_OTLP"):
 def echo(text: str, ctx: Context) -> str:
     """Give the text back."""
     with Path(os.environ["TRACED_LOG"]).open("a") as log:
-        log.write(f"{(ctx.request_context.meta or {}).get('traceparent')}\n")
-    return text
+        meta = ctx.request_context.meta or {}
+        log.write(json.dumps({name: meta.get(name) for name in ("traceparent", "tracestate", "baggage")}) + "\n")
+    with trace.get_tracer("upstream").start_as_current_span("look up"):
+        return text
 
 
 if __name__ == "__main__":
-    server.run("stdio")
+    if len(sys.argv) > 1:
+        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+    else:
+        server.run("stdio")

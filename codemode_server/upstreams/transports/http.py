@@ -229,10 +229,17 @@ def _connect(settings: HttpSettings, deps: ConnectionDeps) -> HttpTransport:
     )
 
 
+def _span_attributes(settings: HttpSettings) -> dict[str, str | int]:
+    parts = urlsplit(settings.url or "")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return {"network.transport": "tcp", "server.address": parts.hostname or "", "server.port": port}
+
+
 TRANSPORT = TransportSpec(
     selector="url",
     meaning="a server that runs already",
     settings_model=HttpSettings,
     connect=_connect,
     identity=lambda it: [None, [], None, it.url, it.transport, [], sorted(it.headers)],
+    span_attributes=_span_attributes,
 )

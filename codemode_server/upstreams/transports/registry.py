@@ -6,7 +6,7 @@ them imports nothing of the MCP library.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -231,6 +231,8 @@ class TransportSpec(Generic[Settings]):
     connect: Callable[[Settings, ConnectionDeps], Transport]
     identity: Callable[[Settings], list[Any]]
     """What a stored list of tools depends on, as JSON; holds no secret."""
+    span_attributes: Callable[[Settings], Mapping[str, str | int]] = lambda _: {}
+    """Where a request goes, for its span: `network.transport`, and for a network `server.address` and `server.port`."""
     starts_process: bool = False
     is_in_files: bool = True
     """Whether `upstream.yaml` can choose it."""

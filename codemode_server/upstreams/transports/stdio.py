@@ -343,5 +343,6 @@ TRANSPORT = TransportSpec(
     settings_model=StdioSettings,
     connect=_connect,
     identity=lambda it: [it.command, it.args, it.cwd, None, "http", sorted(it.env), []],
+    span_attributes=lambda _: {"network.transport": "pipe"},
     starts_process=True,
 )

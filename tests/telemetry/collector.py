@@ -1,0 +1,107 @@
+"""An OTLP/HTTP receiver on loopback, which decodes the spans that it gets."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+KINDS = ("unspecified", "internal", "server", "client", "producer", "consumer")
+
+
+@dataclass(frozen=True)
+class Span:
+    service: str
+    name: str
+    kind: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    attributes: dict[str, Any]
+    is_error: bool
+    message: str
+    links: tuple[str, ...]
+    """Ids of the spans that it is linked with."""
+
+
+@dataclass
+class Collector:
+    """An OTLP/HTTP receiver."""
+
+    port: int = 0
+    spans: list[Span] = field(default_factory=list)
+    raw: bytes = b""
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1/traces"
+
+    def take(self, body: bytes) -> None:
+        self.raw += body
+        request = ExportTraceServiceRequest()
+        request.ParseFromString(body)
+        for resource in request.resource_spans:
+            about = {item.key: item.value.string_value for item in resource.resource.attributes}
+            for scope in resource.scope_spans:
+                self.spans += [
+                    Span(
+                        about["service.name"],
+                        span.name,
+                        KINDS[span.kind],
+                        span.trace_id.hex(),
+                        span.span_id.hex(),
+                        span.parent_span_id.hex(),
+                        {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in span.attributes},
+                        span.status.code == 2,
+                        span.status.message,
+                        tuple(link.span_id.hex() for link in span.links),
+                    )
+                    for span in scope.spans
+                ]
+
+    def one(self, name: str) -> Span:
+        (span,) = [span for span in self.spans if span.name == name]
+        return span
+
+    def of_program(self, execution_id: str) -> tuple[Span, list[Span]]:
+        """The span of an execution, and all of its trace."""
+        (execution,) = [
+            span
+            for span in self.spans
+            if span.name == "execution" and span.attributes["codemode.execution_id"] == execution_id
+        ]
+        return execution, [span for span in self.spans if span.trace_id == execution.trace_id]
+
+
+@contextmanager
+def collecting() -> Iterator[Collector]:
+    collector = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            collector.take(gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body)
+            self.send_response(200)
+            self.send_header("content-type", "application/x-protobuf")
+            self.end_headers()
+            self.wfile.write(ExportTraceServiceResponse().SerializeToString())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        collector.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield collector
+        server.shutdown()
+        thread.join()

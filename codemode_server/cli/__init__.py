@@ -49,7 +49,7 @@ _COMMANDS = {
     "workflow": "list workflows, check them against the tools, or run one",
     "permissions": "explain the decision on a call, or test a table of expected decisions",
     "sources": "show what sessions have read, or forget it",
-    "ui": "open local pages: executions, approvals, servers, permissions",
+    "ui": "open local pages: executions, approvals, servers, permissions, savings",
     "approvals": "show the calls that wait for you, and approve or refuse them",
     "paths": "print every file and folder that is used",
     "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",

@@ -16,18 +16,13 @@ from codemode_server.cli.arguments import add_config, config_file, days
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
-from codemode_server.domain.savings import Grouping, Savings, ServerRow, TokenUsage, UsageRow
+from codemode_server.domain.savings import METHOD, Grouping, Savings, ServerRow, TokenUsage, UsageRow
 from codemode_server.first_listing import state_folder
 from codemode_server.redaction import Redactor
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.sqlite_savings import SqliteSavings
 from codemode_server.text import one_line
 
-METHOD = (
-    "Tokens are estimated, within a tenth of OpenAI's o200k for JSON and code. Each result counts once and at most "
-    "25,000 tokens; definitions count once a turn, at a tenth where they are cached. docs/guides/savings.md has the "
-    "method."
-)
 _DAYS = 30.0
 _MAX_ROWS = 60
 _MAX_NAME_CHARACTERS = 24

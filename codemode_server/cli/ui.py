@@ -70,16 +70,17 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
     from codemode_server.web.ui.site import UiSite
 
     folder = state_folder(loaded.settings)
-    database, thread = Database(folder), DatabaseThread(folder)
+    databases, thread = (Database(folder), Database(folder)), DatabaseThread(folder)
     try:
         async with anyio.create_task_group() as tasks:
-            records = StoredRecords(loaded, database, thread, tasks)
+            records = StoredRecords(loaded, databases, thread, tasks)
             async with local_server.serving(lambda origin: UiSite(origin, records, Admission()), port=port) as site:
                 yield site.address
             tasks.cancel_scope.cancel()
     finally:
         thread.close()
-        database.close()
+        for database in databases:
+            database.close()
 
 
 def _port(text: str) -> int:

@@ -27,6 +27,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.history import CallSummary, HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.savings import Savings
 from codemode_server.domain.tools import definition_text
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
@@ -41,6 +42,7 @@ from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_cancel_requests import SqliteCancelRequests
 from codemode_server.storage.sqlite_history import MAX_CALLS, MAX_COUNTED_ROWS, SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.storage.sqlite_savings import SqliteSavings
 from codemode_server.tokens import estimate_tokens
 from codemode_server.web.ui.records import (
     Action,
@@ -57,20 +59,27 @@ from codemode_server.web.ui.records import (
 _MAX_ERROR_CHARACTERS = 2_000
 _MAX_RERUNS = 2
 _CONNECT_SECONDS = 30.0
+_DAY = 86_400.0
+_MAX_SERVERS, _MAX_EXECUTIONS = 100, 50
+"""Rows of the page of savings."""
 _T = TypeVar("_T")
 
 
 class StoredRecords:
     """Implements `web.ui.records.Records` for the local principal. Programs and checks run in the task group."""
 
-    def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread, tasks: TaskGroup) -> None:
-        """Only this uses `database`."""
+    def __init__(
+        self, loaded: LoadedSettings, databases: tuple[Database, Database], thread: DatabaseThread, tasks: TaskGroup
+    ) -> None:
+        """Only this uses `databases`; there are two, so that a search does not wait for a sum."""
+        database, sums = databases
         self._loaded = loaded
         self._tasks = tasks
         self._principal = local_principal(loaded.settings)
         self._config = LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets))
         cipher = JournalCipher(state_folder(loaded.settings))
         self._history = SqliteHistory(database)
+        self._savings = SqliteSavings(sums)
         self._journal = SqliteJournal(thread, cipher)
         self._audit = SqliteAudit(thread)
         self._approvals = SqliteApprovals(thread, cipher)
@@ -99,6 +108,7 @@ class StoredRecords:
             waits=await self._history.waits(self._principal, execution_id),
             can_run_again=bool(code),
             rerun=self._reruns.get(execution_id),
+            usage=await self._savings.execution(self._principal, execution_id),
         )
 
     async def _audited(self, execution_id: ExecutionId, after: int) -> ExecutionDetail | None:
@@ -115,6 +125,7 @@ class StoredRecords:
             more_after=calls[MAX_CALLS - 1].seq if len(calls) > MAX_CALLS else None,
             waits=await self._history.waits(self._principal, execution_id),
             can_run_again=False,
+            usage=await self._savings.execution(self._principal, execution_id),
         )
 
     async def call(self, execution_id: ExecutionId, seq: int) -> CallValues | None:
@@ -220,6 +231,19 @@ class StoredRecords:
             RuleLine(text, sum(it.calls for it in decisions if _is_of(it.reason, source))) for text, source in rules
         )
         return Permissions(lines, otherwise, decisions, MAX_COUNTED_ROWS)
+
+    async def savings(self, days: int) -> Savings:
+        principal, since = self._principal, time.time() - days * _DAY
+        store, mask = self._savings, self._config.redactor.text
+        return Savings(
+            since,
+            await store.total(principal, since),
+            days=tuple(await store.rows(principal, "day", since, days + 1)),
+            servers=tuple(
+                replace(it, name=mask(it.name)) for it in await store.servers(principal, since, _MAX_SERVERS)
+            ),
+            executions=tuple(await store.rows(principal, "execution", since, _MAX_EXECUTIONS)),
+        )
 
     async def explain(self, call: str, arguments: str) -> str:
         given = arguments_of(arguments, "the box of arguments") if arguments else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from codemode_server.domain.definitions import canonical_text, digest_of, listed
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.savings import Exchange, ServerTokens
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database import Database
@@ -38,6 +40,7 @@ from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.storage.sqlite_savings import SqliteExchanges
 from tests.behaviour.product import configuration
 
 OWN = Principal(PrincipalId("default"))
@@ -132,6 +135,32 @@ class State:
         self._now = began + it.took / 1_000
         await self.journal.end_call(event.execution_id, seq, outcome)
         append(AuditEventKind.CALL_ENDED, self._now, status=outcome.status.value, milliseconds=it.took)
+
+    async def exchange(
+        self,
+        name: str | None,
+        *,
+        results: int = 9_000,
+        at: float | None = None,
+        server: str = "github",
+        principal: Principal = OWN,
+        all_definitions: int = 20_000,
+    ) -> None:
+        """What one answer to the host counts."""
+        exchange = Exchange(
+            principal=principal,
+            at=time.time() if at is None else at,
+            tool="execute_code" if name else "search_tools",
+            execution_id=ExecutionId(name) if name else None,
+            sent=120,
+            returned=80,
+            own_definitions=1_000,
+            all_definitions=all_definitions if name else 0,
+            turns=1 if name else 0,
+            servers={server: ServerTokens(1, 10, results)} if name else {},
+        )
+        SqliteExchanges(self.thread).add(exchange)
+        await self.thread.run(lambda connection: None, is_cache=True)
 
     async def changed_tool(self, before: ToolDefinition, after: ToolDefinition, server: str = "github") -> None:
         """A server has listed a tool in two ways; only the first one is accepted."""

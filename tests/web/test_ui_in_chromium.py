@@ -22,7 +22,16 @@ from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
 pytestmark = pytest.mark.slow
 T = TypeVar("T")
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
-PATHS = ("executions", "executions/x1", "executions/x1/calls/5", "approvals", "approvals/a1", "servers", "permissions")
+PATHS = (
+    "executions",
+    "executions/x1",
+    "executions/x1/calls/5",
+    "approvals",
+    "approvals/a1",
+    "servers",
+    "permissions",
+    "savings",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,6 +53,8 @@ async def in_browser(folder: Path) -> AsyncIterator[tuple[Chromium, Pages, State
     async with pages(folder, is_entered=False) as (site, state):
         await state.execution("x1", PROGRAM, *TRIAGE, took=2_200)
         await state.question(question(), at=time.time())
+        await state.exchange("x1")
+        await state.exchange("x2", results=0, all_definitions=50, at=time.time() - 3 * 86_400, server="s" * 60)
         browsing = chromium()
         browser = await do(browsing.__enter__)
         try:
@@ -87,7 +98,8 @@ async def test_text_of_others_is_not_run_and_the_policy_would_stop_it(tmp_path: 
     async with in_browser(tmp_path) as (browser, site, state):
         call = Call(HOSTILE, 1, 5, {"a": HOSTILE}, HOSTILE, server=HOSTILE)
         await state.execution("x2", HOSTILE, call, status=ExecutionStatus.FAILED, error=HOSTILE)
-        for path in ("executions", "executions/x2", "executions/x2/calls/1", "permissions"):
+        await state.exchange("x2", server=HOSTILE)
+        for path in ("executions", "executions/x2", "executions/x2/calls/1", "permissions", "savings"):
             await do(browser.open, f"{site.base}/{path}")
             assert "taken" not in await do(browser.run, "return document.title")
             assert await do(browser.run, "return document.images.length") == 0

@@ -13,6 +13,7 @@ from codemode_server.domain.approvals import Approval, ApprovalAnswer, ApprovalI
 from codemode_server.domain.executions import ExecutionRecord
 from codemode_server.domain.history import ApprovalWait, CallSummary, DecisionCount, HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.savings import Savings, TokenUsage
 
 Action = Literal["resume", "replay"]
 
@@ -43,6 +44,8 @@ class ExecutionDetail:
     can_run_again: bool
     """Whether the journal still has the program."""
     rerun: Rerun | None = None
+    usage: TokenUsage | None = None
+    """The tokens of the exchanges with the host; None if none is counted (any more)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,9 @@ class Records(Protocol):
         """Start to connect to every server, to see its state."""
 
     async def permissions(self) -> Permissions: ...
+
+    async def savings(self, days: int) -> Savings:
+        """The tokens of the last days."""
 
     async def explain(self, call: str, arguments: str) -> str:
         """What the permissions decide on `server/tool` with these arguments as JSON; empty for any."""

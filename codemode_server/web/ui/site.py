@@ -23,9 +23,11 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.history import HistoryQuery
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.savings import METHOD
 from codemode_server.executions.approvals.program_lines import line_numbers
 from codemode_server.web import local_server
 from codemode_server.web.approval_page import answer_of, question_html
+from codemode_server.web.ui import charts
 from codemode_server.web.ui.admission import Admission
 from codemode_server.web.ui.records import ExecutionDetail, Records
 from codemode_server.web.ui.rendering import SCRIPT, STYLE, page
@@ -33,6 +35,8 @@ from codemode_server.web.ui.waterfall import Bar, waterfall
 
 UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING})
 _MAX_PARAMETER_CHARACTERS = 4_000
+_PERIODS = (7, 30, 90)
+"""Days for which savings are shown."""
 _MAX_SEARCH_CHARACTERS = 200
 
 
@@ -86,6 +90,8 @@ class UiSite:
                 return await self._page("servers", "servers", request, found=servers, is_live=servers.is_checking)
             case ["permissions"]:
                 return await self._permissions(request)
+            case ["savings"]:
+                return await self._savings(request)
             case ["page.css"]:
                 return Response(STYLE, media_type="text/css")
             case ["live.js"]:
@@ -188,6 +194,23 @@ class UiSite:
             arguments=arguments,
             explanation=explanation,
             problem=problem,
+        )
+
+    async def _savings(self, request: Request) -> Response:
+        given = request.query_params.get("days", "")
+        period = next((it for it in _PERIODS if str(it) == given), _PERIODS[1])
+        found = await self._records.savings(period)
+        return await self._page(
+            "savings",
+            "savings",
+            None,
+            found=found,
+            period=period,
+            periods=_PERIODS,
+            method=METHOD,
+            chart=charts.columns(found, time.time()),
+            servers=charts.server_lengths(found),
+            executions=charts.lengths(found.executions),
         )
 
     async def _page(

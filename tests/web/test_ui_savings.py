@@ -1,0 +1,100 @@
+"""The page of savings: what programs saved, or did not, by day, server and execution, with the method beside it."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+from datetime import datetime
+from pathlib import Path
+
+from codemode_server.domain.savings import METHOD, Savings, ServerRow, ServerTokens, TokenUsage, UsageRow
+from codemode_server.web.ui import charts
+from tests.web.pages import OTHER, PROGRAM, pages
+
+DAY = 86_400.0
+
+
+def words(page: str) -> str:
+    """The text of a page on one line."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+async def test_a_gain_and_its_method_are_shown(tmp_path: Path) -> None:
+    async with pages(tmp_path) as (site, state):
+        await state.exchange("x1")
+        shown = words(await site.text("savings"))
+    assert "Definitions cached, at a tenth about 10,710 tokens saved (97%)" in shown
+    assert "Not cached about 27,810 tokens saved (96%)" in shown
+    assert METHOD in shown
+
+
+async def test_a_loss_is_shown_as_one(tmp_path: Path) -> None:
+    async with pages(tmp_path) as (site, state):
+        await state.exchange("x1", results=0, all_definitions=50)
+        page = await site.text("savings")
+    assert '<span class="loss">about 285 tokens more than direct calls</span>' in page
+    assert page.count('<span class="loss">-285</span>') == 2, "of the day and of the execution"
+
+
+async def test_days_servers_and_executions_are_tables(tmp_path: Path) -> None:
+    now = time.time()
+    async with pages(tmp_path) as (site, state):
+        await state.exchange("x1", at=now - 2 * DAY)
+        await state.exchange("x2", server="slack", results=50)
+        await state.exchange(None)
+        shown = words(await site.text("savings"))
+    today, earlier = (f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d}" for at in (now, now - 2 * DAY))
+    assert f"{today} 1 600 2,060 1,460 {earlier} 1 300 11,010 10,710" in shown
+    assert "github 1 10 9,000 slack 1 10 50" in shown
+    assert re.search(r"x2 300 2,060 1,760 \S+ \S+ x1 300 11,010 10,710", shown)
+
+
+async def test_the_period_can_be_chosen_and_nothing_else(tmp_path: Path) -> None:
+    async with pages(tmp_path) as (site, state):
+        await state.exchange("x1", at=time.time() - 10 * DAY)
+        assert "No tokens are counted" in await site.text("savings?days=7")
+        assert "x1" in await site.text("savings?days=30")
+        assert '<option value="30" selected>' in await site.text("savings?days=9999999999999")
+
+
+async def test_nothing_of_another_principal_is_counted(tmp_path: Path) -> None:
+    async with pages(tmp_path) as (site, state):
+        await state.exchange("x1", principal=OTHER)
+        assert "No tokens are counted" in await site.text("savings")
+
+
+async def test_an_execution_shows_what_the_model_wrote_and_read(tmp_path: Path) -> None:
+    async with pages(tmp_path) as (site, state):
+        await state.execution("x1", PROGRAM)
+        assert "written by the model" in await site.text("executions/x1"), "control: nothing is counted yet"
+        await state.exchange("x1")
+        shown = words(await site.text("executions/x1"))
+    assert "The model wrote about 120 tokens, read 80 With direct calls 10 written, 9,000 read" in shown
+    assert "Saved , with definitions about 10,710 tokens" in shown
+
+
+def usage(spent: int, direct: int) -> TokenUsage:
+    return TokenUsage(exchanges=1, sent=spent, results=direct)
+
+
+def test_columns_have_a_place_for_each_day_and_the_highest_is_full() -> None:
+    now = datetime(2026, 5, 4, 12).astimezone().timestamp()
+    rows = (UsageRow("2026-05-04", now, usage(50, 200)), UsageRow("2026-05-02", now - 2 * DAY, usage(100, 1)))
+    chart = charts.columns(Savings(now - 3 * DAY, usage(150, 201), days=rows), now)
+    assert [it.day for it in chart.columns] == ["2026-05-01", "2026-05-02", "2026-05-03", "2026-05-04"]
+    assert [(it.direct, it.spent) for it in chart.columns] == [(0.0, 0.0), (1.0, 50.0), (0.0, 0.0), (100.0, 25.0)]
+    assert chart.highest == 200
+    assert all(it.left >= 0 and it.left + 2 * it.width <= charts.WIDTH for it in chart.columns)
+
+
+def test_a_period_without_exchanges_has_an_empty_chart() -> None:
+    chart = charts.columns(Savings(time.time() - DAY, TokenUsage()), time.time())
+    assert {(it.direct, it.spent) for it in chart.columns} == {(0.0, 0.0)}
+
+
+def test_the_longest_bar_of_a_server_is_full() -> None:
+    found = Savings(
+        0, TokenUsage(), servers=(ServerRow("a", ServerTokens(1, 10, 90)), ServerRow("b", ServerTokens(1, 0, 50)))
+    )
+    assert [length for *_, length in charts.server_lengths(found)] == [1_000.0, 500.0]

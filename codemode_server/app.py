@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server import __version__, temporary
+from codemode_server import __version__, product_telemetry, temporary
 from codemode_server.allocator import return_large_blocks
 from codemode_server.approved_rules import write_rule
 from codemode_server.config import LoadedSettings
@@ -26,6 +26,7 @@ from codemode_server.executions.approvals.elicitation import ElicitationChannel
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
+from codemode_server.executions.execution_metrics import ExecutionMetrics
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.preflight.preflight import Preflight
@@ -43,6 +44,7 @@ from codemode_server.front.exchanges import Exchanges
 from codemode_server.front.server import FrontServer
 from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
+from codemode_server.gateway.call_metrics import CallMetrics
 from codemode_server.gateway.changed_roots import ChangedRoots
 from codemode_server.gateway.completions import PromptCompletions
 from codemode_server.gateway.gateway import Gateway
@@ -59,6 +61,7 @@ from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteUsageStore
 from codemode_server.stores import Stores
+from codemode_server.telemetry.metrics import Metrics
 from codemode_server.telemetry.tracing import Tracing
 from codemode_server.text import escaped
 from codemode_server.upstream_catalog import UpstreamCatalog
@@ -97,6 +100,7 @@ class App:
         self._has_upstreams = True
         self._is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
+        self.metrics = Metrics(product_telemetry.readings(self))
         self.stores = Stores(self.state_folder, self.database, last_run.thread, settings.state)
         self.learning = learned_types(self.config, self.database, self.stores.thread)
         self.learning.load()
@@ -135,6 +139,7 @@ class App:
             self._skills, self.preflight, self.sources, self._guard, self.catalog, self.sandbox
         )
         self.executions = self._new_executions()
+        self.executions.follow(ExecutionMetrics(self.metrics))
         self._exchanges = Exchanges(self.stores.exchanges, self.catalog, self.config)
         self.meta_tools = self._new_meta_tools()
         self.tracing = Tracing(self.config)
@@ -167,7 +172,10 @@ class App:
             learning=self.learning,
             before_answer=[self.sources.take_event],
             policy_steps=[ChangedToolsStep(self.tools.definitions, self.config), FlowStep(self.config, self.sources)],
-            subscribers=[audit, lambda event: self.executions.call_events.take(event)],
+            subscribers=[
+                *(audit, CallMetrics(self.metrics, self.config)),
+                lambda event: self.executions.call_events.take(event),
+            ],
             approver=self.approver,
             sign_in_offers=SignInOffers(self.pool, self.config),
             addresses=RequiredAddresses(self.pool, self.config),
@@ -298,7 +306,7 @@ class App:
         finally:
             app.artifacts.close()
             temporary.close()
-            app.tracing.shutdown()
+            app.tracing.shutdown(app.metrics.end)
             with anyio.CancelScope(shield=True):
                 await app.learning.save()
                 await app.usage.save()
@@ -344,12 +352,12 @@ class App:
         if self._has_upstreams:
             self.pool.connect()
         self.sandbox.start_soon()
-        names = await anyio.to_thread.run_sync(self.tracing.start, self.config.settings.tracing)
+        await product_telemetry.start(self)
         self._traced.set()
-        if names:
-            logger.info("traces go to %s", ", ".join(names))
-        await anyio.to_thread.run_sync(self._clean_leftovers, abandon_on_cancel=True)
-        await self.search.keep_encoders()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(product_telemetry.serve_on_loopback, self)
+            await anyio.to_thread.run_sync(self._clean_leftovers, abandon_on_cancel=True)
+            await self.search.keep_encoders()
 
     def _clean_leftovers(self) -> None:
         """Remove files of products that were killed."""

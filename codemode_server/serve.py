@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codemode_server.config import LoadedSettings
     from codemode_server.config.live import LiveConfig
     from codemode_server.domain.input_requests import Feature
+    from codemode_server.domain.principals import Identity
     from codemode_server.first_listing import LastRun
     from codemode_server.front.auth.http_access import HttpAccess, HttpAccessSettings
 
@@ -168,9 +169,15 @@ class _Service:
         logs.start(None, LiveConfig(redactor=Redactor(listener.tokens)))  # until the configuration is read
         self._connected.set()
         access = listener.access
-        server = http.server(http.sessions(self._front, listener.host, access.url), *access.checks())
+        app = http.sessions(self._front, listener.host, access.url)
+        server = http.server(app, *access.checks(), self._metrics_text)
         listener.announce()
         await server._serve([listener.socket])  # `serve` would put its own signal handlers in the place of ours
+
+    def _metrics_text(self, identity: Identity | None) -> str | None:
+        from codemode_server.product_telemetry import text_over_http
+
+        return None if self._app is None else text_over_http(self._app, identity)
 
     async def _serve_product(self) -> None:
         """Build the product after the handshake and run it until the end."""

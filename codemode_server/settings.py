@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, field_validator
 from codemode_server.guardrail_settings import GuardrailSettings as GuardrailSettings
 from codemode_server.http_settings import HttpSettings as HttpSettings
 from codemode_server.http_settings import PrincipalName
+from codemode_server.metric_settings import MetricSettings
 from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.sandbox import registry as sandboxes
@@ -286,6 +287,7 @@ class Settings(Section):
     """Validators that programs, calls and results pass, in this order. Read at the start."""
     limits: LimitSettings = LimitSettings()
     tracing: TracingSettings = TracingSettings()
+    metrics: MetricSettings = MetricSettings()
     search: SearchSettings = SearchSettings()
     types: TypeSettings = TypeSettings()
     results: ResultSettings = ResultSettings()

@@ -63,6 +63,7 @@ class LiveConfig:
 _READ_AT_START: dict[str, set[str] | None] = {
     "sandbox": None,
     "tracing": None,
+    "metrics": None,
     "results": None,
     "http": None,
     "state": {"dir", "skills", "workflows", "on_damage"},

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import anyio
 
 from codemode_server.domain.calls import CallStatus
-from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.executions import ExecutionKind, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.scheduling import QueuePlace
+
+logger = logging.getLogger(__name__)
 
 _MAX_UNREAD = 1_000
 """Maximum number of events that wait for one subscriber; then the oldest are dropped."""
@@ -66,6 +70,8 @@ class ExecutionSettled:
 
     execution_id: ExecutionId
     status: ExecutionStatus
+    kind: ExecutionKind = field(default=ExecutionKind.PROGRAM, compare=False)
+    milliseconds: float = field(default=0.0, compare=False)
 
 
 ExecutionEvent = (
@@ -113,6 +119,8 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._open: dict[ExecutionId, list[Subscription]] = {}
+        self.followers: list[Callable[[ExecutionEvent], None]] = []
+        """They get the events of all executions, at once; an exception of one is logged."""
 
     def open(self, execution_id: ExecutionId) -> Subscription:
         """The events of an execution from now on."""
@@ -125,3 +133,8 @@ class Subscriptions:
             subscription.take(event)
         if isinstance(event, ExecutionSettled):
             self._open.pop(event.execution_id, None)
+        for follower in self.followers:
+            try:
+                follower(event)
+            except Exception:  # the execution goes on
+                logger.exception("a follower failed on %s", type(event).__name__)

@@ -106,7 +106,7 @@ class ExecutionRunner:
         self._session_logs = session_logs
         self._skills = skills
         self._config = config
-        self._turns = Turns()
+        self.turns = Turns()
         self.subscriptions = Subscriptions()
         """Subscribers to the events of executions."""
 
@@ -127,14 +127,14 @@ class ExecutionRunner:
         """Others may run while an execution waits for a person."""
         is_waiting = execution.status is ExecutionStatus.WAITING
         if is_waiting and not execution.is_suspended:
-            execution.is_suspended = self._turns.suspend(execution.owner, self._config.settings.limits)
+            execution.is_suspended = self.turns.suspend(execution.owner, self._config.settings.limits)
         elif not is_waiting:
             self._go_on(execution)
 
     def _go_on(self, execution: Execution) -> None:
         if execution.is_suspended:
             execution.is_suspended = False
-            self._turns.go_on(execution.owner)
+            self.turns.go_on(execution.owner)
 
     async def _run_in_turn(self, execution: Execution, span: Span) -> None:
         """Every way in which it ends becomes its status and outcome; only the end of the product is raised."""
@@ -149,7 +149,7 @@ class ExecutionRunner:
         try:
             with execution.scope:
                 limits = self._config.settings.limits
-                async with self._turns.turn(execution.owner, limits, on_wait=wait, on_place=queued):
+                async with self.turns.turn(execution.owner, limits, on_wait=wait, on_place=queued):
                     execution.status = ExecutionStatus.RUNNING
                     self.subscriptions.publish(ExecutionStarted(execution.execution_id))
                     try:

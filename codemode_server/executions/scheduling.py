@@ -57,6 +57,16 @@ class Turns:
         self._suspended: Counter[Principal] = Counter()
         self._last_used: dict[str, float] = {}
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        return len(self._queue)
+
+    @property
+    def running(self) -> int:
+        """How many have one."""
+        return self._running.total()
+
     @asynccontextmanager
     async def turn(
         self,

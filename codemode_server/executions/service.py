@@ -14,7 +14,7 @@ from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import MetaToolError, SandboxUnavailable
-from codemode_server.domain.executions import ExecutionRecord
+from codemode_server.domain.executions import ExecutionKind, ExecutionRecord
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.repetition import Repeat
@@ -24,12 +24,13 @@ from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.call_events import CallEventPublisher, write_results
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.cancel_requests import CancelRequests, cancel_on_request
-from codemode_server.executions.events import ExecutionSettled, Subscription
+from codemode_server.executions.events import ExecutionEvent, ExecutionSettled, Subscription
 from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
 from codemode_server.executions.host_waiting import WaitEnd, host_returns, wait_with_host
 from codemode_server.executions.plans import plan_of, to_apply, with_planned_clock
 from codemode_server.executions.reopening import PastRun, recorded, reopened
 from codemode_server.executions.runner import ExecutionRunner
+from codemode_server.executions.scheduling import Turns
 from codemode_server.executions.suspension import Suspensions
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
@@ -305,6 +306,15 @@ class ExecutionService(OwnsTasks):
         execution = self._live.get(execution_id)
         return ProgramTexts() if execution is None else ProgramTexts(execution.code, dict(execution.skills.loaded))
 
+    @property
+    def turns(self) -> Turns:
+        """The places of executions that run at once."""
+        return self._runner.turns
+
+    def follow(self, follower: Callable[[ExecutionEvent], None]) -> None:
+        """Have `follower` called with the events of all executions."""
+        self._subscriptions.followers.append(follower)
+
     def subscribe(self, execution_id: ExecutionId) -> Subscription:
         """The events of a live execution from now on.
 
@@ -329,4 +339,6 @@ class ExecutionService(OwnsTasks):
             self._sources.end_sharing(execution.execution_id)
             self._live.pop(execution.execution_id)
             execution.done.set()
-            self._subscriptions.publish(ExecutionSettled(execution.execution_id, execution.status))
+            kind = ExecutionKind.DIRECT_CALL if execution.direct_call else ExecutionKind.PROGRAM
+            settled = ExecutionSettled(execution.execution_id, execution.status, kind, execution.milliseconds)
+            self._subscriptions.publish(settled)

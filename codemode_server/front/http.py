@@ -11,13 +11,14 @@ import asyncio
 import json
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -28,6 +29,7 @@ from codemode_server.off_loop import Pace
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from codemode_server.domain.principals import Identity
     from codemode_server.front.auth.authenticator import Authenticator
     from codemode_server.front.server import FrontServer
 
@@ -110,11 +112,17 @@ def sessions(front: FrontServer, host: str, url: str | None = None) -> ASGIApp:
 _LOOPBACK_NAMES = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 
 
-def server(app: ASGIApp, authenticator: Authenticator, refusal: Refusal) -> uvicorn.Server:
+MetricsText = Callable[["Identity | None"], "str | None"]
+"""What `/metrics` is answered with, by who asks; None: nothing is there."""
+
+
+def server(
+    app: ASGIApp, authenticator: Authenticator, refusal: Refusal, metrics_text: MetricsText = lambda _: None
+) -> uvicorn.Server:
     """A server for the app; `_serve` serves it on a listening socket until `should_exit`."""
     return _Server(
         uvicorn.Config(
-            _Guarded(app, authenticator, refusal),
+            _Guarded(app, authenticator, refusal, metrics_text),
             http=_Connection,
             ws="none",
             log_config=None,  # its messages go through our own log, which has a bound
@@ -135,8 +143,9 @@ class _Server(uvicorn.Server):
 class _Guarded:
     """The app behind the authentication; it gets whole bodies, of bounded size and in bounded time."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, refusal: Refusal) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, refusal: Refusal, metrics_text: MetricsText) -> None:
         self._app = app
+        self._metrics_text = metrics_text
         self._authenticator = authenticator
         self._refusal = refusal
         self._admission = Admission()
@@ -155,6 +164,11 @@ class _Guarded:
                 await _refuse(send, 401, self._refusal.text, (b"www-authenticate", self._refusal.challenge))
             return
         scope["user"] = user
+        if scope["path"] == "/metrics" and scope["method"] == "GET":
+            text = await anyio.to_thread.run_sync(self._metrics_text, user.proved)
+            if text is not None:
+                await _answer(send, 200, text.encode(), _PROMETHEUS)
+                return
         async with self._admission.admitted(_session(scope)), AsyncExitStack() as held:
             try:
                 with anyio.fail_after(BODY_SECONDS):
@@ -213,6 +227,9 @@ class _Guarded:
                 yield
             finally:
                 await pace.rest()
+
+
+_PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 def _session(scope: Scope) -> bytes:

@@ -13,7 +13,7 @@ import anyio
 from codemode_server.background_tasks import OwnsTasks
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.sandbox.contract import SandboxBackend
+from codemode_server.sandbox.contract import SandboxBackend, SandboxCount
 from codemode_server.sandbox.registry import BackendSpec, SandboxSettings, candidates, demand
 from codemode_server.settings import LimitSettings
 
@@ -66,6 +66,11 @@ class Sandbox(OwnsTasks):
     def level(self) -> IsolationLevel | None:
         """None until a backend is ready."""
         return self._choice.backend.level if self._choice is not None else None
+
+    @property
+    def count(self) -> SandboxCount:
+        """How many sandboxes there are now; none until a backend is ready."""
+        return self._choice.backend.count if self._choice is not None else SandboxCount(0, 0)
 
     @property
     def shortfall(self) -> str:

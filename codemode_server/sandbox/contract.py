@@ -235,6 +235,16 @@ class Outcome:
     """Time during which at least one call was in flight."""
 
 
+@dataclass(frozen=True, slots=True)
+class SandboxCount:
+    """The sandboxes of a backend."""
+
+    idle: int
+    """Those that wait for a program."""
+    busy: int
+    """Those that run one, start, or end."""
+
+
 class SandboxBackend(Protocol):
     """One technology that can run programs."""
 
@@ -247,6 +257,10 @@ class SandboxBackend(Protocol):
     @property
     def build(self) -> str:
         """Names what the hashes of texts depend on: sets have the same order in sandboxes of the same build."""
+
+    @property
+    def count(self) -> SandboxCount:
+        """How many sandboxes there are now."""
 
     async def start(self) -> None:
         """Prepare what is needed, and start `sandbox.warm` sandboxes. Called once, in the background.

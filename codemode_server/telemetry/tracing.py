@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_EXPORTER = "OTEL_TRACES_EXPORTER"
 _SHUTDOWN_SECONDS = 1.0
 _EXPORT_SECONDS = 5.0
 """For one batch, with all its retries."""
@@ -40,7 +41,7 @@ class Tracing:
         self._queues: list[SpanQueue] = []
 
     @property
-    def dropped(self) -> dict[tuple[str, str], int]:
+    def dropped(self) -> Mapping[tuple[str, ...], int]:
         """How many spans were dropped, by exporter and reason."""
         return {(queue.name, reason): count for queue in self._queues for reason, count in queue.dropped.items()}
 
@@ -57,7 +58,8 @@ class Tracing:
         own connection in tests.
         """
         names: list[str] = []
-        if settings.otlp_endpoint or any(environment.get(name) for name in _OTLP_VARIABLES):
+        is_asked_for = any(map(environment.get, _OTLP_VARIABLES)) and environment.get(_EXPORTER) != "none"
+        if settings.otlp_endpoint or is_asked_for:
             names.append("otlp")
         langfuse = _langfuse_arguments(settings, environment)
         if names or langfuse is not None:
@@ -68,10 +70,11 @@ class Tracing:
             names.append("langfuse")
         return names
 
-    def shutdown(self) -> None:
-        """Sends queued spans, within a second: hosts kill a server that takes longer than two seconds to end."""
+    def shutdown(self, *others: Callable[[], object]) -> None:
+        """Sends queued spans and ends `others`, within a second: hosts kill a server that takes longer than two seconds
+        to end."""
         until = time.monotonic() + _SHUTDOWN_SECONDS
-        _all_until(self._shutdowns, until)
+        _all_until([*self._shutdowns, *others], until - _SHUTDOWN_SECONDS / 2)
         _all_until([partial(queue.end, max(0.0, until - time.monotonic())) for queue in self._queues], until + 0.1)
         self._shutdowns.clear()
 

@@ -1,4 +1,4 @@
-"""An OTLP/HTTP receiver on loopback, which decodes the spans that it gets."""
+"""An OTLP/HTTP receiver on loopback, which decodes the spans and metrics that it gets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -40,10 +41,29 @@ class Collector:
     port: int = 0
     spans: list[Span] = field(default_factory=list)
     raw: bytes = b""
+    metrics: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
+    """The last values by name and by those of the labels, in the order of these; of a histogram the count."""
 
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1/traces"
+
+    @property
+    def metrics_endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1/metrics"
+
+    def take_metrics(self, body: bytes) -> None:
+        request = ExportMetricsServiceRequest()
+        request.ParseFromString(body)
+        for resource in request.resource_metrics:
+            for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+                data = getattr(metric, metric.WhichOneof("data"))
+                self.metrics[metric.name] = {
+                    tuple(item.value.string_value for item in sorted(point.attributes, key=lambda it: it.key)): (
+                        point.count if metric.HasField("histogram") else getattr(point, point.WhichOneof("value"))
+                    )
+                    for point in data.data_points
+                }
 
     def take(self, body: bytes) -> None:
         self.raw += body
@@ -89,7 +109,8 @@ def collecting() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            collector.take(gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body)
+            body = gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
+            (collector.take_metrics if self.path.endswith("metrics") else collector.take)(body)
             self.send_response(200)
             self.send_header("content-type", "application/x-protobuf")
             self.end_headers()

@@ -96,6 +96,11 @@ class PersonApprover:
                 self._is_ending = True
                 tasks.cancel_scope.cancel()
 
+    @property
+    def waiting(self) -> int:
+        """How many questions of this process have no answer yet."""
+        return len(self._open)
+
     async def approve(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Allow | Deny:
         async with calls.approvals.places, self._places:
             if calls.approvals.refused >= MAX_REFUSALS:

@@ -24,7 +24,7 @@ from codemode_server.sandbox.backends.microvm.machine import BootFailed, Build, 
 from codemode_server.sandbox.backends.microvm.pool import Pool
 from codemode_server.sandbox.backends.microvm.wire import WireBroken
 from codemode_server.sandbox.channel import Channel, out_of_memory
-from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, started
+from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, SandboxCount, started
 from codemode_server.sandbox.importable import STANDARD
 from codemode_server.sandbox.quota import Quota, Quotas
 from codemode_server.settings import LimitSettings
@@ -115,6 +115,10 @@ class MicrovmBackend:
     @property
     def build(self) -> str:
         return f"{self.name} {self._build.image}"
+
+    @property
+    def count(self) -> SandboxCount:
+        return self.pool.count
 
     async def start(self) -> None:
         """Cleans up after earlier runs, fetches the image and boots one microVM to prove that it works."""

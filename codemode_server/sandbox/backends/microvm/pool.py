@@ -16,6 +16,7 @@ import anyio
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm.machine import Machine
+from codemode_server.sandbox.contract import SandboxCount
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 5.0
@@ -46,6 +47,11 @@ class Pool:
     _is_closed: bool = False
     _wanted: anyio.Event = field(default_factory=anyio.Event)
     _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def count(self) -> SandboxCount:
+        idle = len(self.spare) + sum(len(machines) for machines in self.of_sessions.values())
+        return SandboxCount(idle=idle, busy=len(self._all) - idle)
 
     async def take(self, session_id: str, workspace: Path | None) -> Machine:
         """A machine for one program of a session.

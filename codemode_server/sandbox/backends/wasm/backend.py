@@ -27,7 +27,7 @@ from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.backends.wasm.demand import RECENT_SECONDS, Demand
 from codemode_server.sandbox.backends.wasm.process import BadNativeCode, Instance, Worker
 from codemode_server.sandbox.channel import Channel, out_of_memory
-from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError
+from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, SandboxCount
 from codemode_server.sandbox.importable import IN_WASM
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 
@@ -73,6 +73,10 @@ class WasmBackend:
     @property
     def build(self) -> str:
         return f"{self.name} {build.read_stamp(self._guest).get('component', '')}"
+
+    @property
+    def count(self) -> SandboxCount:
+        return SandboxCount(idle=len(self._idle), busy=len(self._all) - len(self._idle))
 
     async def __aenter__(self) -> Self:
         await self.start()

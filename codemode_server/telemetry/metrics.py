@@ -1,0 +1,152 @@
+"""Counts what happens in a product, for an OTLP collector and as Prometheus's text, if either is configured.
+
+OpenTelemetry's SDK is imported by `start` alone; before that, and without configuration, nothing is counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from codemode_server.metric_settings import MetricSettings
+from codemode_server.telemetry.instruments import INSTRUMENTS, Instrument
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, Meter, Observation
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter
+
+logger = logging.getLogger(__name__)
+
+Readings = Mapping[tuple[str, ...], float]
+"""Values by those of the labels, in the order of the instrument's."""
+_OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_EXPORT_SECONDS = 5.0
+
+
+class Metrics:
+    """The numbers of one product. Methods may be called in any thread, and raise nothing."""
+
+    def __init__(self, readings: Mapping[Instrument, Callable[[], Readings]]) -> None:
+        """`readings` are read when somebody asks: the instruments that nothing is counted for."""
+        self._readings = readings
+        self._add: dict[str, Callable[[float, dict[str, str]], None]] = {}
+        self._provider: MeterProvider | None = None
+        self._reader: InMemoryMetricReader | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._add)
+
+    def start(
+        self, settings: MetricSettings, service_name: str, environment: Mapping[str, str] = os.environ
+    ) -> list[str]:
+        """Sets up what is configured, and returns the names of it. Call it off the event loop, after the handshake."""
+        is_text = settings.port is not None or settings.http
+        is_otlp = bool(settings.otlp_endpoint) or (
+            any(environment.get(name) for name in _OTLP_VARIABLES) and environment.get(_EXPORTER) != "none"
+        )
+        if not is_text and not is_otlp:
+            return []
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import (
+            InMemoryMetricReader,
+            MetricReader,
+            PeriodicExportingMetricReader,
+        )
+        from opentelemetry.sdk.resources import Resource
+
+        readers: list[MetricReader] = []
+        if is_text:
+            self._reader = InMemoryMetricReader()
+            readers.append(self._reader)
+        if is_otlp:
+            readers.append(PeriodicExportingMetricReader(_otlp_exporter(settings)))
+        resource = Resource.create({"service.name": service_name})
+        self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
+        meter = self._provider.get_meter("codemode-server")
+        for instrument in INSTRUMENTS:
+            self._make(meter, instrument)
+        return [*(["otlp"] if is_otlp else []), *(["prometheus"] if is_text else [])]
+
+    def count(self, instrument: Instrument, *labels: str, amount: float = 1) -> None:
+        """One more event, or one more measured value; empty labels are left out."""
+        if (add := self._add.get(instrument.name)) is not None:
+            add(amount, _labelled(instrument, labels))
+
+    def text(self) -> str:
+        """All numbers as of now, in Prometheus's text format; empty if that is not configured."""
+        from codemode_server.telemetry.prometheus_text import prometheus_text
+
+        if self._reader is None:
+            return ""
+        with self._lock:
+            found = self._reader.get_metrics_data()
+        return prometheus_text(found)
+
+    def end(self) -> None:
+        """Send the last numbers."""
+        if self._provider is not None:
+            self._provider.shutdown(_EXPORT_SECONDS * 1e3)
+
+    def _make(self, meter: Meter, instrument: Instrument) -> None:
+        about: dict[str, Any] = {"unit": instrument.unit or "1", "description": instrument.description}
+        name = instrument.name
+        match instrument.kind:
+            case "counter":
+                self._add[name] = meter.create_counter(name, **about).add
+            case "histogram":
+                bounds = list(instrument.bounds)
+                histogram = meter.create_histogram(name, explicit_bucket_boundaries_advisory=bounds, **about)
+                self._add[name] = histogram.record
+            case "gauge":
+                meter.create_observable_gauge(name, [self._observer(instrument)], **about)
+            case "total":
+                meter.create_observable_counter(name, [self._observer(instrument)], **about)
+
+    def _observer(self, instrument: Instrument) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        from opentelemetry.metrics import Observation
+
+        read = self._readings.get(instrument, dict)
+
+        def observe(_: CallbackOptions) -> list[Observation]:
+            return [Observation(value, _labelled(instrument, labels)) for labels, value in read().items()]
+
+        return observe
+
+
+_EXPORTER = "OTEL_METRICS_EXPORTER"
+
+
+def _labelled(instrument: Instrument, labels: tuple[str, ...]) -> dict[str, str]:
+    return {name: value for name, value in zip(instrument.labels, labels, strict=False) if value}
+
+
+def _otlp_exporter(settings: MetricSettings) -> MetricExporter:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
+
+    from codemode_server.telemetry.failure_reasons import NotingSession
+
+    session = NotingSession()
+
+    class Exporter(OTLPMetricExporter):
+        """Logs when exports begin to fail and when they work again."""
+
+        is_failing = False
+
+        def export(self, metrics_data: MetricsData, *rest: Any, **named: Any) -> MetricExportResult:
+            result = super().export(metrics_data, *rest, **named)
+            is_failing = result is not MetricExportResult.SUCCESS
+            if is_failing and not self.is_failing:
+                logger.warning("metrics can't be sent to otlp: %s; that is tried again", session.reason())
+            elif self.is_failing and not is_failing:
+                logger.info("metrics go to otlp again")
+            self.is_failing = is_failing
+            return result
+
+    return Exporter(endpoint=settings.otlp_endpoint, timeout=_EXPORT_SECONDS, session=session)

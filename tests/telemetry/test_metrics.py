@@ -1,0 +1,277 @@
+"""The numbers of a running product, as Prometheus's text and by OTLP: the same, with few labels, no secrets, and only
+for those who may read them.
+
+The product as a child process; the text is read by Prometheus's own parser, OTLP by a collector on loopback.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from prometheus_client.parser import text_string_to_metric_families
+
+from codemode_server.telemetry.instruments import INSTRUMENTS
+from codemode_server.telemetry.prometheus_text import prometheus_text
+from tests import fork_server
+from tests.behaviour.product import configuration, in_memory, office, over_stdio
+from tests.hosts.kit import free_port, serving, until
+from tests.telemetry.collector import collecting
+
+ROOT = Path(__file__).parents[2]
+CANARY, SECRET = "canary-7f3a9c", "ghp_0123456789abcdef"
+PROGRAM = f"""
+from codemode import ToolError
+from servers.github import boom, create_issue, list_issues
+
+def attempt(call, **arguments):
+    try:
+        call(**arguments)
+    except ToolError:
+        pass
+
+attempt(boom)
+attempt(create_issue, owner="a", repo="{CANARY}", title="{SECRET}")
+list_issues(repo="{CANARY}")
+list_issues(repo="{CANARY}")
+"""
+Samples = dict[str, dict[tuple[str, ...], float]]
+
+
+def configured(folder: Path, servers: dict[str, Any] | None = None, **metrics: Any) -> Path:
+    servers = office(folder, "github") if servers is None else servers
+    for server in servers.values():
+        server["env"] = {**server.get("env", {}), "API_TOKEN": SECRET}
+    rules = [{"deny": "github/create_issue", "reason": "By hand."}]
+    return configuration(folder, servers, metrics=metrics, permissions={"rules": rules})
+
+
+def samples(text: str) -> Samples:
+    """The values by name and by those of the labels; of histograms only the count."""
+    found: Samples = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if not re.search(r"_(bucket|sum|created)$", sample.name):
+                labels = tuple(value for _, value in sorted(sample.labels.items()))
+                found.setdefault(sample.name, {})[labels] = sample.value
+    return found
+
+
+async def scraped(port: int) -> str:
+    async with httpx2.AsyncClient() as http:
+        answer = await http.get(f"http://127.0.0.1:{port}/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return answer.text
+
+
+async def test_prometheus_reads_what_ran(tmp_path: Path) -> None:
+    port = free_port()
+    async with over_stdio(configured(tmp_path, port=port)) as host:
+        await host.run(PROGRAM)
+        await host.run("raise ValueError")
+        text = await scraped(port)
+    found = samples(text)
+    assert found.pop("codemode_sandboxes").keys() == {("busy",), ("idle",)}
+    assert found == {
+        "codemode_executions_total": {("program", "succeeded"): 1, ("program", "failed"): 1},
+        "codemode_execution_duration_seconds_count": {("program",): 2},
+        "codemode_calls_total": {
+            ("allow", "github", "succeeded"): 2,
+            ("allow", "github", "failed"): 1,
+            ("deny", "github", "refused"): 1,
+        },
+        "codemode_call_duration_seconds_count": {("github",): 4},
+        "codemode_executions_queued": {(): 0},
+        "codemode_executions_running": {(): 0},
+        "codemode_executions_places": {(): 4},
+        "codemode_approvals_waiting": {(): 0},
+        "codemode_sandbox_level": {("wasm",): 1},
+        "codemode_upstream_state": {("github", "ready"): 1},
+    }
+    assert not [word for word in (CANARY, SECRET, "list_issues") if word in text]
+
+
+async def test_tools_are_named_only_if_that_is_configured(tmp_path: Path) -> None:
+    port = free_port()
+    async with over_stdio(configured(tmp_path, port=port, tools=True)) as host:
+        await host.run(PROGRAM)
+        found = samples(await scraped(port))
+    assert found["codemode_calls_total"] == {
+        ("allow", "github", "succeeded", "list_issues"): 2,
+        ("allow", "github", "failed", "boom"): 1,
+        ("deny", "github", "refused", "create_issue"): 1,
+    }
+
+
+async def test_a_collector_gets_the_same_by_otlp(tmp_path: Path) -> None:
+    with collecting() as collector:
+        path = configured(tmp_path, otlp_endpoint=collector.metrics_endpoint)
+        async with over_stdio(path) as host:
+            await host.run(PROGRAM)
+    assert collector.metrics["codemode.calls"] == {
+        ("allow", "github", "succeeded"): 2,
+        ("allow", "github", "failed"): 1,
+        ("deny", "github", "refused"): 1,
+    }
+    assert collector.metrics["codemode.executions"] == {("program", "succeeded"): 1}
+    assert collector.metrics["codemode.call.duration"] == {("github",): 4}
+    assert [server for server, _ in collector.metrics["codemode.upstream.state"]] == ["github"]
+
+
+@pytest.mark.parametrize(("exporter", "is_sent"), [("otlp", True), ("none", False)])
+async def test_the_usual_variables_turn_it_on_and_off(tmp_path: Path, exporter: str, is_sent: bool) -> None:
+    with collecting() as collector:
+        endpoint = collector.endpoint.removesuffix("/v1/traces")
+        environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_METRICS_EXPORTER": exporter}
+        async with over_stdio(configured(tmp_path), env=environment) as host:
+            await host.run("1")
+    assert bool(collector.metrics) == is_sent
+    assert collector.spans
+
+
+async def test_a_collector_of_metrics_that_is_lost_is_one_line_in_the_log(tmp_path: Path) -> None:
+    endpoint = f"http://127.0.0.1:{free_port()}/v1/metrics"
+    async with over_stdio(
+        configured(tmp_path, otlp_endpoint=endpoint), env={"OTEL_METRIC_EXPORT_INTERVAL": "50"}
+    ) as host:
+        assert (await host.run(PROGRAM)).content["status"] == "succeeded"
+    log = (tmp_path / "state" / "logs" / "codemode.log").read_text()
+    assert log.count("metrics") <= 2
+    assert "Traceback" not in log
+
+
+async def test_calls_go_on_if_counting_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+
+    def fail(_: object, instrument: Any, *labels: str, amount: float = 1) -> None:
+        counted.append(instrument.name)
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr("codemode_server.telemetry.metrics.Metrics.count", fail)
+    async with in_memory(configured(tmp_path, port=free_port())) as host:
+        answer = await host.run(PROGRAM)
+    assert answer.content["status"] == "succeeded"
+    assert "codemode.calls" in counted
+    assert "codemode.executions" in counted
+
+
+async def test_the_port_is_for_this_machine_and_for_requests_that_name_it(tmp_path: Path) -> None:
+    port = free_port()
+    path = configured(tmp_path, {}, port=port)
+    async with over_stdio(path) as host, httpx2.AsyncClient() as http:
+        await host.run("1")
+        url = f"http://127.0.0.1:{port}"
+        statuses = [
+            (await http.get(f"{url}{where}", headers=headers)).status_code
+            for where, headers in (("/metrics", {}), ("/metrics", {"host": "evil.example"}), ("/", {}))
+        ]
+        statuses.append((await http.post(f"{url}/metrics")).status_code)
+    assert statuses == [200, 421, 404, 404]
+
+
+async def test_a_port_that_is_taken_is_a_warning_and_the_product_goes_on(tmp_path: Path) -> None:
+    with collecting() as taken:
+        async with over_stdio(configured(tmp_path, {}, port=taken.port)) as host:
+            assert (await host.run("2")).value == 2
+    log = (tmp_path / "state" / "logs" / "codemode.log").read_text()
+    assert f"metrics.port: {taken.port} can't be opened" in log
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        ({"http": True}, {"nobody": 401, "owner": 200, "reader": 404}),
+        ({"http": True, "readers": ["prometheus"]}, {"nobody": 401, "owner": 200, "reader": 200}),
+        ({}, {"nobody": 401, "owner": 404, "reader": 404}),
+    ],
+)
+def test_over_http_it_takes_the_token_of_one_who_may_read(
+    tmp_path: Path, metrics: dict[str, Any], expected: dict[str, int]
+) -> None:
+    path = configured(tmp_path, {}, **metrics)
+    made = subprocess.run(
+        fork_server.command("-m", "codemode_server", "tokens", "create", "prometheus", "--config", str(path)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (token,) = re.findall(r"^\S{20,}$", made.stdout, flags=re.MULTILINE)
+    with serving(path) as served:
+        headers = {
+            "nobody": {},
+            "owner": served.headers,
+            "reader": {"Authorization": f"Bearer {token}"},
+        }
+        url = served.url.replace("/mcp", "/metrics")
+
+        def status(who: str) -> int:
+            return int(httpx2.get(url, headers=headers[who]).status_code)
+
+        until(lambda: status("owner") == expected["owner"])
+        found = {who: status(who) for who in headers}
+    assert found == expected
+
+
+def test_labels_of_any_characters_are_read_back_as_they_were() -> None:
+    reader = InMemoryMetricReader()
+    meter = MeterProvider([reader], shutdown_on_exit=False).get_meter("test")
+    name = 'a "b" \\ c\nd{e="f"} ä'
+    meter.create_counter("one.two", description="says\nthis \\").add(3, {"server.name": name})
+    (family,) = text_string_to_metric_families(prometheus_text(reader.get_metrics_data()))
+    (sample,) = family.samples
+    assert (sample.name, sample.labels, sample.value) == ("one_two_total", {"server_name": name}, 3)
+
+
+def test_a_histogram_has_buckets_that_add_up() -> None:
+    reader = InMemoryMetricReader()
+    meter = MeterProvider([reader], shutdown_on_exit=False).get_meter("test")
+    histogram = meter.create_histogram("one", unit="s", explicit_bucket_boundaries_advisory=[0.1, 1])
+    for seconds in (0.05, 0.5, 0.5, 7):
+        histogram.record(seconds)
+    (family,) = text_string_to_metric_families(prometheus_text(reader.get_metrics_data()))
+    assert [(it.name, it.labels.get("le"), it.value) for it in family.samples] == [
+        ("one_seconds_bucket", "0.1", 1),
+        ("one_seconds_bucket", "1", 3),
+        ("one_seconds_bucket", "+Inf", 4),
+        ("one_seconds_sum", None, 8.05),
+        ("one_seconds_count", None, 4),
+    ]
+
+
+def test_without_configuration_nothing_of_the_sdk_is_imported(tmp_path: Path) -> None:
+    path = configured(tmp_path, {})
+    code = f"""
+import asyncio, sys
+from pathlib import Path
+from mcp import Client
+from codemode_server.app import App
+from codemode_server.config import load
+async def main():
+    async with App.open(load(Path({str(path)!r}))) as app, Client(app.front) as client:
+        await client.call_tool("execute_code", {{"code": "1"}})
+asyncio.run(main())
+print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "requests"))])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_guide_lists_every_metric_with_its_labels() -> None:
+    guide = (ROOT / "docs" / "guides" / "metrics.md").read_text()
+    rows = re.findall(r"^\| `(\S+?)` \| (.*?) \| .* \|$", guide, flags=re.MULTILINE)
+    kinds = {"counter": "_total", "total": "_total"}
+    assert dict(rows) == {
+        it.name.replace(".", "_") + ("_seconds" if it.unit == "s" else "") + kinds.get(it.kind, ""): ", ".join(
+            f"`{label}`" for label in it.labels
+        )
+        for it in INSTRUMENTS
+    }

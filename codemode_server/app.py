@@ -51,6 +51,7 @@ from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.changed_tools import ChangedToolsStep
 from codemode_server.gateway.policy.flows import FlowStep
 from codemode_server.gateway.policy.refusals import Refusals
+from codemode_server.gateway.privacy import call_privacy
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import SignInOffers
@@ -101,7 +102,12 @@ class App:
         self._is_ending = threading.Event()
         """Tells work in threads to stop; the process can't end before it."""
         self.metrics = Metrics(product_telemetry.readings(self))
-        self.stores = Stores(self.state_folder, self.database, last_run.thread, settings.state)
+        self.stores = Stores(
+            *(self.state_folder, self.database, last_run.thread, settings.state),
+            expire_seconds=lambda: self.config.settings.privacy.expire_seconds,
+        )
+        self.privacy = call_privacy(self.config, self.stores.tokens)
+        self.config.values_of = self.privacy.values_of
         self.learning = learned_types(self.config, self.database, self.stores.thread)
         self.learning.load()
         self.usage = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
@@ -180,6 +186,7 @@ class App:
             sign_in_offers=SignInOffers(self.pool, self.config),
             addresses=RequiredAddresses(self.pool, self.config),
             guardrails=self._guardrails,
+            privacy=self.privacy,
             prepare=self.tools.prepare,
         )
 
@@ -230,6 +237,7 @@ class App:
             completions=PromptCompletions(self.pool, self.config),
             changed_roots=ChangedRoots(self.pool, self.config),
             artifacts=self.artifacts,
+            refresh_privacy=self.privacy.refresh,
             activity=lambda: self.activity,
         )
         return ConfiguredMetaTools(
@@ -247,7 +255,7 @@ class App:
             execution.shown,
             limits=self.config.settings.limits,
             artifacts=self.artifacts,
-            redactor=self.config.redactor,
+            redactor=execution.context.redactor,
         )
         return ProgramHostApi(
             execution,

@@ -43,7 +43,7 @@ class _LineFormatter(logging.Formatter):
         self._config = config
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        line = one_line(self._config.redactor.text(super().formatMessage(record)))
+        line = one_line(self._config.redactor_of_all.text(super().formatMessage(record)))
         return line + getattr(record, _NOTE, "")
 
     def formatException(self, ei: _ExcInfoType) -> str:
@@ -53,7 +53,7 @@ class _LineFormatter(logging.Formatter):
         return self._indented(super().formatStack(stack_info))
 
     def _indented(self, text: str) -> str:
-        lines = self._config.redactor.text(text).split("\n")
+        lines = self._config.redactor_of_all.text(text).split("\n")
         if len(lines) > _MAX_EXCEPTION_LINES:
             half = _MAX_EXCEPTION_LINES // 2
             lines[half:-half] = [f"[{len(lines) - 2 * half} lines left out]"]

@@ -8,6 +8,7 @@ first value is encrypted, not before the host has its handshake.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
 import threading
@@ -42,7 +43,7 @@ class PrivateCipher:
         self._lost = lost
         self._unavailable = unavailable
         self._lock = threading.Lock()
-        self._loaded: tuple[bytes, AESGCM] | None = None
+        self._loaded: tuple[bytes, AESGCM, bytes] | None = None
 
     def encrypt(self, data: bytes, place: str) -> bytes:
         """Encrypt a value. `place` names where it is stored; `decrypt` needs the same.
@@ -50,7 +51,7 @@ class PrivateCipher:
         Raises:
             CodemodeError: the one for a key that can't be read or made.
         """
-        key_id, cipher = self._key()
+        key_id, cipher, _ = self._key()
         prefix = secrets.token_bytes(_PREFIX_BYTES)
         chunks = [_FORMAT + key_id + prefix]
         for number, start in enumerate(range(0, max(len(data), 1), _CHUNK_BYTES)):
@@ -68,7 +69,7 @@ class PrivateCipher:
         """
         from cryptography.exceptions import InvalidTag
 
-        key_id, cipher = self._key()
+        key_id, cipher, _ = self._key()
         head = len(_FORMAT) + _KEY_ID_BYTES + _PREFIX_BYTES
         if data[:1] != _FORMAT:
             raise ValueUnreadable("it was written by a newer codemode-server")
@@ -85,13 +86,23 @@ class PrivateCipher:
             raise ValueUnreadable("it was changed after it was recorded") from None
         return b"".join(chunks)
 
-    def _key(self) -> tuple[bytes, AESGCM]:
+    def fingerprint(self, data: bytes, purpose: str) -> bytes:
+        """The same bytes for the same data and purpose, which tell nothing about the data to whoever lacks the key.
+
+        Raises:
+            CodemodeError: the one for a key that can't be read or made.
+        """
+        _, _, secret = self._key()
+        own = hmac.digest(secret, f"fingerprint/{purpose}".encode("utf-8", "surrogatepass"), "sha256")
+        return hmac.digest(own, data, "sha256")
+
+    def _key(self) -> tuple[bytes, AESGCM, bytes]:
         with self._lock:
             if self._loaded is None:
                 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
                 key = self._read_or_make()
-                self._loaded = hashlib.sha256(key).digest()[:_KEY_ID_BYTES], AESGCM(key)
+                self._loaded = hashlib.sha256(key).digest()[:_KEY_ID_BYTES], AESGCM(key), key
             return self._loaded
 
     def _read_or_make(self) -> bytes:

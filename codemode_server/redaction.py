@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cached_property
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
@@ -31,7 +32,19 @@ _MAX_SHAPE_DEPTH = 6
 _SHAPE_BYTES = 32
 """Maximum size of the shape of one value, without its name and content."""
 
+_REACH = 512
+"""Characters beyond a cut in which the end of a known value is looked for; parts of one are found as well."""
+
 Payloads = Literal["all", "shapes", "none"]
+Span = tuple[int, int, str]
+"""Start and end in a text, and what is put there."""
+
+
+class KnownValues(Protocol):
+    """Further values that are not shown, each with what is put in its place."""
+
+    def spans(self, text: str) -> list[Span]:
+        """Where they are in a text, in order and without overlaps. Called in any thread."""
 
 
 class Redactor:
@@ -46,6 +59,14 @@ class Redactor:
         self._guarded = _searched(guarded)
         self._secrets = _searched(secrets)
         self._longest = max((secret.longest for of_anchor in self._secrets.values() for secret in of_anchor), default=0)
+        self._values: KnownValues | None = None
+
+    def replacing(self, values: KnownValues) -> Redactor:
+        """A redactor that also replaces these values, as they are known at the time."""
+        made = copy(self)
+        made._values = values
+        made._longest = max(made._longest, _REACH)
+        return made
 
     def also(self, secrets: Iterable[str]) -> Redactor:
         """A redactor that masks these as well; no program has a reason to send them."""
@@ -54,6 +75,7 @@ class Redactor:
         made._secrets = _merged(self._secrets, more)
         made._guarded = _merged(self._guarded, more)
         made._longest = max(made._longest, self._longest)
+        made._values = self._values
         return made
 
     def text(self, text: str) -> str:
@@ -84,8 +106,8 @@ class Redactor:
         start = len(data[:-limit].decode("utf-8", "replace")) if len(data) > limit else 0
         start = max(start, self._longest) if is_cut else start
         spans = self._spans(text)
-        start = next((end for begin, end in spans if begin < start < end), start)
-        shown = [(begin - start, end - start) for begin, end in spans if begin >= start]
+        start = next((end for begin, end, _ in spans if begin < start < end), start)
+        shown = [(begin - start, end - start, put) for begin, end, put in spans if begin >= start]
         return _masked(text[start:], shown, len(text))
 
     def line(self, text: str, limit: int) -> str:
@@ -96,14 +118,18 @@ class Redactor:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""
         if isinstance(value, str):
             return self.text(value)
-        return self._walked([value]) if self._secrets and self._may_hold(value) else value
+        return self._walked([value]) if self._searches and self._may_hold(value) else value
 
     def take_value(self, box: list[JsonValue]) -> JsonValue:
         """`value` of the item of `box`, which is emptied, so that a long text can be freed before its masked copy is
         complete."""
-        if self._secrets and self._may_hold(box[0]):
+        if self._searches and self._may_hold(box[0]):
             return self._walked(box)
         return box.pop()
+
+    @property
+    def _searches(self) -> bool:
+        return bool(self._secrets) or self._values is not None
 
     def holds_guarded(self, value: JsonValue) -> bool:
         """Whether one of the first `_MAX_LOOKED_AT` values in a JSON value contains a guarded secret."""
@@ -146,7 +172,9 @@ class Redactor:
         return self._is_in("\n".join(short))
 
     def _is_in(self, text: str) -> bool:
-        return any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text))
+        if any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text)):
+            return True
+        return self._values is not None and bool(self._values.spans(text))
 
     def _walked(self, box: list[Any]) -> JsonValue:
         value = box.pop()
@@ -163,21 +191,25 @@ class Redactor:
             return [self._walked([item]) for item in value]
         if isinstance(value, bool | None):
             return value
-        written = str(value)  # A secret of digits may come back as a number.
-        return MASK if any(span == (0, len(written)) for span in self._spans(written)) else value
+        written = str(value)  # A secret of digits may come back as a number, a known value as a part of one.
+        spans = self._spans(written)
+        return next((put for start, end, put in spans if put != MASK or (start, end) == (0, len(written))), value)
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Start and end of each secret, in order, with overlapping ones merged; all of a text with too many."""
+    def _spans(self, text: str) -> list[Span]:
+        """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many."""
         places = (span for secret in _likely(self._secrets, text) for span in secret.spans(text))
-        found = sorted(islice(places, _MAX_SPANS + 1))
+        found: list[Span] = [(begin, end, MASK) for begin, end in sorted(islice(places, _MAX_SPANS + 1))]
+        if self._values is not None:
+            found = sorted((*found, *self._values.spans(text)))
         if len(found) > _MAX_SPANS:
-            return [(0, len(text))]
-        merged: list[tuple[int, int]] = []
-        for begin, end in found:
+            return [(0, len(text), MASK)]
+        merged: list[Span] = []
+        for begin, end, put in found:
             if merged and begin < merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+                before = merged[-1]
+                merged[-1] = (before[0], max(end, before[1]), MASK if MASK in (put, before[2]) else before[2])
             else:
-                merged.append((begin, end))
+                merged.append((begin, end, put))
         return merged
 
 
@@ -258,26 +290,26 @@ def _places(searched: str, text: str) -> Iterator[int]:
 NO_SECRETS = Redactor()
 
 
-def _masked(text: str, spans: Iterable[tuple[int, int]], limit: int) -> str:
-    """The first `limit` characters of `text` with a mask for each span, also one that ends after them."""
+def _masked(text: str, spans: Iterable[Span], limit: int) -> str:
+    """The first `limit` characters of `text`, each span replaced, also one that ends after them."""
     parts: list[str] = []
     place = 0
-    for begin, end in spans:
+    for begin, end, put in spans:
         if begin >= limit:
             break
-        parts += [text[place:begin], MASK]
+        parts += [text[place:begin], put]
         place = end
     parts.append(text[place:limit])
     return "".join(parts)
 
 
-def _masked_bytes(text: str, spans: Iterable[tuple[int, int]]) -> bytearray:
+def _masked_bytes(text: str, spans: Iterable[Span]) -> bytearray:
     """`_masked` of the whole text, as UTF-8, which takes a quarter of the memory if the text has an emoji."""
     data, place = bytearray(), 0
-    for begin, end in [*spans, (len(text), len(text))]:
+    for begin, end, put in [*spans, (len(text), len(text), "")]:
         for start in range(place, begin, _SEARCHED_AT_ONCE):
             data += text[start : min(begin, start + _SEARCHED_AT_ONCE)].encode("utf-8", "surrogatepass")
-        data += MASK.encode() if begin < end else b""
+        data += put.encode()
         place = end
     return data
 

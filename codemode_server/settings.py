@@ -19,6 +19,7 @@ from codemode_server.http_settings import PrincipalName
 from codemode_server.metric_settings import MetricSettings
 from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
+from codemode_server.privacy_settings import PrivacySettings as PrivacySettings
 from codemode_server.sandbox import registry as sandboxes
 from codemode_server.setting_types import Number, Seconds, Section, checked_address
 from codemode_server.upstreams.transports import registry as transports
@@ -285,6 +286,7 @@ class Settings(Section):
     approvals: ApprovalSettings = ApprovalSettings()
     guardrails: tuple[GuardrailSettings, ...] = ()
     """Validators that programs, calls and results pass, in this order. Read at the start."""
+    privacy: PrivacySettings = PrivacySettings()
     limits: LimitSettings = LimitSettings()
     tracing: TracingSettings = TracingSettings()
     metrics: MetricSettings = MetricSettings()

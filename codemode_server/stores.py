@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from codemode_server.settings import StateSettings
@@ -16,6 +17,7 @@ from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_savings import SqliteExchanges
 from codemode_server.storage.sqlite_sources import SqliteSources
+from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
 from codemode_server.storage.upkeep import Retention, Upkeep
 from codemode_server.storage.vector_store import SqliteVectorCache
 
@@ -23,8 +25,15 @@ from codemode_server.storage.vector_store import SqliteVectorCache
 class Stores:
     """Journal, approvals, definitions of tools, audit, counts of tokens and vectors in one state folder."""
 
-    def __init__(self, folder: Path, database: Database, thread: DatabaseThread, settings: StateSettings) -> None:
-        """Takes over the open database and its thread."""
+    def __init__(
+        self,
+        folder: Path,
+        database: Database,
+        thread: DatabaseThread,
+        settings: StateSettings,
+        expire_seconds: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        """Takes over the open database and its thread. `expire_seconds`: see `SqliteTokens`."""
         self.database = database
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings))
@@ -42,6 +51,7 @@ class Stores:
         self.sources = SqliteSources(database, thread)
         self.exchanges = SqliteExchanges(thread)
         self.definitions = SqliteDefinitions(database, self.thread)
+        self.tokens = SqliteTokens(self.thread, TokenCipher(folder), expire_seconds)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
 

@@ -5,6 +5,7 @@ Long-lived objects hold the `LiveConfig` and read it when they need a setting, s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pydantic import BaseModel
@@ -13,11 +14,15 @@ from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.permission_settings import GROUP
-from codemode_server.redaction import NO_SECRETS, Payloads, Redactor
+from codemode_server.redaction import NO_SECRETS, KnownValues, Payloads, Redactor
 from codemode_server.settings import LimitSettings, Settings
 
 DEFAULT_PRINCIPAL = "default"
 """The principal where nothing names one."""
+
+
+def _no_values(principal: Principal | None) -> None:
+    return None
 
 
 class LiveConfig:
@@ -33,6 +38,8 @@ class LiveConfig:
         self._tokens: frozenset[str] = frozenset()
         self.notices = notices
         """Lines for the model about what is wrong with the configuration."""
+        self.values_of: Callable[[Principal | None], KnownValues | None] = _no_values
+        """The personal data of a principal that the model gets tokens for; of None, that of all principals."""
         self.revision = 0
         """Number of edits that were taken over."""
         self._changed = ChangeSignal()
@@ -40,6 +47,18 @@ class LiveConfig:
     @property
     def payloads(self) -> Payloads:
         return self.settings.state.payloads
+
+    def redactor_of(self, principal: Principal) -> Redactor:
+        """Masks secrets, and replaces the personal data of a principal: for what the principal's models and records
+        get."""
+        values = self.values_of(principal)
+        return self.redactor if values is None else self.redactor.replacing(values)
+
+    @property
+    def redactor_of_all(self) -> Redactor:
+        """Masks secrets, and replaces the personal data of all principals: for what belongs to none, as the log."""
+        values = self.values_of(None)
+        return self.redactor if values is None else self.redactor.replacing(values)
 
     def replace(self, settings: Settings, redactor: Redactor, notices: tuple[str, ...] = ()) -> None:
         """Put an edited configuration in force and wake up everyone who waits for it."""
@@ -113,6 +132,11 @@ class RequestContext:
     def owner(self) -> Owner:
         """The owner of artifacts that the request makes."""
         return Owner(self.principal, self.session)
+
+    @property
+    def redactor(self) -> Redactor:
+        """Masks secrets, and replaces the personal data of the principal."""
+        return self.config.redactor_of(self.principal)
 
     @property
     def groups(self) -> frozenset[str]:

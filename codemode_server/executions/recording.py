@@ -49,7 +49,7 @@ class ExecutionRecorder:
         spans.observe_input(span, code)
         # First the audit, which only queues it: both rows are then written in one transaction.
         kind = AuditEventKind.EXECUTION_RESUMED if execution.is_rerun else AuditEventKind.EXECUTION_STARTED
-        said = recorded_text(execution.description, self._config.redactor, MAX_ERROR_CHARACTERS)
+        said = recorded_text(execution.description, execution.context.redactor, MAX_ERROR_CHARACTERS)
         reason = said if said and self._config.payloads == "all" else None
         self._append(kind, execution, payload=code, level=level, reason=reason)
         if execution.is_rerun:  # the journal has it
@@ -87,7 +87,7 @@ class ExecutionRecorder:
             codemode__result_tokens=sum(report.result_tokens for report in calls.reports),
             codemode__tokens_saved=_tokens_saved(execution),
         )
-        spans.observe_output(span, payload(outcome.value, self._config.payloads, self._config.redactor))
+        spans.observe_output(span, payload(outcome.value, self._config.payloads, execution.context.redactor))
         if error is not None:
             spans.fail(span, execution.status.value, error)
         if execution.is_recorded:

@@ -159,7 +159,7 @@ class ExecutionRunner:
             if execution.scope.cancelled_caught:
                 execution.status = ExecutionStatus.WAITING if execution.is_given_up else ExecutionStatus.CANCELLED
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_STORE_SECONDS):
-                    await store_outcome(execution, self._artifacts, self._config.redactor)
+                    await store_outcome(execution, self._artifacts, execution.context.redactor)
         except CodemodeError as error:
             execution.status, execution.outcome = _not_run(error)
         except anyio.get_cancelled_exc_class():
@@ -174,9 +174,9 @@ class ExecutionRunner:
         await self._recorder.begin(execution, span, "")
         execution.phase = Phase.RUNNING
         execution.begun.set()
-        execution.outcome = await run_direct_call(execution, self._gateway, self._guard, self._config.redactor)
+        execution.outcome = await run_direct_call(execution, self._gateway, self._guard, execution.context.redactor)
         execution.status = _STATUS[execution.outcome.ending]
-        await store_outcome(execution, self._artifacts, self._config.redactor)
+        await store_outcome(execution, self._artifacts, execution.context.redactor)
 
     async def _run_program(self, execution: Execution, span: Span) -> None:
         execution.phase = Phase.PREPARING
@@ -224,7 +224,7 @@ class ExecutionRunner:
             execution.calls.messages += earlier.remarks() if earlier is not None else []
         if execution.is_dry_run:
             execution.plan = await self._guard.plan(execution, await self._recorder.plan(execution))
-        await store_outcome(execution, self._artifacts, self._config.redactor)
+        await store_outcome(execution, self._artifacts, execution.context.redactor)
 
     @asynccontextmanager
     async def _folder(self, execution: Execution, workspace: Workspace) -> AsyncGenerator[Path]:

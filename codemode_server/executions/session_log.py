@@ -150,11 +150,11 @@ class SessionLogs(OwnsTasks):
         """A program begins. Where `permissions.flows` applies, the log has it once it has ended, since it may read
         something that the log must not have."""
         if self.is_logged(execution) and not self._sources.has_rules:
-            self._put(execution, _begun(execution, self._config.redactor))
+            self._put(execution, _begun(execution, execution.context.redactor))
 
     async def end(self, execution: Execution) -> None:
         """A program has its final status, and its outcome is what the host gets."""
-        outcome, redactor = execution.outcome, self._config.redactor
+        outcome, redactor = execution.outcome, execution.context.redactor
         if not execution.begun.is_set() or not self.is_logged(execution):
             return
         is_long = len(outcome.stdout) > LARGE_BYTES or is_large(outcome.value)
@@ -190,7 +190,7 @@ class SessionLogs(OwnsTasks):
                 "tasks": [],
                 **({"left_out": log.left_out} if log.left_out else {}),
             }
-            days, redactor = self._config.settings.state.session_days, self._config.redactor
+            days, redactor = self._config.settings.state.session_days, self._config.redactor_of(principal)
             files = LogFiles(self._workspaces(principal), log.workspace_mb, days)
 
             def write() -> None:

@@ -155,7 +155,7 @@ class ConfiguredMetaTools:
     async def get_prompt(
         self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
     ) -> GetPromptResult:
-        context = ToolContext(RequestContext.of(session, self._config), progress, self._services, host)
+        context = ToolContext(await self._request(session), progress, self._services, host)
         result: GetPromptResult = await get_prompt(name, arguments, context)
         return result
 
@@ -176,10 +176,11 @@ class ConfiguredMetaTools:
         if name not in direct:
             services = self._services
             await services.wait_for_listing()
-            refusals = services.refusals(RequestContext.of(session, self._config))
+            request = await self._request(session)
+            refusals = services.refusals(request)
             advice = unknown_tool(name, direct, services.catalog(), refusals.of)
-            raise MetaToolError(self._config.redactor.text(advice))
-        context = ToolContext(RequestContext.of(session, self._config), progress, self._services, host)
+            raise MetaToolError(request.redactor.text(advice))
+        context = ToolContext(await self._request(session), progress, self._services, host)
         server, tool = direct[name]["_meta"][TARGET]
         answer = await call_direct_tool(server, tool, arguments, context, self._lone_tools)
         return await self._exchanges.take(DIRECT_TOOL, arguments, answer, session, self._offered_to(session))
@@ -187,7 +188,7 @@ class ConfiguredMetaTools:
     async def call(
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
     ) -> Answer:
-        request = RequestContext.of(session, self._config)
+        request = await self._request(session)
         given, offered = arguments.model_dump(exclude_none=True), self._offered_to(session)
         try:
             answer = await spec.handle(arguments, ToolContext(request, progress, self._services, host))
@@ -206,15 +207,21 @@ class ConfiguredMetaTools:
             self._unasked = settings, definitions(settings)
         return self._unasked[1]
 
+    async def _request(self, session: Session) -> RequestContext:
+        """The context of a request, whose redactor knows what other products have found until now."""
+        request = RequestContext.of(session, self._config)
+        await self._services.refresh_privacy(request.principal)
+        return request
+
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         name = artifact_name(uri)
         if name is None:
             raise MetaToolError(
                 f"there is no resource {clean_line(uri, 200)!r}; if a server has it, a program reads it"
             )
-        owner = RequestContext.of(session, self._config).owner
-        item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, owner, name)
-        return contents_of(item, data, self._config.redactor)
+        request = await self._request(session)
+        item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, request.owner, name)
+        return contents_of(item, data, request.redactor)
 
 
 def _is_direct(definition: dict[str, Any]) -> bool:

@@ -32,7 +32,7 @@ async def call_direct_tool(
     if (asked := await wait_for(execution, context)) is not None:
         return asked
     result = execution.direct_call.result if execution.direct_call else {}
-    answer = await run_sized(is_large(result), direct_answer, execution, config.settings.limits, config.redactor)
+    answer = await run_sized(is_large(result), direct_answer, execution, config.settings.limits, context.request.redactor)
     return replace(answer, execution=execution)
 
 
@@ -41,7 +41,7 @@ def _require_exposed(server: str, tool: str, context: ToolContext, lone_tools: C
     own = context.request.config.settings.servers.get(server)
     found = next((it for it in context.services.catalog().servers if it.raw_name == server), None)
     offered = next((it for it in found.tools if it.raw_name == tool), None) if found else None
-    redact = context.request.config.redactor.text
+    redact = context.request.redactor.text
     title = redact(clean_line(f"{server}.{tool}", 200))
     if own is None or not own.may_have_direct_tools:
         raise MetaToolError(f"{title}: the edited upstream.yaml no longer offers it as a tool; use execute_code")

@@ -24,7 +24,7 @@ async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext)
     execution = services.executions.start_prompt(server.raw_name, prompt.name, {**arguments}, context.request)
     await wait_for(execution, context)
     if execution.outcome.error is not None:
-        raise MetaToolError(context.request.config.redactor.visible(execution.outcome.error.message))
+        raise MetaToolError(context.request.redactor.visible(execution.outcome.error.message))
     result = execution.direct_call.result if execution.direct_call else {}
     return await run_sized(is_large(result), _passed_on, name, result)
 

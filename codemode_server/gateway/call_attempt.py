@@ -16,6 +16,7 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guarded_calls import GuardedArguments
+from codemode_server.gateway.privacy import Release
 from codemode_server.gateway.targets import CallTarget
 
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
@@ -43,6 +44,8 @@ class CallAttempt:
     """Whether work on the arguments is done in a thread."""
     guarded: GuardedArguments
     """What the guardrails found."""
+    release: Release | None = None
+    """The privacy tokens in its arguments, if there are any."""
     departure: Ask | None = None
     """What a person has to approve since the call differs from an earlier run or a plan."""
     derives: bool = False

@@ -76,7 +76,7 @@ class CallInput:
         server = self._config.settings.servers[self._call.server]
         if feature not in self.features:
             return self._without_host(request, feature, server)
-        forwarded = forwarded_request(request, self._call.server, self._config.redactor)
+        forwarded = forwarded_request(request, self._call.server, self._calls.context.redactor)
         if feature is Feature.ELICITATION and asks_for_secret(request.params):
             logger.warning("server %r asks for what seems to be a secret by a form", self._call.server)
         answer = await self._in_time(forwarded, feature, server)

@@ -26,7 +26,7 @@ class CallReports:
             case CallSent(calls, call, target, progress):
                 calls.in_flight[call.seq] = RunningCall(title_of(target), progress, target.effect)
             case CallApprovalRequested(calls, call, target):
-                shown = summaries.of_arguments(call.arguments, self._config.redactor)
+                shown = summaries.of_arguments(call.arguments, calls.context.redactor)
                 arguments = clean_line(", ".join(f"{name}={value}" for name, value in shown.items()), 160)
                 calls.approvals.waiting[call.seq] = f"{title_of(target)}({arguments})"
             case CallEnded():
@@ -48,7 +48,7 @@ class CallReports:
                 result.bytes,
                 result.tokens,
                 outcome.error,
-                arguments=summaries.of_arguments(event.call.arguments, self._config.redactor),
+                arguments=summaries.of_arguments(event.call.arguments, event.calls.context.redactor),
                 result=result.text,
                 effect=target.effect,
                 has_error_text=result.unmarked_error is not None,

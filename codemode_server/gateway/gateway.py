@@ -29,6 +29,7 @@ from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.pipeline import CallPipeline
 from codemode_server.gateway.policy.names import READ_METHOD
 from codemode_server.gateway.policy.policy import Policy, PolicyStep
+from codemode_server.gateway.privacy import CallPrivacy
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import (
@@ -61,6 +62,7 @@ class Gateway:
         policy_steps: Sequence[PolicyStep] = (),
         addresses: RequiredAddresses | None = None,
         guardrails: GuardrailChain = NO_GUARDRAILS,
+        privacy: CallPrivacy | None = None,
         prepare: Callable[[], Awaitable[None]] = checkpoint,
     ) -> None:
         """`prepare` lets `catalog` have all changes of listings so far.
@@ -89,6 +91,7 @@ class Gateway:
             approver=approver,
             sign_in_offers=sign_in_offers,
             addresses=addresses,
+            privacy=privacy,
         )
 
     def effect_of(self, server: str, tool: str) -> Effect:
@@ -149,7 +152,7 @@ class Gateway:
             error = UnknownTool(f"{server!r} no longer has the tool {tool!r}; search_tools finds what it has now")
             self._publish_unresolved(calls, server, tool, error)
             raise error
-        return await self._pipeline.run(calls, ToolTarget(offering, found, is_raw=True), arguments)
+        return await self._pipeline.run(calls, ToolTarget(offering, found, is_raw=True), arguments, is_program=False)
 
     async def read(
         self, calls: ExecutionCalls, server: str, named: str, arguments: dict[str, Any] | None = None
@@ -173,7 +176,7 @@ class Gateway:
             error = UnknownTool(f"{server!r} no longer has the prompt {name!r}")
             self._publish_unresolved(calls, server, name, error)
             raise error
-        return await self._pipeline.run(calls, PromptTarget(offering, found), arguments)
+        return await self._pipeline.run(calls, PromptTarget(offering, found), arguments, is_program=False)
 
     async def _newest(self, target: CallTarget) -> CallTarget:
         """The same tool as its server lists it now; what is gone, or no tool, stays as it was."""
@@ -185,6 +188,6 @@ class Gateway:
         return replace(target, server=server, tool=tool)
 
     def _publish_unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> None:
-        redactor = self._config.redactor
+        redactor = calls.context.redactor
         names = redactor.line(server, 80), redactor.line(tool, 80)
         self._events.publish(CallUnresolved(calls, calls.next_seq(), *names, redactor.text(str(error))))

@@ -8,6 +8,7 @@ restricts the second one, so nothing that a guardrail does can loosen a rule.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from codemode_server.domain.calls import Ask, Decision, Deny
@@ -32,6 +33,8 @@ class GuardedArguments:
     """What holds whatever the policy decides on these arguments."""
     changes: tuple[str, ...] = ()
     """Who changed them and why; part of the reason of each decision."""
+    values: dict[str, Any] | None = None
+    """The arguments with values in place of privacy tokens, if they have any: what would be sent is decided too."""
 
 
 class CallGuard:
@@ -60,23 +63,44 @@ class CallGuard:
         questions = _all_of(asked, first if isinstance(first, Ask) else None, found.decision)
         return GuardedArguments(found.value, questions, found.changes)
 
+    async def with_values(
+        self, calls: ExecutionCalls, target: CallTarget, guarded: GuardedArguments, values: dict[str, Any]
+    ) -> GuardedArguments:
+        """The same with the values that its privacy tokens stand for, at which the guardrails have looked as well."""
+        guarded = replace(guarded, values=values)
+        if not self._chain.looks_at("before_call") or isinstance(guarded.restriction, Deny):
+            return guarded
+        found = await self._chain.before_call(_guarded_call(calls, target, values))
+        if isinstance(found.decision, Deny):
+            return replace(guarded, restriction=Deny(calls.context.redactor.text(found.decision.reason)))
+        if found.changes:
+            change = calls.context.redactor.text(found.changes[0])
+            return replace(guarded, restriction=Deny(f"what stands for privacy tokens can't be {change}"))
+        asked = found.decision
+        asked = None if asked is None else Ask(calls.context.redactor.text(asked.reason), asked.details)
+        return replace(guarded, restriction=_all_of(guarded.restriction, asked))
+
     def decide(
         self,
         calls: ExecutionCalls,
         target: CallTarget,
         guarded: GuardedArguments,
         *,
+        also: Deny | Ask | None = None,
         is_counted: bool = False,
         is_made: bool = False,
         is_captured: bool = False,
     ) -> Decision:
-        """The decision of the policy on what would be sent, under what the guardrails found; see `Policy.decide`."""
-        decision = self._policy.decide(
-            *(calls, target, guarded.arguments),
+        """The decision of the policy on what would be sent, under what the guardrails found and `also`; see
+        `Policy.decide`."""
+        restrictions: list[Decision] = [it for it in (guarded.restriction, also) if it is not None]
+        decide = partial(self._policy.decide, calls, target, is_made=is_made, is_captured=is_captured)
+        if guarded.values is not None:
+            restrictions.append(decide(guarded.values, is_counted=True))
+        decision = decide(
+            guarded.arguments,
             is_counted=is_counted,
-            is_made=is_made,
-            is_captured=is_captured,
-            also=guarded.restriction,
+            also=most_restrictive(restrictions) if restrictions else None,
         )
         if guarded.changes:  # the person and the records are to see them
             return replace(decision, reason="; ".join((decision.reason, *guarded.changes)))
@@ -123,7 +147,7 @@ class CallGuard:
         return type(error)(found.value)
 
 
-def _all_of(*questions: Ask | None) -> Ask | None:
+def _all_of(*questions: Deny | Ask | None) -> Ask | None:
     asked = [it for it in questions if it is not None]
     found = most_restrictive(asked) if asked else None
     return found if isinstance(found, Ask) else None

@@ -77,6 +77,7 @@ from codemode_server.gateway.host_log import CallLog
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.policy.refusals import require_not_denied
+from codemode_server.gateway.privacy import CallPrivacy, naming_release
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, summarise, without_secrets
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
@@ -107,6 +108,7 @@ class CallPipeline:
         approver: Approver = NOBODY_TO_ASK,
         sign_in_offers: SignInOffers | None = None,
         addresses: RequiredAddresses | None = None,
+        privacy: CallPrivacy | None = None,
     ) -> None:
         """`newest` gives a target as the catalog has it now. Without `sign_in_offers`, calls to a server that needs a
         sign-in just fail; without `addresses`, those that need the user to open an address."""
@@ -119,9 +121,12 @@ class CallPipeline:
         self._approver = approver
         self._sign_in_offers = sign_in_offers
         self._addresses = addresses
+        self._privacy = privacy or CallPrivacy(config)
 
-    async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
-        """Make one call for an execution and return what the program receives.
+    async def run(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], *, is_program: bool = True
+    ) -> Reply:
+        """Make one call for an execution and return what the program receives, or without a program the host.
 
         Raises:
             CallError: the call did not succeed; the message is for the program.
@@ -135,7 +140,7 @@ class CallPipeline:
             reply = await self._guarded_result(attempt)
             reply, result = await self._received(attempt, reply)
         except CallError as error:
-            message = self._config.redactor.text(str(error))
+            message = calls.context.redactor.text(str(error))
             await self._end(attempt, status_of(error), error=message)
             raise type(error)(message) from error
         except ExecutionError as error:
@@ -150,27 +155,33 @@ class CallPipeline:
         status = CallStatus.FAILED if result.marked_error else CallStatus.SUCCEEDED
         status = CallStatus.CAPTURED if isinstance(attempt.decision, Capture) else status
         await self._end(attempt, status, reply, result, error=result.marked_error)
-        return reply
+        return await self._privacy.for_program(calls, target, reply) if is_program else reply
 
     async def _begin(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> CallAttempt:
         """Give the call its number, its key and its decision."""
         began_at, seq, server, tool = time.perf_counter(), calls.next_seq(), target.server.raw_name, target.raw_name
+        arguments = await self._privacy.from_program(calls, arguments)
         derives = await run_sized(is_large(arguments), derives_from_placeholder, calls, arguments)
         is_captured = has_to_capture(calls, target, derives=derives)
         guarded = await self._guard.before(calls, target, arguments)
+        release = await self._privacy.release(calls, target, guarded.arguments)
+        if release is not None:
+            guarded = await self._guard.with_values(calls, target, guarded, release.arguments)
         arguments, has_many = guarded.arguments, is_large(guarded.arguments)
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
         is_made = calls.past is not None and calls.past.has_answer(call)
-        decision = self._guard.decide(calls, target, guarded, is_made=is_made, is_captured=is_captured)
+        also = self._privacy.restriction(target, release)
+        decision = self._guard.decide(calls, target, guarded, also=also, is_made=is_made, is_captured=is_captured)
+        decision = naming_release(decision, release)
         revision = self._config.revision
         if is_captured:
             decision = capture(calls, call, target, decision)
         decision, departure = decision_after(calls, call, target, decision)
-        shown = await run_sized(has_many, payload, arguments, self._config.payloads, self._config.redactor)
+        shown = await run_sized(has_many, payload, arguments, self._config.payloads, calls.context.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
         return CallAttempt(
-            *(calls, call, target, decision, revision, began_at, has_many, guarded),
+            *(calls, call, target, decision, revision, began_at, has_many, guarded, release),
             departure=departure,
             derives=derives,
         )
@@ -197,7 +208,9 @@ class CallPipeline:
         try:
             return await self._result(attempt)
         except ToolFailed as error:
-            masked, arguments = type(error)(self._config.redactor.text(str(error))), attempt.call.arguments
+            text = attempt.calls.context.redactor.text(str(error))
+            masked = type(error)(await self._privacy.error_text(attempt.calls, attempt.target, text))
+            arguments = attempt.call.arguments
             raise await self._guard.after_failure(attempt.calls, attempt.target, arguments, masked) from error
 
     async def _result(self, attempt: CallAttempt) -> Reply:
@@ -221,7 +234,8 @@ class CallPipeline:
             attempt.departure = departure if attempt.departure is None else joined([attempt.departure, departure])
 
     async def _check_arguments(self, attempt: CallAttempt) -> None:
-        await run_sized(attempt.is_large, attempt.target.check, attempt.calls, attempt.call.arguments)
+        arguments = attempt.call.arguments if attempt.release is None else attempt.release.arguments
+        await run_sized(attempt.is_large, attempt.target.check, attempt.calls, arguments)
 
     async def _approve(self, attempt: CallAttempt) -> None:
         """Ask the person, where the decision says so. The limits of time stand still while all calls wait so."""
@@ -265,7 +279,8 @@ class CallPipeline:
         is_offered, has_opened, outdated = False, False, 0
         while True:
             try:
-                return await attempt.target.send(upstreams, calls, call.arguments, progress, revision=attempt.revision)
+                sent = await self._privacy.sent(calls, attempt.target, call.arguments)
+                return await attempt.target.send(upstreams, calls, sent, progress, revision=attempt.revision)
             except DecisionOutdated as error:  # the configuration or the tool changed while the call waited
                 if (outdated := outdated + 1) > MAX_OUTDATED:
                     raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
@@ -294,7 +309,7 @@ class CallPipeline:
         shown = None
         if self._config.payloads == "all" and attempt.calls.input_requests <= MAX_INPUT_REQUESTS:
             values = {"request": {**request.params}, "answer": answer}
-            shown = payload(values, self._config.payloads, self._config.redactor)
+            shown = payload(values, self._config.payloads, attempt.calls.context.redactor)
         self._events.publish(CallInputRequested(attempt.calls, attempt.call, feature, status, shown))
 
     async def _follow_change(self, attempt: CallAttempt) -> None:
@@ -309,8 +324,9 @@ class CallPipeline:
         server, target = self._config.settings.servers.get(attempt.call.server), attempt.target
         is_offered = server is not None and server.enabled and target.is_selected(server)
         if is_offered or attempt.revision == self._config.revision:
-            decision = self._guard.decide(attempt.calls, target, attempt.guarded, is_counted=True)
-            attempt.decision = with_departure(decision, attempt.departure)
+            also = self._privacy.restriction(target, attempt.release)
+            decision = self._guard.decide(attempt.calls, target, attempt.guarded, also=also, is_counted=True)
+            attempt.decision = with_departure(naming_release(decision, attempt.release), attempt.departure)
         else:
             attempt.decision = Deny("the edited upstream.yaml does not offer it")
         if has_to_capture(attempt.calls, target, derives=False):
@@ -319,8 +335,9 @@ class CallPipeline:
 
     async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
         """What the program gets, and its summary: without secrets, and as the guardrails leave it."""
-        calls, target, redactor = attempt.calls, attempt.target, self._config.redactor
-        reply = await without_secrets(reply, calls, target.server.raw_name, redactor)
+        calls, target, redactor = attempt.calls, attempt.target, attempt.calls.context.redactor
+        protect = None if isinstance(attempt.decision, Capture) else partial(self._privacy.received, calls, target)
+        reply = await without_secrets(reply, calls, target.server.raw_name, self._config.redactor, protect)
         if isinstance(attempt.decision, Capture):  # no guardrail looks at what no server has sent
             return reply, summarise(target, reply, self._config.payloads, redactor)
         reply, changes = await self._guard.after(calls, target, attempt.call.arguments, reply)
@@ -370,15 +387,15 @@ class CallPipeline:
         self._events.publish(
             CallEnded(
                 *(attempt.calls, attempt.call, attempt.target, attempt.decision, outcome),
-                recorded_error=self._recorded_error(outcome),
+                recorded_error=self._recorded_error(attempt, outcome),
                 reply=reply,
                 result=result,
             )
         )
 
-    def _recorded_error(self, outcome: CallOutcome) -> str | None:
+    def _recorded_error(self, attempt: CallAttempt, outcome: CallOutcome) -> str | None:
         """The error as records and traces may hold it: a message may hold values."""
         if outcome.error is None:
             return None
         text = outcome.error if self._config.payloads == "all" else outcome.status.value
-        return recorded_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
+        return recorded_text(text, attempt.calls.context.redactor, MAX_ERROR_CHARACTERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from codemode_server.domain.ids import JsonValue
@@ -52,11 +53,19 @@ def summarise(target: CallTarget, reply: Reply, payloads: Payloads, redactor: Re
     )
 
 
-async def without_secrets(reply: Reply, calls: ExecutionCalls, server: str, redactor: Redactor) -> Reply:
-    """The reply with its secrets masked; its links may be read from now on."""
+async def without_secrets(
+    reply: Reply,
+    calls: ExecutionCalls,
+    server: str,
+    redactor: Redactor,
+    protect: Callable[[Reply], Awaitable[Reply]] | None = None,
+) -> Reply:
+    """The reply with its secrets masked, and as `protect` leaves it; its links may be read from now on."""
     given_uris, box = linked_uris(reply), [reply.value]
     reply = replace(reply, value=None)
     reply = replace(reply, value=await run_sized(is_large(box), redactor.take_value, box))
+    if protect is not None:
+        reply = await protect(reply)
     for given, known in zip(given_uris, linked_uris(reply), strict=False):
         if len(calls.links) < _MAX_LINKS:
             calls.links[server, known] = given

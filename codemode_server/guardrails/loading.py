@@ -58,7 +58,7 @@ def installed() -> list[InstalledGuardrail]:
 
 def guardrail_chain(config: LiveConfig) -> GuardrailChain:
     """The guardrails of a product, as its configuration names them at the start; raises as `load_guardrails`."""
-    return GuardrailChain(load_guardrails(config.settings.guardrails), lambda text: config.redactor.text(text))
+    return GuardrailChain(load_guardrails(config.settings.guardrails), lambda text: config.redactor_of_all.text(text))
 
 
 def load_guardrails(settings: Sequence[GuardrailSettings]) -> list[AskedGuardrail]:

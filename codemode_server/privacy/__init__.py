@@ -1,4 +1,13 @@
-"""Detection of personal data in results and texts: kinds, findings, and the evidence for each.
+"""Detection of personal data in results and texts, and the tokens that stand for it.
 
-The guardrail `personal_data` asks it about the arguments of calls. It needs the libraries of the extra `privacy`.
+The guardrail `personal_data` and the gateway's `CallPrivacy` ask it. It needs the libraries of the extra `privacy`.
 """
+
+from importlib.util import find_spec
+
+_LIBRARIES = ("phonenumbers", "stdnum")
+
+
+def is_installed() -> bool:
+    """Whether the libraries of the extra are there."""
+    return all(find_spec(name) is not None for name in _LIBRARIES)

@@ -18,6 +18,7 @@ from codemode_server.storage.unusable import newer
 TABLES = {"listings", "shapes", "vectors", "journal_executions", "journal_calls", "audit", "audit_anchor"}
 TABLES |= {"habits", "lone_habits", "approvals", "flow_sources", "flow_programs", "tool_definitions", "cancel_requests"}
 TABLES |= {"savings", "savings_by_server"}
+TABLES |= {"privacy_tokens"}
 """Tables of a sound database."""
 
 
@@ -339,5 +340,21 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
         results   INTEGER NOT NULL,
         PRIMARY KEY (number, server)
     ) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE privacy_tokens (
+        principal TEXT NOT NULL,
+        label     TEXT NOT NULL,
+        number    INTEGER NOT NULL,
+        kind      TEXT NOT NULL,
+        lookup    BLOB,
+        value     BLOB,
+        made_at   REAL NOT NULL,
+        used_at   REAL NOT NULL,
+        change    INTEGER NOT NULL,
+        PRIMARY KEY (principal, label, number)
+    ) WITHOUT ROWID;
+    CREATE UNIQUE INDEX privacy_tokens_lookup ON privacy_tokens (principal, lookup) WHERE lookup IS NOT NULL;
+    CREATE INDEX privacy_tokens_change ON privacy_tokens (principal, change);
     """,
 )

@@ -23,7 +23,7 @@ class Redacting(SpanProcessor):
         self._config = config
 
     def on_end(self, span: ReadableSpan) -> None:
-        text = self._config.redactor.text
+        text = self._config.redactor_of_all.text
         # There is no public API to change a finished span.
         span._name = text(span._name)
         span._attributes = _redacted(span._attributes, text)

@@ -128,7 +128,7 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         return asked
     outcome = execution.outcome
     is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
-    answer = await run_sized(is_long, program_answer, execution, limits, config.redactor)
+    answer = await run_sized(is_long, program_answer, execution, limits, context.request.redactor)
     return replace(answer, execution=execution)
 
 

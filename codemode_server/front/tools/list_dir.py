@@ -68,7 +68,7 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
         workspace=workspace,
     )
     notices = config.notices if folder.path in ("/", "/servers") else ()
-    text = config.redactor.visible("\n".join((folder.text, *notices)))
+    text = context.request.redactor.visible("\n".join((folder.text, *notices)))
     return Answer(text, {"text": text})
 
 

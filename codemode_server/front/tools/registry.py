@@ -145,6 +145,8 @@ class Services:
     completions: PromptCompletions
     changed_roots: ChangedRoots
     artifacts: ArtifactStore
+    refresh_privacy: Callable[[Principal], Awaitable[None]]
+    """Has the redactor of a principal know what other products have found."""
     activity: Callable[[], str]
     """The current start-up step of the sandbox; empty when it is ready."""
 

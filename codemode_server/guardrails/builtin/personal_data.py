@@ -8,56 +8,35 @@ splits or rewrites is not found. Reasons name kinds and arguments, never values.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import model_validator
 
 from codemode_server.extras import install_command
 from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
 from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
 from codemode_server.guardrails.guardrail import GuardedCall
+from codemode_server.privacy import is_installed
 from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import DetectionSettings, Kind
-from codemode_server.privacy.own_patterns import compile_pattern
+from codemode_server.privacy.findings import DetectionSettings
+from codemode_server.privacy_settings import ALL_KINDS, DetectionFields, KindName
+from codemode_server.setting_types import Glob
 
-_LIBRARIES = ("phonenumbers", "stdnum")
-_ALL = "*"
 MAX_CHARACTERS = 1_000_000
 """Of all texts of the arguments: what costs most to search takes some 3 s of processor time for so many."""
-_Glob = Annotated[str, Field(min_length=1, max_length=200)]
-_KindName = Annotated[str, Field(min_length=1, max_length=50)]
 
 
-class PersonalDataSettings(BaseModel):
+class PersonalDataSettings(DetectionFields):
     """The settings of `personal_data`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    release: dict[_Glob, tuple[_KindName, ...]] = {}
+    release: dict[Glob, tuple[KindName, ...]] = {}
     """Kinds that tools may receive, by glob `server/tool` or `server`: `{"crm": [email, name]}`. `"*"` as a kind stands
     for all. What several globs release adds up."""
-    allow: tuple[_KindName, ...] = ()
-    """Values that are not personal, whatever their case: `support@ourcompany.com`, `*@ourcompany.com`."""
-    patterns: dict[_KindName, str] = {}
-    """Own kinds by name: `{"employee": "EMP-#{6}"}`."""
-    thresholds: dict[_KindName, Annotated[float, Field(ge=0)]] = {}
-    """Minimum confidence by kind; 0.6 if it is not here. Above 1 turns a kind off."""
     action: Literal["block", "ask"] = "block"
-
-    @field_validator("patterns")
-    @classmethod
-    def _patterns_are_sound(cls, patterns: dict[str, str]) -> dict[str, str]:
-        for text in patterns.values():
-            compile_pattern(text)
-        return patterns
 
     @model_validator(mode="after")
     def _kinds_are_known(self) -> Self:
-        known = {*Kind, *self.patterns}
-        for name in (*self.thresholds, *(kind for kinds in self.release.values() for kind in kinds if kind != _ALL)):
-            if name not in known:
-                raise ValueError(f"there is no kind {name!r}; the kinds are {', '.join(sorted(known))}")
+        self.check_kinds({*self.thresholds, *(kind for kinds in self.release.values() for kind in kinds)})
         return self
 
 
@@ -69,13 +48,13 @@ class PersonalDataGuardrail(ArgumentsGuardrail):
     def __init__(self, settings: PersonalDataSettings) -> None:
         """Raises ModuleNotFoundError without the libraries that numbers are checked with."""
         super().__init__(settings)
-        if any(find_spec(name) is None for name in _LIBRARIES):
+        if not is_installed():
             raise ModuleNotFoundError(f"it needs an optional part: {install_command('privacy')}")
         self._detector = Detector(DetectionSettings(settings.thresholds, settings.allow, settings.patterns))
 
     def problem(self, call: GuardedCall) -> str:
         released = self._released(call)
-        if _ALL in released:
+        if ALL_KINDS in released:
             return ""
         for place, kind in self._found(call.arguments):
             if kind not in released:

@@ -1,0 +1,90 @@
+"""Privacy tokens: what stands for personal data, such as `<EMAIL_1>`, and the contract of their store. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from codemode_server.domain.ids import PrincipalId
+
+TOKEN = re.compile(r"<([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)_([1-9][0-9]{0,8})>")
+_MAX_LABEL_CHARACTERS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalValue:
+    """A value that is to have a token."""
+
+    kind: str
+    normal: str
+    """The value in the form in which equal values are equal: an e-mail address in lower case."""
+    original: str
+    is_number: bool = False
+    """Whether it is a number in JSON, written as its decimal digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownToken:
+    """A token and what it stands for."""
+
+    token: str
+    kind: str
+    original: str | None
+    """As it was seen first; None once it was forgotten or has expired."""
+    is_number: bool = False
+    made_at: float = 0.0
+    used_at: float = 0.0
+    """When a result last had the value, seconds since 1970."""
+
+    @property
+    def value(self) -> str | int | float | None:
+        """The value as JSON has it."""
+        if self.original is None or not self.is_number:
+            return self.original
+        return float(self.original) if {".", "e", "E"} & {*self.original} else int(self.original)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenChanges:
+    """What has changed about the tokens of a principal."""
+
+    tokens: Sequence[KnownToken]
+    """New ones, and those that stand for nothing any more."""
+    number: int
+    """Number of the last change, for the next time."""
+
+
+class TokenStore(Protocol):
+    """The tokens of all principals, shared by the products on one state folder."""
+
+    async def tokens_for(self, principal: PrincipalId, values: Sequence[PersonalValue]) -> Sequence[str]:
+        """The token of each value; a value that has none gets one. A token is never used for another value.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
+
+    async def changes(self, principal: PrincipalId, since: int) -> TokenChanges:
+        """What has changed since the change of this number; since 0: all tokens that stand for something."""
+
+    async def find(self, principal: PrincipalId, tokens: Collection[str]) -> Sequence[KnownToken]:
+        """Those of these tokens that the principal has or had."""
+
+    async def all(self, principal: PrincipalId) -> Sequence[KnownToken]:
+        """All that stand for something, in order."""
+
+    async def forget(self, principal: PrincipalId, tokens: Collection[str]) -> int:
+        """Make these tokens stand for nothing, in every product; returns how many did until now."""
+
+
+def label_of(kind: str) -> str:
+    """How the tokens of a kind begin: `NATIONAL_ID`."""
+    label = re.sub(r"[^A-Z0-9]+", "_", kind.upper()[:_MAX_LABEL_CHARACTERS]).strip("_")
+    return label if label[:1].isalpha() else f"KIND_{label}".rstrip("_")
+
+
+def holds_token(text: str) -> bool:
+    """Whether a text has something in it that looks like a privacy token."""
+    return "<" in text and TOKEN.search(text) is not None

@@ -1,0 +1,325 @@
+"""Turns personal data in answers into tokens, and tokens in arguments into values, for the pipeline.
+
+What is decided, recorded, learned and reported has the tokens. A value is put in place of its token where a call is
+sent, and only for tools that may receive that kind of data (`privacy.release`).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from codemode_server.catalog.catalog import Server
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import Allow, Ask, Decision, Deny
+from codemode_server.domain.errors import CallRefused, JournalUnavailable, ResultWithheld, SettingsError
+from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.privacy_tokens import KnownToken, TokenStore
+from codemode_server.extras import install_command
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.policy.names import Spellings, fits
+from codemode_server.gateway.targets import CallTarget, ResourceTarget, ToolTarget, title_of
+from codemode_server.off_loop import is_large, run_sized
+from codemode_server.privacy import is_installed
+from codemode_server.privacy.findings import DetectionSettings, Finding
+from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in, with_values
+from codemode_server.privacy.token_map import TokenMap
+from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings, ProtectionMode
+from codemode_server.redaction import KnownValues
+from codemode_server.sandbox.contract import Reply
+
+if TYPE_CHECKING:
+    from codemode_server.privacy.detector import Detector
+
+_MAX_NAMED = 5
+"""Tokens that a reason names."""
+MAX_ERROR_CHARACTERS = 200_000
+"""A longer error of an upstream is replaced as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The tokens in the arguments of one call, and what would be sent in their places."""
+
+    arguments: dict[str, Any]
+    """With the values."""
+    known: Mapping[str, KnownToken]
+    """Those of the tokens that the principal has or had."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(sorted({it.kind for it in self.known.values()}))
+
+    @property
+    def forgotten(self) -> list[str]:
+        return sorted(token for token, it in self.known.items() if it.original is None)
+
+
+class CallPrivacy:
+    """Built once; holds the detection, and no state of any call. Nothing of the detection is imported before a call
+    that is protected."""
+
+    def __init__(self, config: LiveConfig, tokens: TokenMap | None = None) -> None:
+        """Without `tokens`, calls of protected servers are refused."""
+        self._config = config
+        self._tokens = tokens
+        self._detector: tuple[PrivacySettings, Detector, DetectionSettings] | None = None
+
+    @property
+    def is_on(self) -> bool:
+        return self._config.settings.privacy.is_on
+
+    def mode_of(self, server: Server) -> ProtectionMode:
+        """What happens to personal data in answers of a server."""
+        names = Spellings.of_server(server)
+        for glob, mode in self._config.settings.privacy.servers.items():
+            if fits(names, glob, is_wide=mode != "values"):
+                return mode
+        return "values"
+
+    def values_of(self, principal: Principal | None) -> KnownValues | None:
+        """For `LiveConfig.values_of`."""
+        if self._tokens is None or not self.is_on:
+            return None
+        return self._tokens if principal is None else self._tokens.texts_of(principal.principal_id)
+
+    async def refresh(self, principal: Principal) -> None:
+        """Have `values_of` know what other products have found, and the person has forgotten.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
+        if self._tokens is not None and self.is_on:
+            await self._tokens.refresh(principal.principal_id)
+
+    def _refusal(self, target: CallTarget) -> Deny | None:
+        """Why an answer of this server could not be protected, so that it is not called."""
+        if self.mode_of(target.server) == "values" or (self._tokens is not None and is_installed()):
+            return None
+        return Deny(
+            "`privacy.servers` in upstream.yaml protects what it answers, and the detection of personal data is not "
+            f"installed ({install_command('privacy')})"
+        )
+
+    async def from_program(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments with tokens in place of values that the program was given."""
+        if self._tokens is None or not self.is_on or self._config.settings.privacy.programs != "values":
+            return arguments
+        known = self._tokens.texts_of(calls.context.principal.principal_id)
+        return await run_sized(is_large(arguments), known.tokenized, arguments)
+
+    async def release(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Release | None:
+        """The tokens in the arguments of a call with their values; None if there are none.
+
+        Raises:
+            JournalUnavailable: the store of the tokens can't be used.
+        """
+        if self._tokens is None or not self.is_on or isinstance(target, ResourceTarget):
+            return None
+        has_many = is_large(arguments)
+        named = await run_sized(has_many, tokens_in, arguments)
+        known = await self._tokens.find(calls.context.principal.principal_id, named)
+        if not known:
+            return None
+        values = {token: it.value for token, it in known.items() if it.value is not None}
+        return Release(await run_sized(has_many, with_values, arguments, values), known)
+
+    def restriction(self, target: CallTarget, release: Release | None) -> Deny | Ask | None:
+        """What holds for a call because of the values that it would send, and since its answer has to be protected;
+        None if nothing does."""
+        if (refusal := self._refusal(target)) is not None or release is None:
+            return refusal
+        if forgotten := release.forgotten:
+            return Deny(
+                f"{', '.join(forgotten[:_MAX_NAMED])} was forgotten or has expired, and stands for nothing any more; "
+                "read the data again for a token that is valid"
+            )
+        released = self._released(target)
+        if ALL_KINDS in released:
+            return None
+        held = {token: it for token, it in release.known.items() if it.kind not in released}
+        if not held:
+            return None
+        kinds = ", ".join(sorted({it.kind for it in held.values()}))
+        name = f"{target.server.raw_name}/{target.raw_name}"
+        if self._config.settings.privacy.on_release == "ask":
+            return Ask(
+                f"personal data ({kinds}) would go to {name}, and privacy.release does not name it",
+                tuple(f"{token} ({it.kind}) is {it.original!r}" for token, it in sorted(held.items())),
+            )
+        some = ", ".join(sorted(held)[:_MAX_NAMED])
+        return Deny(
+            f"{name} may not receive personal data of the kind {kinds} (the arguments have {some}); `privacy.release` "
+            "in upstream.yaml names who may"
+        )
+
+    def _released(self, target: CallTarget) -> frozenset[str]:
+        server, found = Spellings.of_server(target.server), set[str]()
+        for glob, kinds in self._config.settings.privacy.release.items():
+            server_glob, _, tool_glob = glob.partition("/")
+            if fits(server, server_glob, is_wide=False) and fits(target.spellings, tool_glob or "*", is_wide=False):
+                found.update(kinds)
+        return frozenset(found)
+
+    async def sent(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> dict[str, Any]:
+        """What the upstream receives, by what the tokens stand for at this moment.
+
+        Raises:
+            CallRefused: the person has forgotten a token meanwhile.
+        """
+        release = await self.release(calls, target, arguments)
+        if release is None:
+            return arguments
+        if release.forgotten:
+            restriction = self.restriction(target, release)
+            raise CallRefused(f"{title_of(target)} was not called: {restriction.reason if restriction else ''}")
+        return release.arguments
+
+    async def received(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
+        """An answer with tokens in place of personal data.
+
+        Raises:
+            ResultWithheld: it can't be handed on.
+        """
+        mode = self.mode_of(target.server)
+        if mode == "values":
+            return reply
+        schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
+        bare, binary = _without_binary(reply)
+        title = title_of(target)
+        found = await self._detection.find(bare, schema if reply.encoding == "json" else None)
+        if not found.is_complete:
+            raise ResultWithheld(
+                f"{title} was called, and its result is withheld: it is too large to be searched for personal data, "
+                "which privacy.servers asks for; ask for less of it"
+            )
+        texts = [await self._text_of_file(calls, target, data) for data in binary]
+        if mode == "block" and (found.found or texts != binary):
+            kinds = ", ".join(sorted({it.kind for it in found.found})) or "in a file"
+            raise ResultWithheld(
+                f"{title} was called, and its result is withheld: it has personal data ({kinds}), and privacy.servers "
+                f"in upstream.yaml says `block` for {target.server.raw_name}"
+            )
+        if found.found:
+            bare = await self._replaced(calls, title, bare, found.found)
+        return replace(reply, value=_with_binary(bare, texts))
+
+    async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
+        """What the program gets: the values, if the configuration says so.
+
+        Raises:
+            ResultWithheld: the store of the tokens can't be used.
+        """
+        if self._tokens is None or self._config.settings.privacy.programs != "values":
+            return reply
+        if self.mode_of(target.server) == "values":
+            return reply
+        has_many = is_large(reply.value)
+        named = await run_sized(has_many, tokens_in, reply.value)
+        try:
+            known = await self._tokens.find(calls.context.principal.principal_id, named)
+        except JournalUnavailable as error:
+            raise ResultWithheld(f"{title_of(target)} was called, and its result is withheld: {error}") from error
+        values = {token: it.value for token, it in known.items() if it.value is not None}
+        return replace(reply, value=await run_sized(has_many, with_values, reply.value, values)) if values else reply
+
+    async def error_text(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
+        """The error of an upstream with tokens in place of personal data."""
+        if self.mode_of(target.server) == "values":
+            return text
+        if len(text) > MAX_ERROR_CHARACTERS:
+            return "it failed with an error that is too long to be searched for personal data"
+        try:
+            return await self.text(calls, title_of(target), text)
+        except ResultWithheld as error:
+            return str(error)
+
+    async def text(self, calls: ExecutionCalls, title: str, text: str) -> str:
+        """A text of a protected server with tokens in place of personal data."""
+        found = await run_sized(is_large(text), self._detection.in_text, text)
+        if not found.is_complete:
+            return "[a text that is too large to be searched for personal data]"
+        return str(await self._replaced(calls, title, text, found.found)) if found.found else text
+
+    async def _text_of_file(self, calls: ExecutionCalls, target: CallTarget, data: str) -> str:
+        """A file in base64: if it is a text, with tokens."""
+        text = await run_sized(is_large(data), _decoded, data)
+        if text is None:
+            return data
+        protected = await self.text(calls, title_of(target), text)
+        return data if protected == text else base64.b64encode(protected.encode()).decode()
+
+    async def _replaced(
+        self, calls: ExecutionCalls, title: str, value: JsonValue, found: tuple[Finding, ...]
+    ) -> JsonValue:
+        if self._tokens is None:
+            raise ResultWithheld(f"{title} was called, and its result is withheld: there is no store of tokens")
+        has_many = is_large(value)
+        numbers = await run_sized(has_many, numbers_among, value, found)
+        make = partial(self._tokens.tokens_for, calls.context.principal.principal_id, found)
+        try:
+            tokens = await make(self._detection_settings.regions, numbers)
+        except JournalUnavailable as error:
+            raise ResultWithheld(f"{title} was called, and its result is withheld: {error}") from error
+        return await run_sized(has_many, replaced, value, found, tokens)
+
+    @property
+    def _detection(self) -> Detector:
+        """The detection under the settings in force."""
+        settings = self._config.settings.privacy
+        if self._detector is None or self._detector[0] is not settings:
+            from codemode_server.privacy.detector import Detector
+
+            detection = DetectionSettings(settings.thresholds, settings.allow, settings.patterns)
+            self._detector = settings, Detector(detection), detection
+        return self._detector[1]
+
+    @property
+    def _detection_settings(self) -> DetectionSettings:
+        return self._detector[2] if self._detector is not None else DetectionSettings()
+
+
+def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
+    """The protection of a product, as its configuration asks for it.
+
+    Raises:
+        SettingsError: servers are to be protected, and the detection is not installed.
+    """
+    if config.settings.privacy.is_on and not is_installed():
+        raise SettingsError(f"privacy: it needs an optional part: {install_command('privacy')}")
+    return CallPrivacy(config, TokenMap(store))
+
+
+def naming_release(decision: Decision, release: Release | None) -> Decision:
+    """The decision on a call that sends personal data; records are to have the kinds."""
+    if release is None or not isinstance(decision, Allow):
+        return decision
+    return Allow(f"{decision.reason}; sends personal data ({', '.join(release.kinds)})")
+
+
+def _without_binary(reply: Reply) -> tuple[JsonValue, list[str]]:
+    """The value without the base64 of its files, and that in the same order."""
+    if reply.encoding != "blocks":
+        return reply.value, []
+    data = [block["data"] for block in reply.value if isinstance(block.get("data"), str)]
+    return [block | {"data": None} if isinstance(block.get("data"), str) else block for block in reply.value], data
+
+
+def _with_binary(value: Any, data: list[str]) -> JsonValue:
+    if not data:
+        return value
+    left = iter(data)
+    return [block | {"data": next(left)} if "data" in block and block["data"] is None else block for block in value]
+
+
+def _decoded(data: str) -> str | None:
+    """The text that a file in base64 is, if it is one."""
+    try:
+        text = base64.b64decode(data).decode()
+    except ValueError:
+        return None
+    return None if "\0" in text else text

@@ -1,0 +1,103 @@
+"""Puts tokens in place of findings in JSON values, and values in place of tokens. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.privacy_tokens import TOKEN
+from codemode_server.privacy.findings import Finding, Place
+
+TokensOf = Mapping[tuple[str, str], str]
+"""Kind and value of a finding → its token."""
+_HERE = object()
+"""In a tree of findings: those of the value itself, not of what is in it."""
+
+
+def replaced(value: JsonValue, found: Sequence[Finding], tokens: TokensOf) -> JsonValue:
+    """The value with tokens in place of the findings; the rest of it is shared with the given one."""
+    tree: dict[Any, Any] = {}
+    for one in found:
+        node = tree
+        for step in one.place[:-1] if one.is_key else one.place:
+            node = node.setdefault(step, {})
+        node.setdefault(_HERE, []).append(one)
+    return _replaced(value, tree, tokens)
+
+
+def numbers_among(value: JsonValue, found: Sequence[Finding]) -> frozenset[tuple[str, str]]:
+    """Kind and value of the findings that are numbers in the value."""
+    return frozenset(
+        (one.kind, one.value) for one in found if not one.is_key and not isinstance(_at(value, one.place), str)
+    )
+
+
+def _at(value: Any, place: Place) -> Any:
+    for step in place:
+        value = value[step]
+    return value
+
+
+def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
+    if isinstance(value, dict):
+        keys: dict[Any, list[Finding]] = {}
+        for one in tree.get(_HERE, ()):
+            keys.setdefault(one.place[-1], []).append(one)
+        if not keys and tree.keys().isdisjoint(value):
+            return value
+        return {
+            _text(key, keys[key], tokens) if key in keys else key: _replaced(item, tree[key], tokens)
+            if key in tree
+            else item
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_replaced(item, tree[at], tokens) if at in tree else item for at, item in enumerate(value)]
+    here = tree.get(_HERE, ())
+    if isinstance(value, str):
+        return _text(value, here, tokens)
+    return tokens[here[0].kind, here[0].value] if here else value
+
+
+def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:
+    parts: list[str] = []
+    at = 0
+    for one in sorted(found, key=lambda it: it.start):
+        parts += [text[at : one.start], tokens[one.kind, one.value]]
+        at = one.end
+    return "".join((*parts, text[at:]))
+
+
+def tokens_in(value: JsonValue) -> set[str]:
+    """What looks like a token in the texts and keys of a value."""
+    return {found[0] for text in _texts(value) if "<" in text for found in TOKEN.finditer(text)}
+
+
+def with_values(value: Any, values: Mapping[str, str | int | float]) -> Any:
+    """The value with the values of these tokens in their places. A text that is a token and nothing else becomes the
+    value as JSON has it; a key and a longer text take it as text."""
+    if isinstance(value, str):
+        return values[value] if value in values else _with_values(value, values)
+    if isinstance(value, dict):
+        return {_with_values(key, values): with_values(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_values(item, values) for item in value]
+    return value
+
+
+def _with_values(text: str, values: Mapping[str, str | int | float]) -> str:
+    return TOKEN.sub(lambda found: str(values.get(found[0], found[0])), text) if "<" in text else text
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    waiting: list[Any] = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting += item
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item

@@ -1,0 +1,147 @@
+"""The privacy tokens of all principals, as one product knows them: from values to tokens and back.
+
+The store has the last word: it gives the numbers, so that two products never give one token to two values, and a token
+is looked up there before its value goes anywhere, so that what the person has forgotten is gone at once. What is in
+memory serves to find known values in texts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Sequence, Set
+from typing import Any
+
+import anyio
+
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenChanges, TokenStore
+from codemode_server.off_loop import run_sized
+from codemode_server.privacy.findings import Finding
+from codemode_server.privacy.normal_forms import normal_form
+from codemode_server.privacy.originals import Originals
+
+_MAX_AT_ONCE = 1_000
+"""Values that get their tokens in one transaction, which others wait for."""
+_FEW = 200
+"""So many values are prepared on the event loop."""
+
+
+class KnownTexts:
+    """The known values of one principal, for `Redactor.replacing`. May be used in any thread."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._originals = Originals()
+        self._known: dict[str, KnownToken] = {}
+        self._last_change = 0
+
+    @property
+    def last_change(self) -> int:
+        return self._last_change
+
+    def take(self, changes: TokenChanges) -> None:
+        with self._guard:
+            for one in changes.tokens:
+                if one.original is None:
+                    self._known.pop(one.token, None)
+                    self._originals.discard(one.token)
+                elif one.token not in self._known:
+                    self._known[one.token] = one
+                    self._originals.add(one.original, one.token)
+            self._last_change = max(self._last_change, changes.number)
+
+    def spans(self, text: str) -> list[tuple[int, int, str]]:
+        """Start, end and token of each known value in a text, in order, without overlaps."""
+        with self._guard:
+            return self._originals.spans(text) if self._known else []
+
+    def tokenized(self, value: Any) -> Any:
+        """A JSON value with tokens in place of known values that stand in it as they are, numbers too."""
+        if isinstance(value, dict):
+            return {self.tokenized(key): self.tokenized(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.tokenized(item) for item in value]
+        if isinstance(value, bool | None):
+            return value
+        text = str(value)
+        spans = [it for it in self.spans(text) if self._is_original(text, *it)]
+        if not isinstance(value, str):
+            return next((token for start, end, token in spans if end - start == len(text)), value)
+        parts, at = list[str](), 0
+        for start, end, token in spans:
+            parts += [text[at:start], token]
+            at = end
+        return "".join((*parts, text[at:])) if spans else text
+
+    def _is_original(self, text: str, start: int, end: int, token: str) -> bool:
+        known = self._known.get(token)
+        return known is not None and known.original == text[start:end]
+
+
+class TokenMap:
+    """Used on the event loop."""
+
+    def __init__(self, store: TokenStore) -> None:
+        self._store = store
+        self._texts: dict[PrincipalId, KnownTexts] = {}
+        self._refreshing: dict[PrincipalId, anyio.Lock] = {}
+
+    def texts_of(self, principal: PrincipalId) -> KnownTexts:
+        """What is known of a principal in memory; `refresh` brings it up to date."""
+        return self._texts.setdefault(principal, KnownTexts())
+
+    def spans(self, text: str) -> list[tuple[int, int, str]]:
+        """The known values of all principals in a text that belongs to nobody, as in a log. May be used in any thread."""
+        found: list[tuple[int, int, str]] = []
+        for texts in tuple(self._texts.values()):
+            found += texts.spans(text)
+        found.sort()
+        return found
+
+    async def refresh(self, principal: PrincipalId) -> KnownTexts:
+        """Take over what other products and the command line have changed.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
+        texts = self.texts_of(principal)
+        async with self._refreshing.setdefault(principal, anyio.Lock()):
+            changes = await self._store.changes(principal, texts.last_change)
+            await run_sized(len(changes.tokens) > _FEW, texts.take, changes)
+        return texts
+
+    async def tokens_for(
+        self,
+        principal: PrincipalId,
+        found: Iterable[Finding],
+        regions: tuple[str, ...],
+        numbers: Set[tuple[str, str]] = frozenset(),
+    ) -> dict[tuple[str, str], str]:
+        """The tokens of findings, by kind and value; `numbers` are those that are numbers in JSON.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
+        different = dict.fromkeys((one.kind, one.value) for one in found)
+        values = await run_sized(len(different) > _FEW, _personal_values, [*different], regions, numbers)
+        tokens: list[str] = []
+        for start in range(0, len(values), _MAX_AT_ONCE):
+            tokens += await self._store.tokens_for(principal, values[start : start + _MAX_AT_ONCE])
+        await self.refresh(principal)
+        return dict(zip(different, tokens, strict=True))
+
+    async def find(self, principal: PrincipalId, tokens: Collection[str]) -> dict[str, KnownToken]:
+        """Those of these tokens that the principal has or had, as the store has them now.
+
+        Raises:
+            JournalUnavailable: the store can't be used.
+        """
+        return {one.token: one for one in await self._store.find(principal, tokens)} if tokens else {}
+
+
+def _personal_values(
+    found: Sequence[tuple[str, str]], regions: tuple[str, ...], numbers: Set[tuple[str, str]]
+) -> list[PersonalValue]:
+    return [
+        PersonalValue(kind, normal_form(kind, value, regions), value, (kind, value) in numbers) for kind, value in found
+    ]

@@ -1,0 +1,104 @@
+"""The section `privacy` of `upstream.yaml`, and the settings of the detection, which guardrails share."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from codemode_server.privacy.findings import Kind
+from codemode_server.privacy.own_patterns import compile_pattern
+from codemode_server.setting_types import Glob, Section, checked_glob
+
+ALL_KINDS = "*"
+KindName = Annotated[str, Field(min_length=1, max_length=50)]
+ProtectionMode = Literal["tokens", "values", "block"]
+_UNITS = {"h": 3_600.0, "d": 86_400.0}
+
+
+class DetectionFields(Section):
+    """What counts as personal data."""
+
+    allow: tuple[KindName, ...] = ()
+    """Values that are not personal, whatever their case: `support@ourcompany.com`, `*@ourcompany.com`."""
+    patterns: dict[KindName, str] = Field(default={})
+    """Own kinds by name: `{"employee": "EMP-#{6}"}`."""
+    thresholds: dict[KindName, Annotated[float, Field(ge=0)]] = Field(default={})
+    """Minimum confidence by kind; 0.6 if it is not here. Above 1 turns a kind off."""
+
+    @field_validator("patterns")
+    @classmethod
+    def _patterns_are_sound(cls, patterns: dict[str, str]) -> dict[str, str]:
+        for text in patterns.values():
+            compile_pattern(text)
+        return patterns
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """All kinds that can be found."""
+        return frozenset({*Kind, *self.patterns})
+
+    def check_kinds(self, names: set[str]) -> None:
+        """Raises ValueError if one of these is no kind."""
+        for name in sorted(names - {ALL_KINDS}):
+            if name not in self.kinds:
+                raise ValueError(f"there is no kind {name!r}; the kinds are {', '.join(sorted(self.kinds))}")
+
+
+class PrivacySettings(DetectionFields):
+    """Personal data in results of servers: the model sees tokens such as `<EMAIL_1>`, and tools receive the values.
+    Needs the extra `privacy`."""
+
+    servers: dict[Glob, ProtectionMode] = Field(default={})
+    """What happens to personal data in results, by glob over the names of servers; the first that matches decides.
+    `tokens`: the model sees tokens in place of it; `block`: a result with any is refused; `values`: nothing, as for
+    servers that no glob matches."""
+    programs: Literal["tokens", "values"] = "tokens"
+    """What programs see of servers with `tokens`: the tokens too, or the values; then only what leaves for the model has
+    tokens, and a program that rewrites a value may get it past that."""
+    release: dict[Glob, tuple[KindName, ...]] = Field(default={})
+    """Kinds of personal data that tools receive in place of tokens, by glob `server/tool` or `server`: `{"crm": [email,
+    name]}`. `"*"` as a kind stands for all. What several globs release adds up."""
+    on_release: Literal["deny", "ask"] = "deny"
+    """What happens to a call with a token whose value its tool may not receive: it is refused, or a person is asked,
+    who sees the values."""
+    expire_after: str | None = Field(default=None, max_length=10)
+    """How long a token stands for its value after a result had it last: `30d`, `12h`. Default: until you forget it
+    (`codemode-server privacy forget`)."""
+
+    @field_validator("servers", "release")
+    @classmethod
+    def _globs_are_whole(cls, by_glob: dict[str, object]) -> dict[str, object]:
+        for glob in by_glob:
+            checked_glob(glob)
+        return by_glob
+
+    @field_validator("servers")
+    @classmethod
+    def _servers_have_no_slash(cls, servers: dict[str, ProtectionMode]) -> dict[str, ProtectionMode]:
+        for glob in servers:
+            if "/" in glob:
+                raise ValueError(f"{glob!r} is not a glob over the names of servers")
+        return servers
+
+    @field_validator("expire_after")
+    @classmethod
+    def _time_is_sound(cls, text: str | None) -> str | None:
+        if text is not None and re.fullmatch(r"[1-9][0-9]{0,4}[hd]", text) is None:
+            raise ValueError("is not of the form `30d` or `12h`")
+        return text
+
+    @model_validator(mode="after")
+    def _kinds_are_known(self) -> Self:
+        self.check_kinds({*self.thresholds, *(kind for kinds in self.release.values() for kind in kinds)})
+        return self
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any server is protected."""
+        return any(mode != "values" for mode in self.servers.values())
+
+    @property
+    def expire_seconds(self) -> float | None:
+        return None if self.expire_after is None else int(self.expire_after[:-1]) * _UNITS[self.expire_after[-1]]

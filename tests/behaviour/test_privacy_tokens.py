@@ -1,0 +1,97 @@
+"""Personal data as tokens: from a sheet to a CRM, through the real product, sandbox and upstreams.
+
+The model sees tokens, the servers that may receive the data see the values.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .person import Person
+from .product import configuration, in_memory
+
+SHEET = "from servers.google_drive import get_sheet\nrows = get_sheet('abc123')[:3]\n"
+TO_CRM = (
+    "from servers.salesforce import update_record\n"
+    "for row in rows:\n    update_record('SalesMeeting', row['Order ID'], {'email': row['Customer']})\n"
+    "f'{len(rows)} updated'"
+)
+TO_GITHUB = (
+    "from servers.github import create_issue\ncreate_issue('acme', 'web', 'Customer', body='see ' + rows[0]['Customer'])"
+)
+ORIGINAL = "customer000@example.com"
+
+
+def protected(folder: Path, **privacy: Any) -> Path:
+    settings = {"servers": {"google_drive": "tokens"}, "release": {"salesforce": ["email"]}}
+    return configuration(folder, privacy=settings | privacy)
+
+
+async def test_a_program_sees_tokens_and_the_crm_receives_the_values(tmp_path: Path) -> None:
+    async with in_memory(protected(tmp_path)) as host:
+        seen = await host.run(SHEET + "print(rows[0])\n[row['Customer'] for row in rows]")
+        assert seen.value == ["<EMAIL_1>", "<EMAIL_2>", "<EMAIL_3>"]
+        assert "example.com" not in seen.text
+        assert (await host.run(SHEET + TO_CRM)).value == "3 updated"
+        assert [it["data"]["email"] for it in host.reached("update_record")] == [
+            f"customer00{number}@example.com" for number in range(3)
+        ]
+
+
+async def test_without_the_section_the_model_sees_the_values(tmp_path: Path) -> None:
+    """The control of all others."""
+    async with in_memory(configuration(tmp_path)) as host:
+        assert (await host.run(SHEET + "rows[0]['Customer']")).value == ORIGINAL
+
+
+async def test_a_server_that_may_not_receive_the_kind_is_not_called(tmp_path: Path) -> None:
+    async with in_memory(protected(tmp_path)) as host:
+        refused = await host.run(SHEET + TO_GITHUB)
+        assert "github/create_issue may not receive personal data of the kind email" in refused.text
+        assert "<EMAIL_1>" in refused.text
+        assert "privacy.release" in refused.text
+        assert host.reached("create_issue") == []
+
+
+@pytest.mark.parametrize(("answer", "sent"), [("accept", 1), ("decline", 0)])
+async def test_the_person_may_be_asked_and_sees_the_values(tmp_path: Path, answer: str, sent: int) -> None:
+    person = Person(action=answer, content={"answer": "Allow this call"})
+    path = protected(tmp_path, on_release="ask")
+    async with in_memory(path, elicitation_callback=person.elicit) as host:
+        answered = await host.run(SHEET + TO_GITHUB)
+        assert [it["body"] for it in host.reached("create_issue")] == [f"see {ORIGINAL}"] * sent
+    assert ORIGINAL in person.seen[0].message
+    assert ORIGINAL not in answered.text
+
+
+async def test_a_token_is_the_same_after_a_restart_and_in_another_product(tmp_path: Path) -> None:
+    path = protected(tmp_path)
+    async with in_memory(path) as host:
+        first = (await host.run(SHEET + "rows[2]['Customer']")).value
+    async with in_memory(path) as one, in_memory(path) as other:
+        assert (await one.run(SHEET + "rows[2]['Customer']")).value == first
+        assert (await other.run(SHEET + "rows[2]['Customer']")).value == first
+        assert (await other.run(f"from servers.salesforce import update_record\nupdate_record('M', '1', {{'e': {first!r}}})")).value
+        assert host.reached("update_record")[-1]["data"]["e"] == "customer002@example.com"
+
+
+async def test_programs_may_see_the_values_and_the_model_still_sees_tokens(tmp_path: Path) -> None:
+    async with in_memory(protected(tmp_path, programs="values")) as host:
+        seen = await host.run(SHEET + "print(rows[0]['Customer'])\n[row['Customer'].partition('@')[2] for row in rows]")
+        assert seen.value == ["example.com"] * 3
+        assert "<EMAIL_1>" in seen.content["stdout"]
+        assert ORIGINAL not in (await host.run(SHEET + "rows[0]['Customer']")).text
+        assert (await host.run(SHEET + TO_CRM)).value == "3 updated"
+        assert host.reached("update_record")[0]["data"]["email"] == ORIGINAL
+        assert "may not receive" in (await host.run(SHEET + TO_GITHUB)).text
+        assert host.reached("create_issue") == []
+
+
+async def test_a_result_with_personal_data_may_be_refused(tmp_path: Path) -> None:
+    async with in_memory(protected(tmp_path, servers={"google_drive": "block"})) as host:
+        refused = await host.run(SHEET + "len(rows)")
+        assert "its result is withheld: it has personal data (email" in refused.text
+        assert "`block` for google_drive" in refused.text

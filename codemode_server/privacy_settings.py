@@ -55,8 +55,8 @@ class PrivacySettings(DetectionFields):
     `tokens`: the model sees tokens in place of it; `block`: a result with any is refused; `values`: nothing, as for
     servers that no glob matches."""
     programs: Literal["tokens", "values"] = "tokens"
-    """What programs see of servers with `tokens`: the tokens too, or the values; then only what leaves for the model has
-    tokens, and a program that rewrites a value may get it past that."""
+    """What programs see of servers with `tokens`: the tokens too, or the values. Then only what leaves for the model
+    has tokens, and a program that rewrites a value may get it past that."""
     release: dict[Glob, tuple[KindName, ...]] = Field(default={})
     """Kinds of personal data that tools receive in place of tokens, by glob `server/tool` or `server`: `{"crm": [email,
     name]}`. `"*"` as a kind stands for all. What several globs release adds up."""
@@ -85,8 +85,8 @@ class PrivacySettings(DetectionFields):
     @field_validator("expire_after")
     @classmethod
     def _time_is_sound(cls, text: str | None) -> str | None:
-        if text is not None and re.fullmatch(r"[1-9][0-9]{0,4}[hd]", text) is None:
-            raise ValueError("is not of the form `30d` or `12h`")
+        if text is not None:
+            seconds_of(text)
         return text
 
     @model_validator(mode="after")
@@ -101,4 +101,15 @@ class PrivacySettings(DetectionFields):
 
     @property
     def expire_seconds(self) -> float | None:
-        return None if self.expire_after is None else int(self.expire_after[:-1]) * _UNITS[self.expire_after[-1]]
+        return None if self.expire_after is None else seconds_of(self.expire_after)
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of `30d` or `12h`.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    if re.fullmatch(r"[1-9][0-9]{0,4}[hd]", text) is None:
+        raise ValueError("is not of the form `30d` or `12h`")
+    return int(text[:-1]) * _UNITS[text[-1]]

@@ -24,6 +24,8 @@ REGISTRIES = (
     "codemode_server.front.tools.registry.",
 )
 """They describe implementations before anything of those is imported; the settings are made of what they list."""
+KINDS_OF_DATA = ("codemode_server.privacy.findings.", "codemode_server.privacy.own_patterns.")
+"""What the settings of the detection are checked against."""
 STAGES = (
     "front",
     "web",
@@ -59,6 +61,7 @@ NEUTRAL |= {
     "known_tokens",
     "metric_settings",
     "permission_settings",
+    "privacy_settings",
     "processes",
     "temporary",
     "untrusted_files",
@@ -134,6 +137,8 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
         allowed = {"gateway", "guardrails", "sandbox", "upstreams"}
     else:  # neutral modules, and the configuration, which only knows the settings
         allowed = {"secrets"} if own in USE_SECRETS else set()
+        if own == "privacy_settings":
+            used = {stage_of(name) for name in imports(path) if not name.startswith(KINDS_OF_DATA)} - NEUTRAL
         if own == "settings":
             used = {stage_of(name) for name in imports(path) if not f"{name}.".startswith(REGISTRIES)} - NEUTRAL
     assert used <= allowed, f"{own} must not import {', '.join(sorted(used - allowed))}"

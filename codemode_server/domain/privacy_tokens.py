@@ -73,7 +73,7 @@ class TokenStore(Protocol):
         """Those of these tokens that the principal has or had."""
 
     async def all(self, principal: PrincipalId) -> Sequence[KnownToken]:
-        """All that stand for something, in order."""
+        """All that stand for something."""
 
     async def forget(self, principal: PrincipalId, tokens: Collection[str]) -> int:
         """Make these tokens stand for nothing, in every product; returns how many did until now."""

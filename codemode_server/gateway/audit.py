@@ -37,6 +37,8 @@ class AuditEventKind(StrEnum):
     SKILL_ACCEPTED = "skill_accepted"  # the person put a skill that a program saved in use
     SKILL_REJECTED = "skill_rejected"  # the person deleted a proposal, or took a skill out of use
     SOURCES_FORGOTTEN = "sources_forgotten"  # by the person: what a session has read no longer restricts its calls
+    PRIVACY_SHOWN = "privacy_shown"  # to the person: what a privacy token stands for
+    PRIVACY_FORGOTTEN = "privacy_forgotten"  # by the person: privacy tokens that stand for nothing any more
     CALL_UNRESOLVED = "call_unresolved"  # of a server or tool that does not exist; nothing was sent
 
 

@@ -173,11 +173,10 @@ class CallPipeline:
         is_made = calls.past is not None and calls.past.has_answer(call)
         also = self._privacy.restriction(target, release)
         decision = self._guard.decide(calls, target, guarded, also=also, is_made=is_made, is_captured=is_captured)
-        decision = naming_release(decision, release)
         revision = self._config.revision
         if is_captured:
             decision = capture(calls, call, target, decision)
-        decision, departure = decision_after(calls, call, target, decision)
+        decision, departure = decision_after(calls, call, target, naming_release(decision, release))
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, calls.context.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
         return CallAttempt(
@@ -208,10 +207,9 @@ class CallPipeline:
         try:
             return await self._result(attempt)
         except ToolFailed as error:
-            text = attempt.calls.context.redactor.text(str(error))
-            masked = type(error)(await self._privacy.error_text(attempt.calls, attempt.target, text))
-            arguments = attempt.call.arguments
-            raise await self._guard.after_failure(attempt.calls, attempt.target, arguments, masked) from error
+            calls, target, arguments = attempt.calls, attempt.target, attempt.call.arguments
+            masked = type(error)(await self._privacy.error_text(calls, target, str(error)))
+            raise await self._guard.after_failure(calls, target, arguments, masked) from error
 
     async def _result(self, attempt: CallAttempt) -> Reply:
         """What the upstream answers, or what it answered to this call in an earlier run of the program."""

@@ -228,7 +228,8 @@ class CallPrivacy:
         return replace(reply, value=await run_sized(has_many, with_values, reply.value, values)) if values else reply
 
     async def error_text(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
-        """The error of an upstream with tokens in place of personal data."""
+        """The error of an upstream, without secrets and with tokens in place of personal data."""
+        text = calls.context.redactor.text(text)
         if self.mode_of(target.server) == "values":
             return text
         if len(text) > MAX_ERROR_CHARACTERS:

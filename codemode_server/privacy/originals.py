@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 _MIN_CHARACTERS = 4
 """Shorter ones stand in many words."""
 

@@ -91,7 +91,7 @@ class TokenMap:
         return self._texts.setdefault(principal, KnownTexts())
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
-        """The known values of all principals in a text that belongs to nobody, as in a log. May be used in any thread."""
+        """The known values of all principals in a text that belongs to nobody, as in a log. For any thread."""
         found: list[tuple[int, int, str]] = []
         for texts in tuple(self._texts.values()):
             found += texts.spans(text)

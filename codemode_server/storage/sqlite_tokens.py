@@ -35,9 +35,7 @@ class TokenCipher(PrivateCipher):
     """The cipher of the values in one state folder. Raises `JournalUnavailable` if its key can't be used."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(
-            folder / KEY_NAME, "the key of the privacy tokens", "what they stand for", JournalUnavailable
-        )
+        super().__init__(folder / KEY_NAME, "the key of the privacy tokens", "what they stand for", JournalUnavailable)
 
 
 class SqliteTokens:
@@ -90,7 +88,7 @@ class SqliteTokens:
         written = json.dumps([value.original, value.is_number]).encode()
         sealed = self._cipher.encrypt(written, _place(principal, token))
         connection.execute(
-            "INSERT INTO privacy_tokens (principal, label, number, kind, lookup, value, made_at, used_at, change)"
+            "INSERT INTO privacy_tokens (principal, label, number, kind, lookup, value, made_at, used_at, change)"  # noqa: S608
             f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_CHANGE})",
             (principal, label, number, value.kind, lookup, sealed, now, now, principal),
         )
@@ -129,7 +127,9 @@ class SqliteTokens:
 
     async def all(self, principal: PrincipalId) -> Sequence[KnownToken]:
         found = (await self.changes(principal, 0)).tokens
-        return sorted((it for it in found if it.original is not None), key=lambda it: (it.kind, it.made_at, it.token))
+        return sorted(
+            (it for it in found if it.original is not None), key=lambda it: (it.kind, len(it.token), it.token)
+        )
 
     async def forget(self, principal: PrincipalId, tokens: Collection[str]) -> int:
         names = [(found[1], int(found[2])) for token in tokens if (found := TOKEN.fullmatch(token))]

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
+
 from .person import Person
 from .product import configuration, in_memory
 
@@ -20,14 +24,16 @@ TO_CRM = (
     "f'{len(rows)} updated'"
 )
 TO_GITHUB = (
-    "from servers.github import create_issue\ncreate_issue('acme', 'web', 'Customer', body='see ' + rows[0]['Customer'])"
+    "from servers.github import create_issue\n"
+    "create_issue('acme', 'web', 'Customer', body='see ' + rows[0]['Customer'])"
 )
 ORIGINAL = "customer000@example.com"
 
 
-def protected(folder: Path, **privacy: Any) -> Path:
+def protected(folder: Path, *, principal: str = "default", payloads: str = "shapes", **privacy: Any) -> Path:
     settings = {"servers": {"google_drive": "tokens"}, "release": {"salesforce": ["email"]}}
-    return configuration(folder, privacy=settings | privacy)
+    state = {"dir": str(folder / "state"), "payloads": payloads}
+    return configuration(folder, privacy=settings | privacy, principal=principal, state=state)
 
 
 async def test_a_program_sees_tokens_and_the_crm_receives_the_values(tmp_path: Path) -> None:
@@ -74,7 +80,11 @@ async def test_a_token_is_the_same_after_a_restart_and_in_another_product(tmp_pa
     async with in_memory(path) as one, in_memory(path) as other:
         assert (await one.run(SHEET + "rows[2]['Customer']")).value == first
         assert (await other.run(SHEET + "rows[2]['Customer']")).value == first
-        assert (await other.run(f"from servers.salesforce import update_record\nupdate_record('M', '1', {{'e': {first!r}}})")).value
+        assert (
+            await other.run(
+                f"from servers.salesforce import update_record\nupdate_record('M', '1', {{'e': {first!r}}})"
+            )
+        ).value
         assert host.reached("update_record")[-1]["data"]["e"] == "customer002@example.com"
 
 
@@ -95,3 +105,76 @@ async def test_a_result_with_personal_data_may_be_refused(tmp_path: Path) -> Non
         refused = await host.run(SHEET + "len(rows)")
         assert "its result is withheld: it has personal data (email" in refused.text
         assert "`block` for google_drive" in refused.text
+
+
+async def test_a_token_that_was_forgotten_stands_for_nothing_in_a_running_product(tmp_path: Path) -> None:
+    path = protected(tmp_path)
+    send = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': 'for <EMAIL_1>'})"
+    async with in_memory(path) as host:
+        await host.run(SHEET + "rows[0]")
+        await host.run(send)
+        assert host.reached("update_record")[-1]["data"]["to"] == f"for {ORIGINAL}", "the control"
+        await forget(path, "<EMAIL_1>")
+        refused = await host.run(send)
+        assert "<EMAIL_1> was forgotten or has expired" in refused.text
+        assert len(host.reached("update_record")) == 1
+        again = (await host.run(SHEET + "rows[0]['Customer']")).value
+        assert again not in ("<EMAIL_1>", ORIGINAL), "a number is not given twice"
+
+
+async def test_a_token_that_was_never_made_is_plain_text(tmp_path: Path) -> None:
+    async with in_memory(protected(tmp_path)) as host:
+        await host.run("from servers.salesforce import update_record\nupdate_record('M', '1', {'to': '<EMAIL_7>'})")
+        assert host.reached("update_record")[0]["data"]["to"] == "<EMAIL_7>"
+
+
+async def test_the_token_of_another_principal_is_plain_text(tmp_path: Path) -> None:
+    send = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': '<EMAIL_1>'})"
+    async with in_memory(protected(tmp_path, principal="alice")) as host:
+        await host.run(SHEET + "rows[0]")
+        await host.run(send)
+    async with in_memory(protected(tmp_path, principal="bob")) as host:
+        await host.run(send)
+    assert [it["data"]["to"] for it in host.reached("update_record")] == [ORIGINAL, "<EMAIL_1>"]
+
+
+async def test_rules_and_guardrails_decide_on_the_values_too(tmp_path: Path) -> None:
+    """A token must not get past what would refuse its value."""
+    rule = {"deny": "salesforce/*", "when": f"args.data.email == '{ORIGINAL}'"}
+    privacy = {"servers": {"google_drive": "tokens"}, "release": {"salesforce": ["email"]}}
+    async with in_memory(configuration(tmp_path, permissions={"rules": [rule]}, privacy=privacy)) as host:
+        assert "args.data.email" in (await host.run(SHEET + TO_CRM)).text
+        assert host.reached("update_record") == []
+    rail = [{"use": "personal_data", "settings": {"action": "block"}}]
+    async with in_memory(configuration(tmp_path, guardrails=rail, privacy=privacy)) as host:
+        assert "guardrail 'personal_data'" in (await host.run(SHEET + TO_CRM)).text
+        assert host.reached("update_record") == []
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_no_file_of_the_product_holds_a_value_that_the_model_must_not_see(tmp_path: Path, is_on: bool) -> None:
+    path = (
+        protected(tmp_path, payloads="all")
+        if is_on
+        else configuration(tmp_path, state={"dir": str(tmp_path / "state"), "payloads": "all"})
+    )
+    async with in_memory(path) as host:
+        await host.run(SHEET + "open('/workspace/rows.txt', 'w').write(str(rows))\nprint(rows)\nrows")
+        await host.run(SHEET + TO_CRM)
+        await host.run(SHEET + "raise ValueError(rows[0]['Customer'])")
+    holding = {
+        it.relative_to(tmp_path / "state").parts[0]
+        for it in (tmp_path / "state").rglob("*")
+        if it.is_file() and ORIGINAL.encode() in it.read_bytes()
+    }
+    assert bool(holding) is not is_on, holding
+
+
+async def forget(path: Path, *tokens: str) -> None:
+    """As the command does, in another process."""
+    folder = path.parent / "state"
+    thread = DatabaseThread(folder)
+    try:
+        assert await SqliteTokens(thread, TokenCipher(folder)).forget(PrincipalId("default"), tokens) == len(tokens)
+    finally:
+        thread.close()

@@ -84,6 +84,7 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             "idle_seconds 900, age_seconds 7200",
             "approvals: defaults",
             "guardrails: none",
+            "privacy: nothing is protected",
             "limits: wall_seconds 1.5, calls 5",
             "tracing: exported by OTLP to http://127.0.0.1:4318/v1/traces and to Langfuse, as service codemode-server",
             "metrics: defaults",

@@ -126,6 +126,6 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> N
 def test_without_the_libraries_it_says_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
     one = GuardrailSettings(use="personal_data")
     assert load_guardrails([one]), "the control"
-    monkeypatch.setattr(personal_data, "find_spec", lambda _: None)
+    monkeypatch.setattr(personal_data, "is_installed", lambda: False)
     with pytest.raises(SettingsError, match=r"codemode-server\[privacy\]"):
         load_guardrails([one])

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.domain.privacy_tokens import holds_token
 from codemode_server.sandbox.guest.binding import (
     MAP_TAKES_A_LIST,
     Signature,
@@ -150,6 +151,8 @@ def constant_of(node: ast.expr, depth: int = 0) -> Any:
     if depth > 20:
         return NOT_CONSTANT
     match node:
+        case ast.Constant(value=str() as text) if holds_token(text):  # what it stands for is sent
+            return NOT_CONSTANT
         case ast.Constant(value=None | bool() | int() | float() | str() as value):
             return value
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):

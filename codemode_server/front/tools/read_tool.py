@@ -71,7 +71,9 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     text = context.request.redactor.visible(reading.text)
     if any(part.path.startswith("/workspace/") for part in reading.parts):
         budget, only = config.settings.limits.output_tokens, reading.parts[0]
-        page = _page(only, context.request.redactor, budget) if len(reading.parts) == 1 and isinstance(only, File) else ""
+        page = (
+            _page(only, context.request.redactor, budget) if len(reading.parts) == 1 and isinstance(only, File) else ""
+        )
         text = page or fit_text(text, budget, remedy="whole: in a program")
     text = fit_text(text, _MAX_TOKENS, remedy="ask for fewer lines: path:1-200")
     return Answer(text, {"text": text})

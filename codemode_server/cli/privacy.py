@@ -1,0 +1,182 @@
+"""The `privacy` command: lists the privacy tokens of the principal, shows what one stands for, and forgets them.
+
+What a token stands for is shown at the person's own terminal only, and recorded. Forgetting asks the person: it can't
+be undone, and programs that hold the tokens can't use them any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+import anyio
+
+from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.person_at_terminal import person_confirms, require_terminal, show_person
+from codemode_server.cli.terminal import show
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import local_principal
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.privacy_tokens import KnownToken
+from codemode_server.first_listing import state_folder
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.privacy_settings import seconds_of
+from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
+from codemode_server.text import one_line
+
+_MAX_LISTED = 200
+_MAX_NAMED = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    listing = actions.add_parser("list", help="print the tokens, without what they stand for; the default")
+    listing.add_argument("--kind", metavar="KIND", help="only those of this kind, such as `email`")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    showing = actions.add_parser("show", help="show at this terminal what a token stands for; it is recorded")
+    showing.add_argument("token", metavar="TOKEN", help="such as `<EMAIL_1>`, in quotes; EMAIL_1 works as well")
+    forgetting = actions.add_parser("forget", help="have tokens stand for nothing any more; asks you")
+    forgetting.add_argument("token", nargs="*", metavar="TOKEN", help="such as `<EMAIL_1>`, in quotes, or EMAIL_1")
+    forgetting.add_argument("--all", action="store_true", help="all tokens")
+    forgetting.add_argument("--kind", metavar="KIND", help="all tokens of this kind")
+    forgetting.add_argument("--older-than", metavar="TIME", help="all that no result had for this long: `30d`, `12h`")
+    for action in (listing, showing, forgetting):
+        add_config(action)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded = load(config_file(parsed), require_trust=False, resolve=False)
+    tokens = anyio.run(_tokens, loaded)
+    match parsed.action:
+        case "show":
+            return _show(loaded, _named(tokens, [parsed.token])[0])
+        case "forget":
+            return _forget(loaded, _chosen(tokens, parsed))
+    if (kind := getattr(parsed, "kind", None)) is not None:
+        tokens = [it for it in tokens if it.kind == kind]
+    show(json.dumps([_as_json(it) for it in tokens], indent=2) if getattr(parsed, "json", False) else _page(tokens))
+    return 0
+
+
+def _show(loaded: LoadedSettings, token: KnownToken) -> int:
+    require_terminal()
+    anyio.run(partial(_record, loaded, AuditEventKind.PRIVACY_SHOWN, [token]))
+    show_person(f"{token.token} ({token.kind}) stands for {token.original!r}")
+    return 0
+
+
+def _forget(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> int:
+    if not chosen:
+        show("there is nothing to forget")
+        return 0
+    question = "Forget these? Programs and conversations that hold them can't use them any more."
+    if not person_confirms(_page(chosen), question):
+        show("nothing was forgotten")
+        return 1
+    anyio.run(partial(_forget_tokens, loaded, chosen))
+    show(f"forgotten: {_names(chosen)}")
+    return 0
+
+
+def _chosen(tokens: Sequence[KnownToken], parsed: argparse.Namespace) -> Sequence[KnownToken]:
+    """The tokens that the arguments of `forget` mean."""
+    if parsed.token:
+        if parsed.all or parsed.kind or parsed.older_than:
+            raise CodemodeError("privacy forget: give either tokens, or --all, --kind, --older-than")
+        return _named(tokens, parsed.token)
+    if not (parsed.all or parsed.kind or parsed.older_than):
+        raise CodemodeError("privacy forget: say which: tokens such as EMAIL_1, --kind, --older-than, or --all")
+    before = time.time()
+    if parsed.older_than:
+        try:
+            before -= seconds_of(parsed.older_than)
+        except ValueError as error:
+            raise CodemodeError(f"privacy forget: --older-than {error}") from None
+    return [it for it in tokens if it.used_at <= before and parsed.kind in (None, it.kind)]
+
+
+def _named(tokens: Sequence[KnownToken], names: Sequence[str]) -> list[KnownToken]:
+    by_name = {it.token: it for it in tokens}
+    found: list[KnownToken] = []
+    for name in names:
+        token = name if name.startswith("<") else f"<{name}>"
+        if token not in by_name:
+            raise CodemodeError(
+                f"there is no token {one_line(token, 80)}; `codemode-server privacy list` prints those there are"
+            )
+        found.append(by_name[token])
+    return found
+
+
+async def _tokens(loaded: LoadedSettings) -> Sequence[KnownToken]:
+    async with _opened(loaded) as opened:
+        return [] if opened is None else await opened.tokens.all(opened.principal.principal_id)
+
+
+async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> None:
+    async with _opened(loaded) as opened:
+        if opened is not None:
+            await opened.tokens.forget(opened.principal.principal_id, [it.token for it in chosen])
+    await _record(loaded, AuditEventKind.PRIVACY_FORGOTTEN, chosen)
+
+
+async def _record(loaded: LoadedSettings, kind: AuditEventKind, tokens: Sequence[KnownToken]) -> None:
+    async with _opened(loaded) as opened:
+        if opened is not None:
+            event = AuditEvent(kind, opened.principal, "", ExecutionId(""), time.time(), reason=_names(tokens))
+            opened.audit.append(event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    principal: Principal
+    tokens: SqliteTokens
+    audit: SqliteAudit
+
+
+@asynccontextmanager
+async def _opened(loaded: LoadedSettings) -> AsyncGenerator[_Opened | None]:
+    """What is in the configuration's state folder; None if there is nothing yet."""
+    folder = state_folder(loaded.settings)
+    if not (folder / FILE_NAME).exists():
+        yield None
+        return
+    thread = DatabaseThread(folder)
+    try:
+        seconds = loaded.settings.privacy.expire_seconds
+        tokens = SqliteTokens(thread, TokenCipher(folder), lambda: seconds)
+        yield _Opened(local_principal(loaded.settings), tokens, SqliteAudit(thread))
+    finally:
+        thread.close()
+
+
+def _page(tokens: Sequence[KnownToken]) -> str:
+    lines = [f"{it.token}  {it.kind}, last used {_time(it.used_at)}" for it in tokens[:_MAX_LISTED]]
+    if (more := len(tokens) - _MAX_LISTED) > 0:
+        lines.append(f"… and {more:,} more")
+    return "\n".join(lines) or "there are no privacy tokens"
+
+
+def _names(tokens: Sequence[KnownToken]) -> str:
+    more = len(tokens) - _MAX_NAMED
+    return ", ".join([*(it.token for it in tokens[:_MAX_NAMED]), *([f"and {more:,} more"] if more > 0 else [])])
+
+
+def _as_json(token: KnownToken) -> dict[str, str]:
+    return {"token": token.token, "kind": token.kind, "made_at": _time(token.made_at), "used_at": _time(token.used_at)}
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")

@@ -32,7 +32,8 @@ async def call_direct_tool(
     if (asked := await wait_for(execution, context)) is not None:
         return asked
     result = execution.direct_call.result if execution.direct_call else {}
-    answer = await run_sized(is_large(result), direct_answer, execution, config.settings.limits, context.request.redactor)
+    limits, redactor = config.settings.limits, context.request.redactor
+    answer = await run_sized(is_large(result), direct_answer, execution, limits, redactor)
     return replace(answer, execution=execution)
 
 

@@ -18,7 +18,6 @@ from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, Tok
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.normal_forms import normal_form
-from codemode_server.privacy.originals import Originals
 
 _MAX_AT_ONCE = 1_000
 """Values that get their tokens in one transaction, which others wait for."""
@@ -30,6 +29,8 @@ class KnownTexts:
     """The known values of one principal, for `Redactor.replacing`. May be used in any thread."""
 
     def __init__(self) -> None:
+        from codemode_server.privacy.originals import Originals  # not before something is protected
+
         self._guard = threading.Lock()
         self._originals = Originals()
         self._known: dict[str, KnownToken] = {}

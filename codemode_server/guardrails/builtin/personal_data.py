@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from codemode_server.extras import install_command
 from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
@@ -29,7 +29,7 @@ MAX_CHARACTERS = 1_000_000
 class PersonalDataSettings(DetectionFields):
     """The settings of `personal_data`."""
 
-    release: dict[Glob, tuple[KindName, ...]] = {}
+    release: dict[Glob, tuple[KindName, ...]] = Field(default={})
     """Kinds that tools may receive, by glob `server/tool` or `server`: `{"crm": [email, name]}`. `"*"` as a kind stands
     for all. What several globs release adds up."""
     action: Literal["block", "ask"] = "block"

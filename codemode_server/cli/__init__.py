@@ -51,7 +51,6 @@ _COMMANDS = {
     "sources": "show what sessions have read, or forget it",
     "ui": "open local pages: executions, approvals, servers, permissions, savings",
     "privacy": "list privacy tokens, show what one stands for, or forget them",
-    "ui": "open local pages: executions, approvals, servers, permissions",
     "approvals": "show the calls that wait for you, and approve or refuse them",
     "paths": "print every file and folder that is used",
     "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",

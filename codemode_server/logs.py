@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _FILE_BYTES = 1 << 20
-_OLD_FILES = 3
+OLD_FILES = 3
+"""Renamed files that stay: `codemode.log.1` is the newest of them."""
+FOLDER_NAME, FILE_NAME = "logs", "codemode.log"
+"""Of the log in a state folder."""
 _MAX_EXCEPTION_LINES = 200
 _PERIOD_SECONDS = 60.0
 _MAX_RECORDS_OF_A_LINE = 30
@@ -125,8 +128,8 @@ def start(folder: Path | None, config: LiveConfig) -> Path | None:
         return None
     try:
         state_folder = private_folder(folder.parent, "state.dir in upstream.yaml", is_readable=True)
-        place = private_subfolder(state_folder, folder.name) / "codemode.log"
-        to_file = _PrivateFile(place, maxBytes=_FILE_BYTES, backupCount=_OLD_FILES, encoding="utf-8")
+        place = private_subfolder(state_folder, folder.name) / FILE_NAME
+        to_file = _PrivateFile(place, maxBytes=_FILE_BYTES, backupCount=OLD_FILES, encoding="utf-8")
     except (OSError, NotPrivate) as error:
         root.warning("no log file in %s: %s", folder, error)
         return None

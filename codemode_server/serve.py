@@ -262,7 +262,7 @@ class _Service:
         from codemode_server import logs
         from codemode_server.text import escaped
 
-        file = logs.start(state_folder / "logs", config)
+        file = logs.start(state_folder / logs.FOLDER_NAME, config)
         self._log = escaped(str(file)) if file is not None else _STDERR
 
     def _take_host(self, features: frozenset[Feature]) -> None:

@@ -115,7 +115,7 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
             (http.MAX_SESSIONS, DEFAULT_SESSION_IDLE_TIMEOUT / 60),
         ),
         (r"log (\d+) records a minute, all together (\d+)", (logs._MAX_RECORDS_OF_A_LINE, logs._MAX_RECORDS)),
-        (r"the files have (\d+) MiB together", (logs._FILE_BYTES * (1 + logs._OLD_FILES) // MIB,)),
+        (r"the files have (\d+) MiB together", (logs._FILE_BYTES * (1 + logs.OLD_FILES) // MIB,)),
     ],
 )
 def test_the_bounds_in_the_page_on_security_are_those_of_the_code(phrase: str, numbers: tuple[float, ...]) -> None:
@@ -166,6 +166,8 @@ def test_the_table_of_commands_is_the_commands_there_are() -> None:
         "select",
         "workspace",
         "executions",
+        "audit",
+        "logs",
         "ui",
         "tokens",
         "permissions",

@@ -36,6 +36,12 @@ def days(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
 
 
+def count(text: str) -> int:
+    if text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= 1_000_000:
+        return int(text[:9])
+    raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1,000,000")
+
+
 def seconds(text: str) -> float:
     with suppress(ValueError):
         if 0 <= (number := float(text)) <= 86_400:

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, config_file, days
+from codemode_server.cli.arguments import add_config, config_file, count, days
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
@@ -32,14 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument("--by", choices=("day", "server", "execution"), default="day", help="default: day")
     parser.add_argument("--since", type=days, default=_DAYS, metavar="DAYS", help="so many days back; default 30")
-    parser.add_argument("--limit", type=int, default=_MAX_ROWS, metavar="COUNT", help=f"rows; default {_MAX_ROWS}")
+    parser.add_argument("--limit", type=count, default=_MAX_ROWS, metavar="COUNT", help=f"rows; default {_MAX_ROWS}")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parsed: argparse.Namespace) -> int:
     loaded = load(config_file(parsed))
     since = time.time() - parsed.since * 86_400
-    found = anyio.run(partial(read, loaded, since, by=parsed.by, limit=max(1, parsed.limit)))
+    found = anyio.run(partial(read, loaded, since, by=parsed.by, limit=parsed.limit))
     show(json.dumps(as_json(found, parsed.by), indent=2) if parsed.json else _Page(loaded).text(found, parsed.by))
     return 0
 

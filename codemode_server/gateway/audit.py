@@ -104,5 +104,5 @@ class Audit(Protocol):
     async def first_broken_row(self) -> int | None:
         """Verify the chain; the number of the first row that does not fit, or None. Raises as `rows` does.
 
-        Retention may delete rows meanwhile. Rows that are missing at either end are not noticed.
+        Retention may delete rows meanwhile. Oldest rows that are missing are not noticed.
         """

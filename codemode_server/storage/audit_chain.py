@@ -1,9 +1,10 @@
 """The hash chain of the audit in SQLite: each row holds the digest of the row before it and of itself.
 
 Retention deletes the oldest rows and stores the digest of the last deleted one, the anchor, so that the rest can still
-be verified. The chain shows that a row in the middle was changed, inserted or deleted. Somebody who can write the file
-can still remove the newest rows, remove the oldest rows and set the anchor to match, or compute the whole chain anew.
-To notice that, copy the newest digest elsewhere from time to time.
+be verified. The head is the number and digest of the newest row, in a table of its own: a new row continues the chain
+from the head, so newest rows that were removed stay missing. Chain and head show that a row was changed, inserted,
+moved or deleted. Somebody who can write the file can still change the head as well, remove the oldest rows and set the
+anchor to match, or compute the whole chain anew. To notice that, copy the newest digest elsewhere from time to time.
 """
 
 from __future__ import annotations
@@ -36,8 +37,14 @@ def append_row(connection: sqlite3.Connection, event: AuditEvent) -> None:
 
 
 def append_values(connection: sqlite3.Connection, values: Sequence[Any]) -> None:
-    """Append an event by its `values_of`, in a transaction of the caller that has locked the file."""
-    number, digest = last_of(connection)
+    """Append an event by its `values_of`, in a transaction of the caller that has locked the file. A trigger of the
+    database moves the head, for products of an earlier version as well that still have the file open."""
+    insert_after(connection, head_of(connection), values)
+
+
+def insert_after(connection: sqlite3.Connection, last: tuple[int, str], values: Sequence[Any]) -> None:
+    """Insert a row behind the one with this number and digest."""
+    number, digest = last
     connection.execute(_INSERT, (number + 1, *values, digest_of(digest, values), size_of(values)))
 
 
@@ -62,6 +69,22 @@ def anchor_of(connection: sqlite3.Connection) -> tuple[int, str]:
     """Number and digest of the last row that retention deleted."""
     row = connection.execute("SELECT number, digest FROM audit_anchor").fetchone()
     return row or (0, "")  # somebody deleted it; then the oldest row does not fit
+
+
+def head_of(connection: sqlite3.Connection) -> tuple[int, str]:
+    """Number and digest of the newest row as the head has them; where somebody deleted that, of `last_of`."""
+    row = connection.execute("SELECT number, digest FROM audit_head").fetchone()
+    return row or last_of(connection)
+
+
+def make_head(connection: sqlite3.Connection) -> None:
+    """Make the table of the head, with the newest row of the audit, and the trigger that moves it."""
+    connection.execute("CREATE TABLE audit_head (number INTEGER NOT NULL, digest TEXT NOT NULL)")
+    connection.execute("INSERT INTO audit_head VALUES (?, ?)", last_of(connection))
+    connection.execute(
+        "CREATE TRIGGER audit_head_follows AFTER INSERT ON audit BEGIN"
+        " UPDATE audit_head SET number = NEW.number, digest = NEW.digest WHERE number < NEW.number; END"
+    )
 
 
 def last_of(connection: sqlite3.Connection) -> tuple[int, str]:

@@ -12,12 +12,12 @@ from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
-from codemode_server.storage.audit_chain import append_row
+from codemode_server.storage.audit_chain import insert_after, last_of, make_head, values_of
 from codemode_server.storage.unusable import newer
 
 TABLES = {"listings", "shapes", "vectors", "journal_executions", "journal_calls", "audit", "audit_anchor"}
 TABLES |= {"habits", "lone_habits", "approvals", "flow_sources", "flow_programs", "tool_definitions", "cancel_requests"}
-TABLES |= {"savings", "savings_by_server"}
+TABLES |= {"savings", "savings_by_server", "audit_head"}
 TABLES |= {"privacy_tokens"}
 """Tables of a sound database."""
 
@@ -59,12 +59,17 @@ def _move_old_executions(connection: sqlite3.Connection) -> None:
             ExecutionId(name),
             started_at,
         )
-        append_row(connection, replace(event, payload=code, level=level))
+        _append_old(connection, replace(event, payload=code, level=level))
         _move_old_calls(connection, event)
         if settled_at is None:
             settled_at, status, error = time.time(), ExecutionStatus.INTERRUPTED, INTERRUPTED
         ended = replace(event, kind=AuditEventKind.EXECUTION_ENDED, at=settled_at, milliseconds=milliseconds)
-        append_row(connection, replace(ended, status=status, error=error))
+        _append_old(connection, replace(ended, status=status, error=error))
+
+
+def _append_old(connection: sqlite3.Connection, event: AuditEvent) -> None:
+    """Append to an audit that has no head yet."""
+    insert_after(connection, last_of(connection), values_of(event))
 
 
 def _move_old_calls(connection: sqlite3.Connection, execution: AuditEvent) -> None:
@@ -75,11 +80,11 @@ def _move_old_calls(connection: sqlite3.Connection, execution: AuditEvent) -> No
     )
     for seq, server, tool, verdict, reason, started_at, arguments, settled_at, *ending in calls:
         call = replace(execution, seq=seq, server=server, tool=tool, decision=verdict, reason=reason)
-        append_row(connection, replace(call, kind=AuditEventKind.CALL_DECIDED, at=started_at, payload=arguments))
+        _append_old(connection, replace(call, kind=AuditEventKind.CALL_DECIDED, at=started_at, payload=arguments))
         if settled_at is not None:
             status, milliseconds, result, error = ending
             ended = replace(call, kind=AuditEventKind.CALL_ENDED, at=settled_at, status=status, payload=result)
-            append_row(connection, replace(ended, milliseconds=milliseconds, error=error))
+            _append_old(connection, replace(ended, milliseconds=milliseconds, error=error))
 
 
 MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
@@ -357,4 +362,5 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     CREATE UNIQUE INDEX privacy_tokens_lookup ON privacy_tokens (principal, lookup) WHERE lookup IS NOT NULL;
     CREATE INDEX privacy_tokens_change ON privacy_tokens (principal, change);
     """,
+    make_head,
 )

@@ -18,6 +18,7 @@ from codemode_server.storage.audit_chain import (
     append_values,
     digest_of,
     event_of,
+    head_of,
     last_of,
     size_of,
     values_of,
@@ -72,27 +73,60 @@ class SqliteAudit:
         return await self._run(select)
 
     async def first_broken_row(self) -> int | None:
+        broken_row, _ = await self.verified()
+        return broken_row
+
+    async def verified(self) -> tuple[int | None, int]:
+        """The first row that does not fit, or None; and how many rows are missing at the end. Raises as `rows` does."""
         verified = (0, "")
 
-        def select(connection: sqlite3.Connection) -> tuple[tuple[int, str], list[tuple[Any, ...]]]:
+        def select(connection: sqlite3.Connection) -> tuple[tuple[int, str], list[tuple[Any, ...]], tuple[int, str]]:
             rows = connection.execute(
                 f"SELECT number, {COLUMNS}, digest FROM audit WHERE number > ? ORDER BY number LIMIT ?",  # noqa: S608
                 (verified[0], _VERIFIED_AT_ONCE),
             ).fetchall()
-            return anchor_of(connection), rows
+            return anchor_of(connection), rows, head_of(connection)
 
         while True:
             # Retention may delete rows between two batches, and then the chain continues from the new anchor.
-            anchor, rows = await self._run(select)
+            anchor, rows, head = await self._run(select)
             number, digest = max(verified, anchor, key=lambda row: row[0])
             for found, *values, its_digest in rows:
                 number += 1
                 digest = digest_of(digest, values)
                 if found != number or its_digest != digest:
-                    return int(found)
+                    return int(found), 0
             if len(rows) < _VERIFIED_AT_ONCE:
-                return None
+                if head[0] > number:
+                    return number + 1, head[0] - number
+                return (None if head == (number, digest) else number), 0
             verified = number, digest
+
+    async def newest(
+        self, principal: Principal, *, execution_id: ExecutionId | None = None, since: float = 0.0, limit: int
+    ) -> Sequence[AuditRow]:
+        """The principal's newest rows in order, of one execution or all. Raises as `rows` does."""
+        where, values = "principal = ? AND at >= ?", [principal.principal_id, since]
+        if execution_id is not None:
+            where, values = f"{where} AND execution_id = ?", [*values, execution_id]
+
+        def select(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+            return connection.execute(
+                f"SELECT number, {COLUMNS}, digest FROM audit WHERE {where} ORDER BY number DESC LIMIT ?",  # noqa: S608
+                (*values, limit),
+            ).fetchall()
+
+        found = await self._run(select)
+        return [AuditRow(number, event_of(row), digest) for number, *row, digest in reversed(found)]
+
+    async def holds(self, digest: str) -> bool:
+        """Whether a row has this digest, or the last one that retention deleted. Raises as `rows` does."""
+
+        def select(connection: sqlite3.Connection) -> bool:
+            row = connection.execute("SELECT 1 FROM audit WHERE digest = ?", (digest,)).fetchone()
+            return row is not None or anchor_of(connection)[1] == digest
+
+        return await self._run(select)
 
     async def extent(self) -> tuple[int, str]:
         """The number of rows of all principals, and the newest digest. Raises as `rows` does."""

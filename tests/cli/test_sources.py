@@ -90,7 +90,7 @@ async def test_the_audit_has_what_was_forgotten(host: Host, capfd: pytest.Captur
     await host.run(READS)
     await anyio.to_thread.run_sync(at_terminal, _program(host, "forget"))
     capfd.readouterr()
-    assert await anyio.to_thread.run_sync(run, ["executions", "verify", "--config", command(host)[-1]]) == 0
+    assert await anyio.to_thread.run_sync(run, ["audit", "verify", "--config", command(host)[-1]]) == 0
     assert "bank.read: private" in _audited(host.folder)[-1]
 
 

@@ -1,0 +1,161 @@
+"""The `audit` command: prints the rows of the audit, and checks that nobody changed it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+
+from codemode_server.cli.arguments import add_config, config_file, count, days
+from codemode_server.cli.audit_lines import AuditLines
+from codemode_server.cli.terminal import show
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.first_listing import state_folder
+from codemode_server.redaction import Redactor
+from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_audit import SqliteAudit
+
+_ROWS = 40
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    showing = actions.add_parser("show", help="print the newest rows; the default")
+    showing.add_argument("id", nargs="?", metavar="ID", help="only those of this execution")
+    showing.add_argument("--limit", type=count, default=_ROWS, metavar="COUNT", help=f"default {_ROWS}")
+    showing.add_argument("--since", type=days, default=None, metavar="DAYS", help="so many days back")
+    verifying = actions.add_parser("verify", help="check that nobody changed it; exit code 1 if it was changed")
+    verifying.add_argument(
+        "--noted", type=_digest, default=None, metavar="DIGEST", help="a newest digest that you noted: must be in it"
+    )
+    for action in (showing, verifying):
+        add_config(action)
+        action.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    loaded, as_json = load(config_file(parsed)), getattr(parsed, "json", False)
+    if parsed.action == "verify":
+        found = anyio.run(partial(verify, loaded, noted=parsed.noted))
+        show(json.dumps(found.as_json(), indent=2) if as_json else found.text)
+        return 0 if found.is_sound else 1
+    limit, since = getattr(parsed, "limit", _ROWS), getattr(parsed, "since", None)
+    began = 0.0 if since is None else time.time() - since * 86_400
+    execution_id = ExecutionId(parsed.id) if getattr(parsed, "id", None) else None
+    show(anyio.run(partial(rows_page, loaded, execution_id, since=began, limit=limit, as_json=as_json)))
+    return 0
+
+
+async def rows_page(
+    loaded: LoadedSettings, execution_id: ExecutionId | None, *, since: float, limit: int, as_json: bool
+) -> str:
+    """The newest rows of the local principal, the newest last."""
+    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets)))
+    async with _opened(loaded) as audit:
+        principal = local_principal(loaded.settings)
+        rows = (
+            [] if audit is None else await audit.newest(principal, execution_id=execution_id, since=since, limit=limit)
+        )
+    if as_json:
+        return json.dumps([lines.json(it) for it in rows], indent=2)
+    return "\n".join(lines.line(it, with_number=True) for it in rows) or "the audit has no such rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a check of the audit's hash chain found."""
+
+    rows: int = 0
+    newest_digest: str = ""
+    broken_row: int | None = None
+    """The first row that does not fit, or is missing at the end."""
+    missing_at_end: int = 0
+    """Newest rows that were removed."""
+    is_noted_missing: bool = False
+    """Whether a digest that the person noted is not in the audit."""
+
+    @property
+    def is_sound(self) -> bool:
+        return self.broken_row is None and not self.is_noted_missing
+
+    @property
+    def text(self) -> str:
+        if self.broken_row is not None:
+            return f"{self._breach}. Keep a copy of {FILE_NAME} and find out who could write it."
+        if self.is_noted_missing:
+            return (
+                "the noted digest is not in the audit: its row was changed or removed, or retention has deleted it "
+                "(state.record_days, state.record_mb)"
+            )
+        if not self.rows:
+            return "the audit has no rows"
+        return (
+            f"the audit is sound: {self.rows:,} rows, each with the digest of the row before it\n"
+            f"newest digest: {self.newest_digest}\n"
+            "Somebody who can write the file can compute all digests anew, or remove rows at the end with the entry of "
+            "the newest one. A note of the newest digest, kept elsewhere, shows that: verify --noted DIGEST."
+        )
+
+    @property
+    def _breach(self) -> str:
+        row, by = self.broken_row, "by something other than codemode-server"
+        if self.missing_at_end:
+            many = f"the newest {self.missing_at_end:,} rows, from {row} on, were removed"
+            which = f"the newest row, {row}, was removed" if self.missing_at_end == 1 else many
+            return f"the audit is broken at its end: {which} {by}\nThe rows before {row} are as they were written"
+        return (
+            f"the audit is broken at row {row}: this row was changed, moved or inserted, or rows before it were "
+            f"removed, {by}\nThe rows before {row} are as they were written; what follows proves nothing"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "is_sound": self.is_sound,
+            "rows": self.rows,
+            "newest_digest": self.newest_digest or None,
+            "first_broken_row": self.broken_row,
+            "missing_at_end": self.missing_at_end,
+            "is_noted_missing": self.is_noted_missing,
+        }
+
+
+async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> Verification:
+    """Check the hash chain of the audit; all principals are in one chain. `noted`: a digest that must be in it."""
+    async with _opened(loaded) as audit:
+        if audit is None:
+            return Verification(is_noted_missing=noted is not None)
+        broken_row, missing = await audit.verified()
+        is_noted_missing = noted is not None and not await audit.holds(noted)
+        return Verification(*await audit.extent(), broken_row, missing, is_noted_missing)
+
+
+@asynccontextmanager
+async def _opened(loaded: LoadedSettings) -> AsyncGenerator[SqliteAudit | None]:
+    """The audit of the state folder; None if nothing was recorded there."""
+    folder = state_folder(loaded.settings)
+    if not (folder / FILE_NAME).exists():
+        yield None
+        return
+    thread = DatabaseThread(folder)
+    try:
+        yield SqliteAudit(thread)
+    finally:
+        thread.close()
+
+
+def _digest(text: str) -> str:
+    if re.fullmatch(r"[0-9a-f]{64}", text):
+        return text
+    raise argparse.ArgumentTypeError(f"{text[:80]!r} is no digest: 64 hexadecimal digits, as `audit verify` prints it")

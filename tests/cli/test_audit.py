@@ -1,0 +1,195 @@
+"""`codemode-server audit verify` and `show`: whether somebody changed the audit, from which row on, and what is in it.
+
+The database is changed as anybody can who may write the file.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+
+from codemode_server.cli import run
+from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from tests.behaviour.product import configuration
+from tests.conformance.test_audit import SOMEBODY, X1, X2, ended, started
+
+
+async def verify(folder: Path, *arguments: str) -> int:
+    path = str(folder / "upstream.yaml")
+    return await anyio.to_thread.run_sync(run, ["audit", "verify", "--config", path, *arguments])
+
+
+async def show(folder: Path, *arguments: str) -> int:
+    path = str(folder / "upstream.yaml")
+    return await anyio.to_thread.run_sync(run, ["audit", "show", *arguments, "--config", path])
+
+
+async def write_rows(folder: Path) -> str:
+    """Five rows; gives the digest of the last one."""
+    configuration(folder, {})
+    (folder / "state").mkdir(mode=0o700)
+    thread = DatabaseThread(folder / "state")
+    audit = SqliteAudit(thread)
+    for _ in range(5):
+        audit.append(started(X1))
+    _, digest = await audit.extent()
+    thread.close()
+    return digest
+
+
+async def append(folder: Path, rows: int) -> None:
+    thread = DatabaseThread(folder / "state")
+    audit = SqliteAudit(thread)
+    for _ in range(rows):
+        audit.append(started(X1))
+    await audit.extent()
+    thread.close()
+
+
+def change(folder: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+async def test_a_sound_audit_is_answered_with_its_rows_and_newest_digest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digest = await write_rows(tmp_path)
+    assert await verify(tmp_path) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("the audit is sound: 5 rows")
+    assert f"newest digest: {digest}\n" in said
+    assert await verify(tmp_path, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "is_sound": True,
+        "rows": 5,
+        "newest_digest": digest,
+        "first_broken_row": None,
+        "missing_at_end": 0,
+        "is_noted_missing": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("statements", "row"),
+    [
+        (["UPDATE audit SET principal = 'somebody' WHERE number = 3"], 3),
+        (["UPDATE audit SET error = x'00ff' WHERE number = 3"], 3),
+        (["UPDATE audit SET kind = 'nothing' WHERE number = 2"], 2),
+        (["DELETE FROM audit WHERE number = 3"], 4),
+        (["DELETE FROM audit WHERE number = 1"], 2),
+        (["DELETE FROM audit_anchor", "DELETE FROM audit WHERE number < 4"], 4),
+        (
+            [
+                "UPDATE audit SET number = 9 WHERE number = 2",
+                "UPDATE audit SET number = 2 WHERE number = 3",
+                "UPDATE audit SET number = 3 WHERE number = 9",
+            ],
+            2,
+        ),
+        (["UPDATE audit_head SET number = 4"], 5),
+    ],
+    ids=["changed", "bytes", "kind", "removed", "removed first", "removed beginning", "moved", "head"],
+)
+async def test_a_changed_audit_is_answered_with_the_first_row_that_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], statements: list[str], row: int
+) -> None:
+    await write_rows(tmp_path)
+    change(tmp_path, *statements)
+    assert await verify(tmp_path) == 1
+    assert capsys.readouterr().out.startswith(f"the audit is broken at row {row}: ")
+    assert await verify(tmp_path, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["first_broken_row"] == row
+
+
+@pytest.mark.parametrize(
+    ("first", "which"),
+    [(5, "row, 5, was"), (3, "3 rows, from 3 on, were"), (1, "5 rows, from 1 on, were")],
+)
+async def test_newest_rows_that_were_removed_are_noticed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: int, which: str
+) -> None:
+    await write_rows(tmp_path)
+    assert await verify(tmp_path) == 0, "control"
+    capsys.readouterr()
+    change(tmp_path, f"DELETE FROM audit WHERE number >= {first}")
+    assert await verify(tmp_path) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(f"the audit is broken at its end: the newest {which} removed")
+    assert await verify(tmp_path, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["missing_at_end"] == 6 - first
+
+
+async def test_rows_that_follow_removed_ones_do_not_hide_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new row continues the chain behind the last one that was written, not behind the last one that is there."""
+    await write_rows(tmp_path)
+    change(tmp_path, "DELETE FROM audit WHERE number >= 4")
+    await append(tmp_path, 3)
+    assert await verify(tmp_path) == 1
+    assert capsys.readouterr().out.startswith("the audit is broken at row 6: ")
+
+
+async def test_a_noted_digest_shows_a_removal_that_changed_the_head_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digest = await write_rows(tmp_path)
+    assert await verify(tmp_path, "--noted", digest) == 0, "control"
+    change(
+        tmp_path,
+        "DELETE FROM audit WHERE number >= 4",
+        "UPDATE audit_head SET number = 3, digest = (SELECT digest FROM audit WHERE number = 3)",
+    )
+    assert await verify(tmp_path) == 0, "nothing in the file can show this"
+    capsys.readouterr()
+    assert await verify(tmp_path, "--noted", digest) == 1
+    assert capsys.readouterr().out.startswith("the noted digest is not in the audit")
+
+
+async def test_nothing_is_written_where_nothing_was_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configuration(tmp_path, {})
+    assert await verify(tmp_path) == 0
+    assert capsys.readouterr().out == "the audit has no rows\n"
+    assert not (tmp_path / "state").exists()
+
+
+async def test_rows_are_printed_newest_last_within_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write_rows(tmp_path)
+    thread = DatabaseThread(tmp_path / "state")
+    audit = SqliteAudit(thread)
+    audit.append(replace(ended(7), tool="list\x1b[2J", error="e" * 500))
+    audit.append(replace(started(X1, SOMEBODY), execution_id=X2))
+    await audit.extent()
+    thread.close()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert await show(tmp_path, "--limit", "2") == 0
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("     5 ")
+    assert first.endswith(" x1 started in no sandbox")
+    assert r"x1 call 7 github.list\x1b[2J: failed after 3 ms: eee" in last
+    assert len(last) == 80
+
+
+async def test_scripts_get_the_rows_of_one_execution_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    digest = await write_rows(tmp_path)
+    assert await show(tmp_path, X1, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["number"] for row in rows] == [1, 2, 3, 4, 5]
+    assert (rows[-1]["kind"], rows[-1]["payload"], rows[-1]["digest"]) == ("execution_started", "1 + 1", digest)
+    assert await show(tmp_path, X2, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []

@@ -1,0 +1,113 @@
+"""`codemode-server logs`: the product's own log, filtered and followed, also over the renaming of its file."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+
+from codemode_server import logs
+from codemode_server.cli import logs as command
+from codemode_server.cli import run
+from codemode_server.config.live import LiveConfig
+from tests.behaviour.product import configuration
+
+
+def logged(folder: Path, *messages: str) -> Path:
+    """Log as a product does; gives the configuration."""
+    path = configuration(folder, {})
+    logs.start(folder / "state" / "logs", LiveConfig())
+    for message in messages:
+        logging.getLogger("codemode_server.upstreams.pool").info("%s", message)
+    for handler in list(logging.getLogger().handlers):
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+    return path
+
+
+async def printed(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    capsys.readouterr()
+    assert await anyio.to_thread.run_sync(run, ["logs", *arguments, "--config", str(path)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+async def test_the_newest_records_are_printed_the_newest_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = logged(tmp_path, "one", "two", "three")
+    found = await printed(path, capsys, "--lines", "2")
+    assert [line.partition(": ")[2] for line in found] == ["two", "three"]
+
+
+async def test_records_of_a_server_or_an_execution_are_found_by_their_whole_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = logged(tmp_path, "github: ready", "github-enterprise: ready", "execution x12 failed", "execution x1 failed")
+    assert len(await printed(path, capsys, "--server", "github")) == 1
+    (found,) = await printed(path, capsys, "--execution", "x1")
+    assert found.endswith("execution x1 failed")
+    assert await printed(path, capsys, "--execution", "x1", "--server", "github") == []
+
+
+async def test_the_lines_of_an_exception_belong_to_their_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = logged(tmp_path, "before")
+    file = tmp_path / "state" / "logs" / "codemode.log"
+    with file.open("a") as log:
+        log.write("2026-05-04 12:00:00,000 ERROR codemode_server.app: x1 failed\n    Traceback\n    ValueError\n")
+    _, *rest = await printed(path, capsys, "--execution", "x1")
+    assert [line.strip() for line in rest] == ["Traceback", "ValueError"]
+    (found,) = [json.loads(line) for line in await printed(path, capsys, "--json", "--lines", "1")]
+    assert found == {
+        "at": "2026-05-04 12:00:00,000",
+        "level": "ERROR",
+        "logger": "codemode_server.app",
+        "message": "x1 failed\n    Traceback\n    ValueError",
+    }
+
+
+async def test_what_somebody_wrote_into_the_file_controls_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = logged(tmp_path, "before")
+    with (tmp_path / "state" / "logs" / "codemode.log").open("a") as log:
+        log.write("\x1b[2Jgone\n")
+    assert (await printed(path, capsys))[-1] == r"\x1b[2Jgone"
+
+
+async def test_without_a_log_its_place_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, place = configuration(tmp_path, {}), tmp_path / "state" / "logs" / "codemode.log"
+    assert await printed(path, capsys) == [f"nothing is logged yet; the log will be {place}"]
+    assert await printed(path, capsys, "--path") == [str(place)]
+    assert not (tmp_path / "state").exists()
+
+
+def test_following_goes_on_with_the_next_file(tmp_path: Path) -> None:
+    logged(tmp_path, "before")
+    place = tmp_path / "state" / "logs" / "codemode.log"
+    following = command.followed(place, pause=lambda: steps.pop(0)())
+
+    def append(line: str) -> None:
+        with place.open("a") as log:
+            log.write(line)
+
+    def rename() -> None:
+        place.rename(place.with_name("codemode.log.1"))
+        place.touch(mode=0o600)
+        append("after\n")
+
+    steps = [lambda: append("now\nhal"), lambda: append("f\n"), rename]
+    assert [next(following) for _ in range(3)] == ["now", "half", "after"]
+
+
+def test_records_of_renamed_files_come_before(tmp_path: Path) -> None:
+    logged(tmp_path, "new")
+    place = tmp_path / "state" / "logs" / "codemode.log"
+    place.rename(place.with_name("codemode.log.1"))
+    logged(tmp_path, "newer")
+    found = command.last_records(place, command.Filter(), 10)
+    assert [it.partition(": ")[2] for it in found] == ["new", "newer"]

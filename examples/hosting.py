@@ -1,4 +1,4 @@
-"""What the seven examples share: real servers with some data, the product, and a host that is connected to it.
+"""What the examples share: real servers with some data, the product, and a host that is connected to it.
 
 The host is MCP's own client, and starts the product over stdio as Claude or Cursor do. In place of a model, the example
 says what to call. Everything that it sends and gets is printed. Run an example with the Python of `make setup`:
@@ -67,10 +67,10 @@ class Example:
         return self.folder / "files"
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
-        """A new process of the product for one session; the state of earlier ones is there."""
-        arguments = ["-m", "codemode_server", "--config", str(self.folder / "upstream.yaml")]
-        async with Client(StdioServerParameters(command=sys.executable, args=arguments)) as client:
+    async def session(self, *flags: str, environment: dict[str, str] | None = None) -> AsyncIterator[Session]:
+        """A new process of the product for one session; the state of earlier ones is there. `flags` are of `serve`."""
+        arguments = ["-m", "codemode_server", "serve", *flags, "--config", str(self.folder / "upstream.yaml")]
+        async with Client(StdioServerParameters(command=sys.executable, args=arguments, env=environment)) as client:
             yield Session(client)
 
 

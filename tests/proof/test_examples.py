@@ -105,3 +105,24 @@ def test_every_example_has_its_test() -> None:
     scripts = sorted(path.name for path in (ROOT / "examples").glob("[0-9]*.py"))
     assert len(scripts) == 7
     assert all(f'printed("{name}"' in tested for name in scripts)
+
+
+def test_the_trace_shows_both_calls_and_without_tracing_of_mcp_that_a_program_ran(tmp_path: Path) -> None:
+    text = printed("08_tracing.py", tmp_path)
+    with_calls, without = (
+        [
+            line.partition(" (")[0]
+            for line in part.splitlines()
+            if line.lstrip("│ ").startswith(("├", "└", "tools/call"))
+        ]
+        for part in text.split("codemode-server serve --no-mcp-tracing")
+    )
+    assert with_calls == [
+        "tools/call execute_code",
+        "└─ execution",
+        "   ├─ execute_tool orders.read_query",
+        "   │  └─ tools/call read_query",
+        "   └─ execute_tool memory.create_entities",
+        "      └─ tools/call create_entities",
+    ]
+    assert without == ["tools/call execute_code", "└─ execution"]

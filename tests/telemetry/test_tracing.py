@@ -244,6 +244,33 @@ def in_langfuse(path: Path, environment: dict[str, str], how: str = "installed")
     return told, done.stderr
 
 
+@pytest.mark.parametrize("payloads", ["all", "shapes", "none"])
+def test_langfuse_gets_session_and_principal_of_each_program_and_call_and_values_only_as_configured(
+    tmp_path: Path, payloads: str
+) -> None:
+    path = traced(tmp_path, principal="ada", state={"dir": str(tmp_path / "state"), "payloads": payloads})
+    told, _ = in_langfuse(path, langfuse_keys(9))
+    content = told["content"]
+    ours = {
+        span["name"]: span["attributes"]
+        for span in told["spans"]
+        if span["attributes"].get("codemode.execution_id") == content["execution_id"]
+    }
+    assert set(ours) == {
+        "execution",
+        *(f"execute_tool {name}" for name in ("traced.echo", "github.boom", "github.create_issue")),
+    }
+    assert {span["langfuse.user.id"] for span in ours.values()} == {"ada"}
+    (session,) = {span["langfuse.session.id"] for span in ours.values()}
+    assert session == recorded_sessions(tmp_path)[content["execution_id"]]
+    echo = [ours["execute_tool traced.echo"].get(f"langfuse.observation.{name}", "") for name in ("input", "output")]
+    program = [ours["execution"].get(f"langfuse.observation.{name}", "") for name in ("input", "output")]
+    assert all((CANARY in text) == (payloads == "all") for text in (*echo, *program))
+    assert all(bool(text) == (payloads != "none") for text in (*echo, *program))
+    assert all(("***" in text) == (payloads == "all") for text in (*echo, program[0]))
+    assert SECRET not in json.dumps(told["spans"])
+
+
 @pytest.mark.parametrize("where", ["environment", "settings"])
 def test_langfuse_gets_the_same_tree_with_the_kinds_of_observation_session_and_user(tmp_path: Path, where: str) -> None:
     keys = {"public_key": "pk-lf-test", "secret_key": "sk-lf-test", "base_url": "http://127.0.0.1:9"}

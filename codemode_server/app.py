@@ -234,7 +234,7 @@ class App:
             workflows=self.workflows,
             sources=self.sources,
             executions=self.executions,
-            completions=PromptCompletions(self.pool, self.config),
+            completions=PromptCompletions(self.pool, self.config, is_personal=self.privacy.is_personal),
             changed_roots=ChangedRoots(self.pool, self.config),
             artifacts=self.artifacts,
             refresh_privacy=self.privacy.refresh,

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from copy import copy
 from functools import cached_property
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
+from codemode_server.known_values import KnownValues, Span, texts_with
 from codemode_server.secret_spellings import anchor_of, head_of, is_plain, longest_spelling, pattern_of, pieces_of
 from codemode_server.text import clean, clean_line
 
@@ -36,15 +37,6 @@ _REACH = 512
 """Characters beyond a cut in which the end of a known value is looked for; parts of one are found as well."""
 
 Payloads = Literal["all", "shapes", "none"]
-Span = tuple[int, int, str]
-"""Start and end in a text, and what is put there."""
-
-
-class KnownValues(Protocol):
-    """Further values that are not shown, each with what is put in its place."""
-
-    def spans(self, text: str) -> list[Span]:
-        """Where they are in a text, in order and without overlaps. Called in any thread."""
 
 
 class Redactor:
@@ -116,20 +108,15 @@ class Redactor:
 
     def value(self, value: JsonValue) -> JsonValue:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""
-        if isinstance(value, str):
-            return self.text(value)
-        return self._walked([value]) if self._searches and self._may_hold(value) else value
+        return self.text(value) if isinstance(value, str) else self.take_value([value])
 
     def take_value(self, box: list[JsonValue]) -> JsonValue:
         """`value` of the item of `box`, which is emptied, so that a long text can be freed before its masked copy is
         complete."""
-        if self._searches and self._may_hold(box[0]):
-            return self._walked(box)
+        known = frozenset[str]() if self._values is None else texts_with(self._values, box[0])
+        if known or (self._secrets and self._may_hold(box[0])):
+            return self._walked(box, known)
         return box.pop()
-
-    @property
-    def _searches(self) -> bool:
-        return bool(self._secrets) or self._values is not None
 
     def holds_guarded(self, value: JsonValue) -> bool:
         """Whether one of the first `_MAX_LOOKED_AT` values in a JSON value contains a guarded secret."""
@@ -172,34 +159,35 @@ class Redactor:
         return self._is_in("\n".join(short))
 
     def _is_in(self, text: str) -> bool:
-        if any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text)):
-            return True
-        return self._values is not None and bool(self._values.spans(text))
+        return any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text))
 
-    def _walked(self, box: list[Any]) -> JsonValue:
+    def _walked(self, box: list[Any], known: Set[str]) -> JsonValue:
+        """`known` are the texts in which known values may be."""
         value = box.pop()
         if isinstance(value, str):
-            spans = self._spans(value)
+            spans = self._spans(value, known)
             if not spans or len(value) <= _SEARCHED_AT_ONCE:
                 return _masked(value, spans, len(value)) if spans else value
             data = _masked_bytes(value, spans)
             del value
             return data.decode("utf-8", "surrogatepass")
         if isinstance(value, dict):
-            return {self.text(key): self._walked([item]) for key, item in value.items()}
+            keys = (_masked(key, self._spans(key, known), len(key)) for key in value)
+            return {key: self._walked([item], known) for key, item in zip(keys, value.values(), strict=True)}
         if isinstance(value, list):
-            return [self._walked([item]) for item in value]
+            return [self._walked([item], known) for item in value]
         if isinstance(value, bool | None):
             return value
         written = str(value)  # A secret of digits may come back as a number, a known value as a part of one.
-        spans = self._spans(written)
+        spans = self._spans(written, known)
         return next((put for start, end, put in spans if put != MASK or (start, end) == (0, len(written))), value)
 
-    def _spans(self, text: str) -> list[Span]:
-        """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many."""
+    def _spans(self, text: str, known: Set[str] | None = None) -> list[Span]:
+        """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many. If
+        they are given, only the `known` texts are searched for known values."""
         places = (span for secret in _likely(self._secrets, text) for span in secret.spans(text))
         found: list[Span] = [(begin, end, MASK) for begin, end in sorted(islice(places, _MAX_SPANS + 1))]
-        if self._values is not None:
+        if self._values is not None and (known is None or text in known):
             found = sorted((*found, *self._values.spans(text)))
         if len(found) > _MAX_SPANS:
             return [(0, len(text), MASK)]

@@ -59,6 +59,7 @@ NEUTRAL |= {
     "guardrail_settings",
     "http_settings",
     "known_tokens",
+    "known_values",
     "metric_settings",
     "permission_settings",
     "privacy_settings",

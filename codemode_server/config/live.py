@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
+from codemode_server.known_values import KnownValues
 from codemode_server.permission_settings import GROUP
-from codemode_server.redaction import NO_SECRETS, KnownValues, Payloads, Redactor
+from codemode_server.redaction import NO_SECRETS, Payloads, Redactor
 from codemode_server.settings import LimitSettings, Settings
 
 DEFAULT_PRINCIPAL = "default"

@@ -24,7 +24,7 @@ _ENDED = (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED, ExecutionStatus.LIM
 async def report_of(journal: Journal, principal: Principal, record: ExecutionRecord, config: LiveConfig) -> PlanReport:
     """The plan of a dry run that has ended."""
     records = await journal.calls(principal, record.execution_id)
-    return await run_large(plan_report, records, record.code or "", config.redactor)
+    return await run_large(plan_report, records, record.code or "", config.redactor_of(principal))
 
 
 async def plan_of(execution_id: ExecutionId, records: Sequence[CallRecord], config: LiveConfig) -> Plan:

@@ -16,7 +16,7 @@ from codemode_server.executions.plans import report_of
 from codemode_server.executions.preflight.preflight import Checked
 from codemode_server.gateway.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, Audit, AuditEvent, AuditEventKind
 from codemode_server.gateway.journal import Journal
-from codemode_server.redaction import payload, recorded_text
+from codemode_server.redaction import Redactor, payload, recorded_text
 from codemode_server.sandbox.contract import ProgramError
 from codemode_server.telemetry import spans
 from codemode_server.tokens import estimate_tokens
@@ -33,7 +33,11 @@ class ExecutionRecorder:
     async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
         """Record the start; raises `JournalUnavailable` if that fails, and then the program must not run."""
         execution.is_recorded = True
-        code = None if execution.direct_call else code_as_configured(execution.code, self._config)
+        code = (
+            None
+            if execution.direct_call
+            else code_as_configured(execution.code, self._config, execution.context.redactor)
+        )
         level = execution.level.value if execution.level else ""
         spans.describe(
             span,
@@ -112,13 +116,13 @@ class ExecutionRecorder:
         """A message may hold values, so it is recorded only where values are."""
         # Even the type is a name that the program chose.
         text = f"{error.type}: {error.message}" if self._config.payloads == "all" else error.setting or error.type
-        return recorded_text(text, self._config.redactor, MAX_ERROR_CHARACTERS)
+        return recorded_text(text, self._config.redactor_of_all, MAX_ERROR_CHARACTERS)
 
 
-def code_as_configured(code: str, config: LiveConfig) -> str | None:
-    """A program as `state.payloads` lets it be recorded and shown."""
+def code_as_configured(code: str, config: LiveConfig, redactor: Redactor | None = None) -> str | None:
+    """A program as `state.payloads` lets it be recorded and shown; `redactor` is used in place of the default one."""
     if config.payloads == "all":
-        return recorded_text(code, config.redactor, MAX_CODE_CHARACTERS)
+        return recorded_text(code, redactor or config.redactor, MAX_CODE_CHARACTERS)
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
     return f"sha256 {digest}, {len(code)} characters" if config.payloads == "shapes" else None
 

@@ -9,6 +9,7 @@ from codemode_server.front.prompts import check_arguments, check_size, prompt_na
 from codemode_server.front.tools.registry import ToolContext
 from codemode_server.front.waiting import wait_for
 from codemode_server.off_loop import is_large, run_sized
+from codemode_server.redaction import Redactor
 
 
 async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext) -> Any:
@@ -26,9 +27,9 @@ async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext)
     if execution.outcome.error is not None:
         raise MetaToolError(context.request.redactor.visible(execution.outcome.error.message))
     result = execution.direct_call.result if execution.direct_call else {}
-    return await run_sized(is_large(result), _passed_on, name, result)
+    return await run_sized(is_large(result), _passed_on, name, result, context.request.redactor)
 
 
-def _passed_on(name: str, result: dict[str, Any]) -> Any:
+def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> Any:
     check_size(name, result)
-    return prompt_result(name, result)
+    return prompt_result(name, redactor.value(result))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import anyio
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import ToolCall
+from codemode_server.domain.errors import ResultWithheld
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.forwarded_input import forwarded_request, returned_answer
@@ -34,7 +35,16 @@ Recorder = Callable[[InputRequest, str, dict[str, Any] | None], None]
 class CallInput:
     """Implements `InputProvider` for one call."""
 
-    def __init__(self, calls: ExecutionCalls, call: ToolCall, config: LiveConfig, record: Recorder) -> None:
+    def __init__(
+        self,
+        calls: ExecutionCalls,
+        call: ToolCall,
+        config: LiveConfig,
+        record: Recorder,
+        protect: Callable[[Any], Awaitable[Any]] | None = None,
+    ) -> None:
+        """`protect` puts tokens in place of personal data."""
+        self._protect = protect
         self._calls = calls
         self._call = call
         self._config = config
@@ -76,7 +86,7 @@ class CallInput:
         server = self._config.settings.servers[self._call.server]
         if feature not in self.features:
             return self._without_host(request, feature, server)
-        forwarded = forwarded_request(request, self._call.server, self._calls.context.redactor)
+        forwarded = await self._forwarded(request, feature)
         if feature is Feature.ELICITATION and asks_for_secret(request.params):
             logger.warning("server %r asks for what seems to be a secret by a form", self._call.server)
         answer = await self._in_time(forwarded, feature, server)
@@ -85,6 +95,17 @@ class CallInput:
                 return {"action": "cancel"}
             raise InputRefused("there was no answer in time")
         return returned_answer(forwarded, answer, self._config.redactor)
+
+    async def _forwarded(self, request: InputRequest, feature: Feature) -> InputRequest:
+        """The request for the host. An address stays as it is: it is opened in the person's browser."""
+        if feature is Feature.URL:
+            return forwarded_request(request, self._call.server, self._config.redactor)
+        if self._protect is not None:
+            try:
+                request = InputRequest(request.method, await self._protect(dict(request.params)))
+            except ResultWithheld as error:
+                raise InputRefused(str(error)) from error
+        return forwarded_request(request, self._call.server, self._calls.context.redactor)
 
     def _without_host(self, request: InputRequest, feature: Feature, server: ServerSettings) -> dict[str, Any]:
         """The answer where the configuration or the host rules the feature out."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import anyio
@@ -53,7 +53,16 @@ class Completes(Protocol):
 class PromptCompletions:
     """Built once; knows how many completions each server is asked for."""
 
-    def __init__(self, upstreams: Completes, config: LiveConfig, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        upstreams: Completes,
+        config: LiveConfig,
+        *,
+        is_personal: Callable[[Server, str], bool] = lambda server, text: False,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """`is_personal` says whether a text of a server has personal data that is protected."""
+        self._is_personal = is_personal
         self._upstreams = upstreams
         self._config = config
         self._timeout_s = timeout_s
@@ -75,7 +84,8 @@ class PromptCompletions:
         self._under_way[name] += 1
         try:
             with anyio.move_on_after(self._timeout_s):
-                return _completion(await self._upstreams.complete(name, params), self._config.redactor)
+                found = _completion(await self._upstreams.complete(name, params), self._config.redactor_of_all)
+                return replace(found, values=tuple(it for it in found.values if not self._is_personal(server, it)))
         except CallError as error:
             logger.info("server %r: no completion: %s", name, error)
         finally:

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from codemode_server.change_signal import ChangeSignal
-from codemode_server.config.live import LiveConfig
 from codemode_server.domain.log_messages import LogMessage, is_at_least
 from codemode_server.gateway.forwarded_input import without_secrets
 from codemode_server.gateway.host_input import HostInput
 from codemode_server.off_loop import is_large
+from codemode_server.redaction import Redactor
 
 MAX_MESSAGES = 200
 """Messages of one execution."""
@@ -37,18 +37,20 @@ class HostLog:
         self._taken = self._characters = self._dropped = 0
         self._allowance, self._refilled_at = float(MAX_BURST), 0.0
 
-    def take(self, server: str, message: LogMessage, config: LiveConfig, now: float) -> None:
-        """Take a message of the server of this raw name; `now` in seconds."""
+    def take(
+        self, server: str, message: LogMessage, redactor: Redactor, now: float, protect: Callable[[str], str] = str
+    ) -> None:
+        """Take a message of the server of this raw name; `now` in seconds. `protect` replaces personal data."""
         if not self._has_room(now) or is_large([message.data, message.logger]):
             self._dropped += 1
             return
         self._allowance -= 1
-        text = _text(message, config)
+        text = _text(message, redactor, protect)
         if self._characters + len(text) > MAX_TOTAL_CHARACTERS:
             self._dropped += 1
             return
         self._taken, self._characters = self._taken + 1, self._characters + len(text)
-        self._waiting.append(LogMessage(message.level, _logger(server, message, config), text))
+        self._waiting.append(LogMessage(message.level, _logger(server, message, redactor), text))
         self._wake()
 
     async def wait(self) -> None:
@@ -81,11 +83,14 @@ class HostLog:
 class CallLog:
     """Implements `LogTaker` for one call."""
 
-    def __init__(self, log: HostLog, server: str, host: HostInput, config: LiveConfig) -> None:
+    def __init__(
+        self, log: HostLog, server: str, host: HostInput, redactor: Redactor, protect: Callable[[str], str]
+    ) -> None:
         self._log = log
         self._server = server
         self._host = host
-        self._config = config
+        self._redactor = redactor
+        self._protect = protect
 
     @property
     def level(self) -> str | None:
@@ -93,16 +98,18 @@ class CallLog:
 
     def take(self, message: LogMessage) -> None:
         if is_at_least(message.level, self.level):
-            self._log.take(self._server, message, self._config, anyio.current_time())
+            self._log.take(self._server, message, self._redactor, anyio.current_time(), self._protect)
 
 
-def _text(message: LogMessage, config: LiveConfig) -> str:
-    """The message as a text without secrets, and without characters that nobody sees."""
-    data = without_secrets(message.data, config.redactor)
-    text = data if isinstance(data, str) else config.redactor.text(json.dumps(data, ensure_ascii=False))
-    return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[:MAX_MESSAGE_CHARACTERS] + "…"
+def _text(message: LogMessage, redactor: Redactor, protect: Callable[[str], str]) -> str:
+    """The message as a text without secrets and personal data, and without characters that nobody sees."""
+    data = without_secrets(message.data, redactor)
+    text = data if isinstance(data, str) else redactor.text(json.dumps(data, ensure_ascii=False))
+    is_whole = len(text) <= MAX_MESSAGE_CHARACTERS
+    text = protect(text[: 2 * MAX_MESSAGE_CHARACTERS])  # what is cut in two would not be recognised
+    return text if is_whole else text[:MAX_MESSAGE_CHARACTERS] + "…"
 
 
-def _logger(server: str, message: LogMessage, config: LiveConfig) -> str:
-    own = config.redactor.line(message.logger or "", _MAX_NAME_CHARACTERS)
+def _logger(server: str, message: LogMessage, redactor: Redactor) -> str:
+    own = redactor.line(message.logger or "", _MAX_NAME_CHARACTERS)
     return f"{server}/{own}" if own else server

@@ -267,11 +267,11 @@ class CallPipeline:
 
     async def _send(self, attempt: CallAttempt) -> Reply:
         calls, call = attempt.calls, attempt.call
-        answers = CallInput(calls, call, self._config, partial(self._asked, attempt))
-        progress = CallProgress(
-            input_provider=answers,
-            log=CallLog(calls.log, call.server, calls.host, self._config),
-        )
+        protect = partial(self._privacy.protected, calls, attempt.target)
+        answers = CallInput(calls, call, self._config, partial(self._asked, attempt), protect)
+        masked = partial(self._privacy.masked, calls, attempt.target.server)
+        log = CallLog(calls.log, call.server, calls.host, calls.context.redactor, masked)
+        progress = CallProgress(input_provider=answers, log=log, protect=masked)
         upstreams = self._upstreams.for_principal(calls.context.principal)
         self._events.publish(CallSent(calls, call, attempt.target, progress))
         is_offered, has_opened, outdated = False, False, 0

@@ -18,18 +18,19 @@ from codemode_server.domain.calls import Allow, Ask, Decision, Deny
 from codemode_server.domain.errors import CallRefused, JournalUnavailable, ResultWithheld, SettingsError
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.privacy_tokens import KnownToken, TokenStore
+from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, TokenStore, label_of
 from codemode_server.extras import install_command
+from codemode_server.gateway.binary_parts import text_of, with_binary, without_binary
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import Spellings, fits
-from codemode_server.gateway.targets import CallTarget, ResourceTarget, ToolTarget, title_of
+from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
+from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy import is_installed
-from codemode_server.privacy.findings import DetectionSettings, Finding
+from codemode_server.privacy.findings import DetectionSettings, Finding, Findings
 from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in, with_values
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings, ProtectionMode
-from codemode_server.redaction import KnownValues
 from codemode_server.sandbox.contract import Reply
 
 if TYPE_CHECKING:
@@ -188,10 +189,11 @@ class CallPrivacy:
         mode = self.mode_of(target.server)
         if mode == "values":
             return reply
+        is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
         schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
-        bare, binary = _without_binary(reply)
+        bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
         title = title_of(target)
-        found = await self._detection.find(bare, schema if reply.encoding == "json" else None)
+        found = await self._find(bare, schema if reply.encoding == "json" and not is_raw else None)
         if not found.is_complete:
             raise ResultWithheld(
                 f"{title} was called, and its result is withheld: it is too large to be searched for personal data, "
@@ -206,7 +208,7 @@ class CallPrivacy:
             )
         if found.found:
             bare = await self._replaced(calls, title, bare, found.found)
-        return replace(reply, value=_with_binary(bare, texts))
+        return replace(reply, value=with_binary(bare, texts, reply.encoding))
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
         """What the program gets: the values, if the configuration says so.
@@ -241,14 +243,42 @@ class CallPrivacy:
 
     async def text(self, calls: ExecutionCalls, title: str, text: str) -> str:
         """A text of a protected server with tokens in place of personal data."""
-        found = await run_sized(is_large(text), self._detection.in_text, text)
+        found = await run_sized(is_large(text), self._in_text, text)
         if not found.is_complete:
             return "[a text that is too large to be searched for personal data]"
         return str(await self._replaced(calls, title, text, found.found)) if found.found else text
 
+    async def protected(self, calls: ExecutionCalls, target: CallTarget, value: JsonValue) -> JsonValue:
+        """What a server asks of the host, with tokens in place of personal data.
+
+        Raises:
+            ResultWithheld: it can't be searched, or the store of the tokens can't be used.
+        """
+        if self.mode_of(target.server) == "values":
+            return value
+        found = await self._find(value)
+        if not found.is_complete:
+            raise ResultWithheld(f"what {target.server.name} asks is too large to be searched for personal data")
+        return await self._replaced(calls, title_of(target), value, found.found) if found.found else value
+
+    def masked(self, calls: ExecutionCalls, server: Server, text: str) -> str:
+        """A short text of a server for the host; personal data that has no token yet becomes its kind: `<EMAIL>`."""
+        text = calls.context.redactor.text(text)
+        if self.mode_of(server) == "values":
+            return text
+        found = self._in_text(text)
+        if not found.is_complete:
+            return ""
+        kinds = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}
+        return str(replaced(text, found.found, kinds))
+
+    def is_personal(self, server: Server, text: str) -> bool:
+        """Whether a text of a server has personal data that the host must not get."""
+        return self.mode_of(server) != "values" and bool(self._in_text(text).found)
+
     async def _text_of_file(self, calls: ExecutionCalls, target: CallTarget, data: str) -> str:
         """A file in base64: if it is a text, with tokens."""
-        text = await run_sized(is_large(data), _decoded, data)
+        text = await run_sized(is_large(data), text_of, data)
         if text is None:
             return data
         protected = await self.text(calls, title_of(target), text)
@@ -267,6 +297,12 @@ class CallPrivacy:
         except JournalUnavailable as error:
             raise ResultWithheld(f"{title} was called, and its result is withheld: {error}") from error
         return await run_sized(has_many, replaced, value, found, tokens)
+
+    async def _find(self, value: JsonValue, schema: dict[str, Any] | None = None) -> Findings:
+        return _without_tokens(await self._detection.find(value, schema))
+
+    def _in_text(self, text: str) -> Findings:
+        return _without_tokens(self._detection.in_text(text))
 
     @property
     def _detection(self) -> Detector:
@@ -302,25 +338,8 @@ def naming_release(decision: Decision, release: Release | None) -> Decision:
     return Allow(f"{decision.reason}; sends personal data ({', '.join(release.kinds)})")
 
 
-def _without_binary(reply: Reply) -> tuple[JsonValue, list[str]]:
-    """The value without the base64 of its files, and that in the same order."""
-    if reply.encoding != "blocks":
-        return reply.value, []
-    data = [block["data"] for block in reply.value if isinstance(block.get("data"), str)]
-    return [block | {"data": None} if isinstance(block.get("data"), str) else block for block in reply.value], data
-
-
-def _with_binary(value: Any, data: list[str]) -> JsonValue:
-    if not data:
-        return value
-    left = iter(data)
-    return [block | {"data": next(left)} if "data" in block and block["data"] is None else block for block in value]
-
-
-def _decoded(data: str) -> str | None:
-    """The text that a file in base64 is, if it is one."""
-    try:
-        text = base64.b64decode(data).decode()
-    except ValueError:
-        return None
-    return None if "\0" in text else text
+def _without_tokens(findings: Findings) -> Findings:
+    """Without tokens that a field's name makes personal data of."""
+    if not any(TOKEN.fullmatch(it.value) for it in findings.found):
+        return findings
+    return replace(findings, found=tuple(it for it in findings.found if not TOKEN.fullmatch(it.value)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,12 +34,14 @@ class CallProgress:
     """Answers what the upstream asks meanwhile; None: nothing is answered."""
     log: LogTaker | None = None
     """Takes what the upstream logs meanwhile."""
+    protect: Callable[[str], str] = str
+    """Replaces personal data in a message."""
 
     def take(self, done: float, total: float | None, message: str | None, now: float, redactor: Redactor) -> None:
         """Take in one progress notification."""
         whole = message if message and len(message) <= _MAX_READ_CHARACTERS else ""
         # Redacted before it is cut: half a secret would not be recognised.
-        self.message = redactor.visible(whole)[:MAX_MESSAGE_CHARACTERS]
+        self.message = self.protect(redactor.visible(whole)[: 2 * MAX_MESSAGE_CHARACTERS])[:MAX_MESSAGE_CHARACTERS]
         self.reported_at = now
         self.fraction = None
         if total is not None and math.isfinite(total) and math.isfinite(done) and total > 0:

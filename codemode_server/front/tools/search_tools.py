@@ -50,9 +50,10 @@ async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -
     )
     connecting = _still_connecting(services.catalog())
     note = "\n".join(part for part in (found.doubt, found.note, connecting) if part)
-    content: dict[str, Any] = {"tools": found.as_json()}
+    content: dict[str, Any] = {"tools": found.as_json()} | ({"note": note} if note else {})
     text = "\n".join(part for part in (found.text, connecting) if part)
-    return Answer(text, content | ({"note": note} if note else {}))
+    shown, content = context.request.redactor.text(text), context.request.redactor.value(content)
+    return Answer(shown, content)
 
 
 def _still_connecting(catalog: Catalog) -> str:

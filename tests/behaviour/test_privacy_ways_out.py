@@ -1,0 +1,151 @@
+"""Every way from a protected server to the model: none has a value that has a token, and without the section each does.
+
+The server answers in many forms; the product, its sandbox and the host are real.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .product import PLAIN, configuration, in_memory
+
+EMAIL, NAME, PHONE, CARD = "ann.lee@example.org", "Ann Lee", "+49 30 901820", 4111111111111111
+SERVER = (
+    PLAIN
+    + """
+from typing import Any
+server = Server("people")
+ANN = {"full_name": "Ann Lee", "email": "ann.lee@example.org", "phone": "+49 30 901820"}
+ANN["payment_card"] = 4111111111111111
+
+@server.tool(description="List the customers.")
+def customers() -> list[dict[str, Any]]:
+    return [ANN, {**ANN, "email": "ANN.LEE@example.org"}]
+
+@server.tool(description="One customer as a text.")
+def card(number: int) -> str:
+    return "name,email\\nAnn Lee,ann.lee@example.org\\n"
+
+@server.tool(description="Fail.")
+def fail(who: str = "") -> str:
+    raise ToolError("no account for ann.lee@example.org")
+
+@server.tool(description="Report the progress.")
+def report(call: Call) -> str:
+    call.report(1, 2, "asking ann.lee@example.org")
+    call.cancelled.wait(1.5)
+    return "done"
+
+@server.tool(description="Take what is sent.")
+def take(number: int) -> int:
+    return number + 1
+
+server.run()
+"""
+)
+
+
+def people(folder: Path, *, is_on: bool = True, server: dict[str, Any] | None = None, **privacy: Any) -> Path:
+    script = folder / "people.py"
+    script.write_text(SERVER)
+    settings = {"privacy": {"servers": {"people": "tokens"}} | privacy} if is_on else {}
+    return configuration(
+        folder, {"people": {"command": sys.executable, "args": [str(script)]} | (server or {})}, **settings
+    )
+
+
+def values_in(text: str) -> list[str]:
+    return [it for it in (EMAIL, NAME, PHONE, str(CARD)) if it.casefold() in text.casefold()]
+
+
+CUSTOMERS = "from servers.people import customers\nrows = customers()\n"
+WAYS = {
+    "value": CUSTOMERS + "rows",
+    "output": CUSTOMERS + "print(rows)",
+    "error": CUSTOMERS + "raise ValueError(rows[0])",
+    "key": CUSTOMERS + "{row['full_name']: 1 for row in rows}",
+    "error of the server": "from servers.people import fail\nfail()",
+    "caught error": "from servers.people import fail\ntry:\n    fail()\nexcept Exception as error:\n    print(error)",
+    "text": "from servers.people import card\ncard(1)",
+    "raw result": "from servers.people import customers\ncustomers.raw()",
+    "summary of a call": CUSTOMERS + "from servers.people import fail\nfail(rows[0]['email'])",
+    "shown text": CUSTOMERS + "from codemode import show\nshow(str(rows), 'rows.txt')",
+}
+
+
+@pytest.mark.parametrize("programs", ["tokens", "values"])
+async def test_nothing_that_a_program_answers_has_a_value(tmp_path: Path, programs: str) -> None:
+    async with in_memory(people(tmp_path, programs=programs)) as host:
+        for name, code in WAYS.items():
+            answer = await host.run(code)
+            assert not values_in(answer.result.model_dump_json()), name
+            assert "_1>" in answer.text, name
+
+
+async def test_each_of_these_ways_has_a_value_without_the_section(tmp_path: Path) -> None:
+    """The control."""
+    async with in_memory(people(tmp_path, is_on=False)) as host:
+        for name, code in WAYS.items():
+            assert values_in((await host.run(code)).result.model_dump_json()), name
+
+
+async def test_stored_results_session_logs_and_files_have_tokens_too(tmp_path: Path) -> None:
+    async with in_memory(people(tmp_path, programs="values")) as host:
+        first = await host.run(CUSTOMERS + "open('/workspace/rows.txt', 'w').write(str(rows))\nrows")
+        kept = await host.run(f"from codemode import results\nresults[{first.content['execution_id']!r}]")
+        assert not values_in(kept.text)
+        assert "_1>" in kept.text
+        file = (await host.call("read_tool", path="/workspace/rows.txt")).text
+        assert "<EMAIL_1>" in file
+        assert not values_in(file)
+        assert values_in((tmp_path / "state/workspaces/default/rows.txt").read_text()), "control: the program had them"
+        log = await host.run("import glob\nprint(open(glob.glob('/workspace/sessions/*.json')[0]).read())")
+        assert not values_in(log.text)
+
+
+async def test_a_number_becomes_a_token_and_is_a_number_again_where_it_is_released(tmp_path: Path) -> None:
+    send = CUSTOMERS + "from servers.people import take\ntake(rows[0]['payment_card'])"
+    async with in_memory(people(tmp_path, release={"people": ["card"]}, thresholds={"card": 0.3})) as host:
+        shown = (await host.run(CUSTOMERS + "rows[0]")).value
+        assert shown["payment_card"] == "<CARD_1>"
+        sent = await host.run(send)
+        assert sent.content["status"] == "succeeded", sent.text
+
+
+async def test_equal_values_have_one_token_however_they_are_written(tmp_path: Path) -> None:
+    async with in_memory(people(tmp_path)) as host:
+        rows = (await host.run(CUSTOMERS + "from servers.people import card\n[*rows, card(1)]")).value
+        assert rows[0]["email"] == rows[1]["email"] == "<EMAIL_1>"
+        assert rows[0]["full_name"] == "<NAME_1>"
+        assert rows[2] == "name,email\n<NAME_1>,<EMAIL_1>\n"
+
+
+async def test_progress_that_a_server_reports_has_the_kind_in_place_of_the_value(tmp_path: Path) -> None:
+    async def lines(path: Path) -> list[str]:
+        seen: list[str] = []
+
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            seen.append(message or "")
+
+        async with in_memory(path) as host:
+            code = {"code": "from servers.people import report\nreport()"}
+            await host.client.call_tool("execute_code", code, progress_callback=note)
+        return seen
+
+    protected = await lines(people(tmp_path))
+    assert any("asking <EMAIL>" in line for line in protected)
+    assert not values_in(" ".join(protected))
+    assert values_in(" ".join(await lines(people(tmp_path, is_on=False)))), "the control"
+
+
+async def test_a_direct_tool_answers_with_tokens(tmp_path: Path) -> None:
+    path = people(tmp_path, programs="values", server={"expose": "direct"})
+    async with in_memory(path) as host:
+        tools = [it.name for it in (await host.client.list_tools()).tools]
+        answer = await host.call(next(it for it in tools if it.endswith("customers")))
+        assert not values_in(answer.result.model_dump_json())
+        assert "<EMAIL_1>" in answer.text

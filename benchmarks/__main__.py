@@ -20,7 +20,7 @@ import anyio
 import bpe_openai
 from mcp import Client, StdioServerParameters
 
-from benchmarks import attack_table, attacks, deciding, hosts, principals, start
+from benchmarks import attack_table, attacks, deciding, hosts, pages, principals, start
 from benchmarks.failures import BEFORE, FAILURES
 from codemode_server import __version__
 from codemode_server.app import App
@@ -45,6 +45,7 @@ UPSTREAM = str(HERE / "upstream.py")
 OFFICE = str(HERE.parent / "tests" / "example_servers" / "office.py")
 SEARCH = {"ranker": "static"}
 """What an installation without extras ranks by; a model would be loaded beside what is timed here."""
+_PAGE_MS = 100
 TOOLSETS = HERE.parent.parent / "shared" / "toolsets"
 
 
@@ -73,6 +74,7 @@ def main(arguments: list[str]) -> int:
         learning(),
         *stubs(),
         token_estimate(),
+        *page_times(),
         *under_attack(attacked),
     ]
     answers = anyio.run(hosts.costs, _tokens)
@@ -421,6 +423,18 @@ def token_estimate() -> Row:
     texts += [definition_text(tool) for listing in _listings(10, 20) for tool in listing.tools]
     off = sum(map(estimate_tokens, texts)) / sum(map(_tokens, texts)) - 1
     return Row("the estimate of tokens against o200k", f"{off:+.1%}", "within 10 %", abs(off) < 0.1)
+
+
+def page_times() -> list[Row]:
+    return [
+        Row(
+            f"page of {pages.EXECUTIONS:,} executions: {name}",
+            f"{times.median:.0f} ms, slowest {times.slowest:.0f} ms",
+            f"under {_PAGE_MS} ms" if name == "the newest" else "",
+            times.median < _PAGE_MS if name == "the newest" else None,
+        )
+        for name, times in anyio.run(pages.measure).items()
+    ]
 
 
 def _listings(servers: int, tools: int) -> list[UpstreamListing]:

@@ -54,8 +54,10 @@ async def read(loaded: LoadedSettings, since: float, *, by: Grouping | None = No
         total = await store.total(principal, since)
         if by == "server":
             return Savings(since, total, servers=tuple(await store.servers(principal, since, limit)))
-        rows = tuple(await store.rows(principal, by, since, limit)) if by else ()
-        return Savings(since, total, days=rows if by == "day" else (), executions=rows if by == "execution" else ())
+        if by == "day":
+            return Savings(since, total, days=tuple(await store.days(principal, since, limit)))
+        executions = await store.executions(principal, since, limit) if by == "execution" else ()
+        return Savings(since, total, executions=tuple(executions))
 
 
 async def status_line(loaded: LoadedSettings) -> str:

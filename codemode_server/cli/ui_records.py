@@ -27,7 +27,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.history import CallSummary, HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.savings import Savings
+from codemode_server.domain.savings import Savings, TokenUsage
 from codemode_server.domain.tools import definition_text
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
@@ -235,14 +235,15 @@ class StoredRecords:
     async def savings(self, days: int) -> Savings:
         principal, since = self._principal, time.time() - days * _DAY
         store, mask = self._savings, self._config.redactor.text
+        by_day = await store.days(principal, since, days + 1)
         return Savings(
             since,
-            await store.total(principal, since),
-            days=tuple(await store.rows(principal, "day", since, days + 1)),
+            sum((it.usage for it in by_day), TokenUsage()),
+            days=tuple(by_day),
             servers=tuple(
                 replace(it, name=mask(it.name)) for it in await store.servers(principal, since, _MAX_SERVERS)
             ),
-            executions=tuple(await store.rows(principal, "execution", since, _MAX_EXECUTIONS)),
+            executions=tuple(await store.executions(principal, since, _MAX_EXECUTIONS)),
         )
 
     async def explain(self, call: str, arguments: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import datetime, time, timedelta
 from typing import Any, TypeVar
 
 import anyio
@@ -11,7 +12,7 @@ import anyio.to_thread
 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.savings import Exchange, Grouping, ServerRow, ServerTokens, TokenUsage, UsageRow
+from codemode_server.domain.savings import Exchange, ServerRow, ServerTokens, TokenUsage, UsageRow
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 
@@ -22,10 +23,6 @@ _SUMS = (
     "COUNT(*), COUNT(DISTINCT execution_id), SUM(calls), SUM(turns), SUM(sent), SUM(returned), SUM(own_definitions),"
     " SUM(arguments), SUM(results), SUM(all_definitions * turns)"
 )
-_GROUPS = {
-    "day": "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')",
-    "execution": "execution_id",
-}
 _T = TypeVar("_T")
 
 
@@ -60,18 +57,46 @@ class SqliteSavings:
 
         return await self._run(select)
 
-    async def rows(self, principal: Principal, by: Grouping, since: float, limit: int) -> list[UsageRow]:
-        """By day or execution, newest first. Exchanges without an execution are in no row by execution."""
-        group = _GROUPS[by]
-        which = " AND execution_id IS NOT NULL" if by == "execution" else ""
+    async def days(self, principal: Principal, since: float, limit: int) -> list[UsageRow]:
+        """The days of this machine's clock with exchanges, newest first."""
 
         def select(connection: sqlite3.Connection) -> list[UsageRow]:
-            found = connection.execute(
-                f"SELECT {group} AS name, MIN(at), {_SUMS} FROM savings WHERE principal = ? AND at >= ?{which}"  # noqa: S608
-                " GROUP BY name ORDER BY 2 DESC LIMIT ?",
-                (principal.principal_id, since, limit),
+            ends = connection.execute(
+                "SELECT MIN(at), MAX(at) FROM savings WHERE principal = ? AND at >= ?", (principal.principal_id, since)
+            ).fetchone()
+            found: list[UsageRow] = []
+            if ends[0] is None:
+                return found
+            # A sum for each day follows the index; grouping by a computed day would sort everything.
+            for day, begins, until in _days(*ends):
+                row = connection.execute(
+                    f"SELECT MIN(at), {_SUMS} FROM savings WHERE principal = ? AND at >= ? AND at < ?",  # noqa: S608
+                    (principal.principal_id, max(begins, since), until),
+                ).fetchone()
+                if row[1]:
+                    found.append(UsageRow(day, row[0], _usage(row[1:])))
+                if len(found) == limit:
+                    break
+            return found
+
+        return await self._run(select)
+
+    async def executions(self, principal: Principal, since: float, limit: int) -> list[UsageRow]:
+        """The newest executions, newest first; exchanges without one are in no row."""
+
+        def select(connection: sqlite3.Connection) -> list[UsageRow]:
+            names: dict[str, None] = {}
+            newest = connection.execute(
+                "SELECT execution_id FROM savings WHERE principal = ? AND at >= ? AND execution_id IS NOT NULL"
+                " ORDER BY at DESC",
+                (principal.principal_id, since),
             )
-            return [UsageRow(name, at, _usage(sums)) for name, at, *sums in found]
+            for (name,) in newest:
+                names[name] = None
+                if len(names) == limit:
+                    break
+            newest.close()
+            return [_of_execution(connection, principal, name, since) for name in names]
 
         return await self._run(select)
 
@@ -92,15 +117,8 @@ class SqliteSavings:
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> TokenUsage | None:
         """Of one execution; None if nothing of it is stored (any more)."""
 
-        def select(connection: sqlite3.Connection) -> TokenUsage:
-            row = connection.execute(
-                f"SELECT {_SUMS} FROM savings WHERE execution_id = ? AND principal = ?",  # noqa: S608
-                (execution_id, principal.principal_id),
-            ).fetchone()
-            return _usage(row)
-
-        found = await self._run(select)
-        return found if found.exchanges else None
+        found = await self._run(lambda connection: _of_execution(connection, principal, execution_id))
+        return found.usage if found.usage.exchanges else None
 
     async def _run(self, step: Callable[[sqlite3.Connection], _T]) -> _T:
         def run() -> _T:
@@ -150,6 +168,24 @@ def _insert(connection: sqlite3.Connection, exchange: Exchange) -> None:
             for server, it in exchange.servers.items()
         ],
     )
+
+
+def _of_execution(connection: sqlite3.Connection, principal: Principal, name: str, since: float = 0.0) -> UsageRow:
+    at, *sums = connection.execute(
+        # The plus keeps SQLite from the index by time, which has all of the principal's exchanges.
+        f"SELECT MIN(at), {_SUMS} FROM savings WHERE execution_id = ? AND +principal = ? AND at >= ?",  # noqa: S608
+        (name, principal.principal_id, since),
+    ).fetchone()
+    return UsageRow(name, at or 0.0, _usage(sums))
+
+
+def _days(first: float, last: float) -> Iterator[tuple[str, float, float]]:
+    """Name, beginning and end of the days of this machine's clock between two times, newest first."""
+    day, oldest = (datetime.fromtimestamp(at).astimezone().date() for at in (last, first))
+    while day >= oldest:
+        begins, ends = (datetime.combine(it, time.min).timestamp() for it in (day, day + timedelta(days=1)))
+        yield f"{day:%Y-%m-%d}", begins, ends
+        day -= timedelta(days=1)
 
 
 def _usage(sums: Any) -> TokenUsage:

@@ -89,7 +89,7 @@ async def test_an_execution_has_the_sum_of_its_exchanges(store: Store) -> None:
 
 async def test_days_are_those_of_this_machine_newest_first(store: Store) -> None:
     await store.add(exchange(), exchange(at=NOON + DAY, name="x2"), exchange(at=NOON + DAY, name=None))
-    rows = await store.savings.rows(OWNER, "day", since=0, limit=10)
+    rows = await store.savings.days(OWNER, since=0, limit=10)
     day = datetime.fromtimestamp(NOON, UTC).astimezone()
     assert [row.usage.exchanges for row in rows] == [2, 1]
     assert (rows[1].name, rows[1].usage) == (f"{day:%Y-%m-%d}", ONE)
@@ -97,7 +97,7 @@ async def test_days_are_those_of_this_machine_newest_first(store: Store) -> None
 
 async def test_executions_come_newest_first_and_the_other_exchanges_are_none(store: Store) -> None:
     await store.add(exchange(), exchange(at=NOON + 1, name="x2"), exchange(at=NOON + 2, name=None))
-    rows = await store.savings.rows(OWNER, "execution", since=0, limit=10)
+    rows = await store.savings.executions(OWNER, since=0, limit=10)
     assert [row.name for row in rows] == ["x2", "x1"]
 
 
@@ -121,7 +121,7 @@ async def test_another_principal_and_an_earlier_time_are_not_counted(store: Stor
 async def test_upkeep_deletes_what_is_older_than_the_audit_may_be(store: Store) -> None:
     await store.add(exchange(at=time.time() - 3 * DAY, name="x1"), exchange(at=time.time(), name="x2"))
     Upkeep(store.folder, Ownership(store.folder), Retention(2, 0)).pass_once()
-    assert [row.name for row in await store.savings.rows(OWNER, "execution", since=0, limit=10)] == ["x2"]
+    assert [row.name for row in await store.savings.executions(OWNER, since=0, limit=10)] == ["x2"]
     assert [row.tokens.calls for row in await store.savings.servers(OWNER, since=0, limit=10)] == [2, 1]
 
 
@@ -129,5 +129,5 @@ async def test_upkeep_deletes_the_oldest_of_too_many(store: Store, monkeypatch: 
     monkeypatch.setattr(sqlite_savings, "MAX_EXCHANGES", 3)
     await store.add(*(exchange(at=NOON + number, name=f"x{number}") for number in range(50)))
     Upkeep(store.folder, Ownership(store.folder), Retention(0, 0)).pass_once()
-    rows = await store.savings.rows(OWNER, "execution", since=0, limit=10)
+    rows = await store.savings.executions(OWNER, since=0, limit=10)
     assert [row.name for row in rows] == ["x49", "x48", "x47"]

@@ -290,3 +290,14 @@ async def test_nothing_of_another_principal_is_shown_or_answered(tmp_path: Path)
 
 def question_id() -> ApprovalId:
     return ApprovalId("a1")
+
+
+async def test_a_page_does_not_wait_for_an_acknowledgement_of_its_first_packet(tmp_path: Path) -> None:
+    """With Nagle's algorithm each answer took at least 40 ms, since headers and body are two packets."""
+    async with pages(tmp_path) as (site, _):
+        taken = []
+        for _ in range(20):
+            began = time.perf_counter()
+            await site.get("page.css")
+            taken.append(time.perf_counter() - began)
+    assert min(taken[10:]) < 0.035

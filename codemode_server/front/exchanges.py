@@ -20,7 +20,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.principals import Session
-from codemode_server.domain.savings import Exchange, saved_text
+from codemode_server.domain.savings import Exchange, ServerTokens, saved_text
 from codemode_server.domain.tools import ToolDefinition, definition_text
 from codemode_server.executions.execution import Execution
 from codemode_server.front.instructions import instructions
@@ -111,6 +111,9 @@ class Exchanges(OwnsTasks):
         )
         if execution is None or not _stands_for_direct_calls(execution):
             return exchange
+        if execution.direct_call is not None:  # it is what it stands for
+            same = ServerTokens(1, exchange.sent, exchange.returned)
+            return replace(exchange, turns=1, servers={execution.direct_call.server: same})
         direct = execution.calls.direct
         return replace(exchange, turns=direct.turns, servers=dict(direct.servers))
 
@@ -159,7 +162,7 @@ def _text_of(answer: Answer) -> str:
     for block in answer.blocks:
         resource = getattr(block, "resource", None)
         shown += [text for text in (getattr(block, "text", None), getattr(resource, "text", None)) if text]
-    return "\n".join(shown)
+    return "\n".join(filter(None, shown))
 
 
 def _json(value: object) -> str:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from codemode_server.gateway.direct_tokens import begin
-from codemode_server.gateway.execution_calls import DirectEstimate
+from typing import Any, cast
+
+from codemode_server.domain.calls import Allow, CallKey, CallOutcome, CallStatus, ToolCall
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.savings import ServerTokens
+from codemode_server.gateway.direct_tokens import begin, count_direct_tokens
+from codemode_server.gateway.events import CallEnded
+from codemode_server.gateway.execution_calls import DirectEstimate, ExecutionCalls
+from codemode_server.gateway.results import ResultSummary, sizes_of
+from codemode_server.sandbox.contract import Reply
+from codemode_server.tokens import estimate_tokens
 
 ISSUES, CHANNEL = ("github", "list_issues"), ("slack", "read_channel")
 
@@ -33,3 +42,41 @@ def test_calls_of_different_tools_after_each_other_are_a_turn_each() -> None:
 
 def test_calls_of_different_tools_at_once_are_one_turn() -> None:
     assert turns_of((1, ISSUES), (2, CHANNEL), 1, 2) == 1
+
+
+NAME = ExecutionId("x1")
+
+
+def counted(reply: Reply, *, arguments: dict[str, Any] | None = None, is_sent: bool = True) -> ServerTokens | None:
+    """What one call with this result counts."""
+    calls = ExecutionCalls(NAME, cast("Any", None))
+    call = ToolCall(NAME, 1, *ISSUES, arguments or {}, CallKey(*ISSUES, "0" * 64, 1))
+    if is_sent:
+        begin(calls.direct, 1, ISSUES)
+    result, outcome = ResultSummary(*sizes_of(reply.value)), CallOutcome(CallStatus.SUCCEEDED, 1.0)
+    target = cast("Any", None)
+    count_direct_tokens(CallEnded(calls, call, target, Allow("r"), outcome, None, reply=reply, result=result))
+    return calls.direct.servers.get("github")
+
+
+def test_an_image_counts_no_text() -> None:
+    """A model does not read its bytes as text, so a direct call would not have cost them."""
+    caption, image = {"type": "text", "text": "page 1"}, {"type": "file", "data": "iVBORw0K" * 2_000}
+    found = counted(Reply([caption, image], "blocks"))
+    assert found is not None
+    assert found.results == estimate_tokens('[{"type":"text","text":"page 1"}]')
+    control = counted(Reply([caption, {"type": "text", "text": "iVBORw0K" * 2_000}], "blocks"))
+    assert control is not None
+    assert control.results > 1_000
+
+
+def test_large_arguments_count_at_least_so_much() -> None:
+    """Counting all of them would take long, in the task of the call."""
+    found = counted(Reply(1), arguments={"rows": list(range(50_000))})
+    assert found is not None
+    assert found.arguments == 2_000
+
+
+def test_a_call_that_was_not_sent_counts_nothing() -> None:
+    assert counted(Reply("a result of an earlier run"), is_sent=False) is None
+    assert counted(Reply("a result")) is not None, "control"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from codemode_server.cli.terminal import line_width
 from codemode_server.config.live import LiveConfig
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.text import one_line
@@ -21,8 +20,7 @@ class AuditLines:
 
     def __init__(self, config: LiveConfig) -> None:
         self._redactor = config.redactor
-        is_terminal = sys.stdout.isatty()
-        self._width = shutil.get_terminal_size((80, 24)).columns if is_terminal else _MAX_PIPED_CHARACTERS
+        self._width = line_width() or _MAX_PIPED_CHARACTERS
 
     def line(self, row: AuditRow, *, with_number: bool = False) -> str:
         """`05:12:04 x7f3a9c21b04 call 1 github.get_issue: allow, rule 1 …`; with its number, also with its day."""

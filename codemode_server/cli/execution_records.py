@@ -32,6 +32,8 @@ from codemode_server.text import clean_line
 
 _MAX_ERROR_CHARACTERS = 300
 _PAGE = 200
+_MINUTES = 16
+"""Characters of a time up to its minutes."""
 
 
 class ReadExecutions(Protocol):
@@ -131,7 +133,7 @@ class ExecutionRecords:
         status = f"{it.status.value} (dry run)" if it.is_dry_run else it.status.value
         numbers = _number(it.calls), _number(it.milliseconds)
         description = clean_line(self._error(it.description) or "", 60)
-        return it.execution_id, local_time(it.started_at), status, level, *numbers, description
+        return it.execution_id, local_time(it.started_at)[:_MINUTES], status, level, *numbers, description
 
     def call_json(self, it: CallRecord) -> dict[str, Any]:
         outcome = it.outcome

@@ -21,9 +21,12 @@ from codemode_server.cli.execution_export import FORMATS, export
 from codemode_server.cli.execution_records import ExecutionRecords
 from codemode_server.cli.execution_tail import tail
 from codemode_server.cli.running_again import run_again
-from codemode_server.cli.terminal import show
+from codemode_server.cli.terminal import line_width, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.text import one_line
+
+_MAX_LINE_CHARACTERS = 400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +86,8 @@ async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) 
     if not found:
         return "no executions are recorded"
     rows = [("id", "started", "status", "sandbox", "calls", "ms", "description"), *map(reader.row, found)]
-    return _table(rows)
+    width = line_width() or _MAX_LINE_CHARACTERS
+    return "\n".join(one_line(line, width) for line in _table(rows).split("\n"))
 
 
 async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: bool) -> str:

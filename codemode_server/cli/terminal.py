@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,6 +17,11 @@ from codemode_server.text import escaped_lines
 def show(page: str) -> None:
     """Print the answer of a command."""
     print(escaped_lines(page))
+
+
+def line_width() -> int | None:
+    """Characters of a line of the terminal that the answer goes to; None if it goes to none."""
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else None
 
 
 def announce(line: str) -> None:

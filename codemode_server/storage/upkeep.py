@@ -30,7 +30,7 @@ from codemode_server.storage.audit_chain import append_row, delete_audit_rows
 from codemode_server.storage.database import FILE_SUFFIXES, Database, placeholders, set_aside
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
-from codemode_server.storage.sqlite_savings import delete_savings
+from codemode_server.storage.sqlite_savings import delete_savings, last_to_delete
 
 logger = logging.getLogger(__name__)
 Ts = TypeVarTuple("Ts")
@@ -285,9 +285,11 @@ class Upkeep:
     def _delete_savings(self, database: Database) -> None:
         """Delete counts of tokens that are as old as deleted rows of the audit, and surplus ones."""
         before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
+        with database.use() as connection:
+            until = last_to_delete(connection, before)
         count = _ROWS_AT_ONCE
         while count == _ROWS_AT_ONCE and not self._is_ending.is_set():
-            count = database.transact(partial(delete_savings, before=before, limit=_ROWS_AT_ONCE))
+            count = database.transact(partial(delete_savings, until=until, limit=_ROWS_AT_ONCE))
             self._is_ending.wait(_PAUSE_SECONDS)
 
     def _delete_cached(self, database: Database, cache: _Cache) -> None:

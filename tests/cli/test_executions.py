@@ -31,6 +31,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory, office
+from tests.web.pages import State
 
 NAME = ExecutionId("x7f3a9c21b04")
 CODE = "from servers.github import get_issue\nget_issue(number=7)"
@@ -195,3 +196,20 @@ async def test_a_dry_run_is_shown_with_its_plan(tmp_path: Path, capsys: pytest.C
     assert [call["from_calls"] for call in shown["plan"]["calls"][1:]] == [{"n": [1]}]
     assert await command(path, "list") == 0
     assert "succeeded (dry run)" in capsys.readouterr().out
+
+
+async def test_the_list_fits_a_terminal_of_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, "all")
+    state = State(tmp_path / "state")
+    await state.execution("x7f3a9c21b04", "1", status=ExecutionStatus.LIMITED, description="d" * 200)
+    state.thread.close()
+    assert await command(path, "list") == 0
+    assert "d" * 50 in capsys.readouterr().out, "control: not cut where it goes to no terminal"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert await command(path, "list") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [len(line) <= 80 for line in lines] == [True, True]
+    assert "limit_exceeded" in lines[1]

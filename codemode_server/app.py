@@ -107,7 +107,6 @@ class App:
             expire_seconds=lambda: self.config.settings.privacy.expire_seconds,
         )
         self.privacy = call_privacy(self.config, self.stores.tokens)
-        self.config.values_of = self.privacy.values_of
         self.learning = learned_types(self.config, self.database, self.stores.thread)
         self.learning.load()
         self.usage = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
@@ -256,6 +255,8 @@ class App:
             limits=self.config.settings.limits,
             artifacts=self.artifacts,
             redactor=execution.context.redactor,
+            unsearched=self.config.settings.privacy.unsearched_files,
+            remarks=execution.calls.messages,
         )
         return ProgramHostApi(
             execution,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Protocol
 
@@ -21,18 +22,16 @@ class KnownValues(Protocol):
         """Where they are in a text, in order and without overlaps. Called in any thread."""
 
 
-def texts_with(values: KnownValues, value: JsonValue) -> frozenset[str]:
-    """The texts, keys and numbers in a JSON value in which known values may be. Short ones are searched together, since
+Found = Mapping[str, Sequence[Span] | None]
+"""Texts with known values → where these are in each; None: not known, the text has to be searched alone."""
+
+
+def found_in(values: KnownValues, value: JsonValue) -> Found:
+    """The texts, keys and numbers in a JSON value that may have known values. Short ones are searched together, since
     each search costs something."""
-    found: set[str] = set()
+    found: dict[str, list[Span] | None] = {}
     together: list[str] = []
     size = 0
-
-    def search() -> None:
-        starts = [0, *accumulate(len(text) + 1 for text in together)]
-        for start, end, _ in values.spans("\n".join(together)):
-            found.update(together[max(0, bisect_right(starts, start) - 1) : bisect_right(starts, end - 1)])
-
     waiting: list[Any] = [value]
     while waiting:
         item = waiting.pop()
@@ -42,13 +41,26 @@ def texts_with(values: KnownValues, value: JsonValue) -> frozenset[str]:
         elif isinstance(item, list):
             waiting += item
         elif isinstance(item, str) and len(item) > _SEARCHED_AT_ONCE:
-            found.add(item)
+            found[item] = None
         elif not isinstance(item, bool | None):
             together.append(str(item))
             size += len(together[-1]) + 1
             if size > _SEARCHED_AT_ONCE:
-                search()
-                together.clear()
-                size = 0
-    search()
-    return frozenset(found)
+                found |= _found_together(values, together)
+                together, size = [], 0
+    return found | _found_together(values, together)
+
+
+def _found_together(values: KnownValues, texts: list[str]) -> dict[str, list[Span] | None]:
+    found: dict[str, list[Span] | None] = {}
+    starts = [0, *accumulate(len(text) + 1 for text in texts)]
+    by_place: dict[int, list[Span]] = {}
+    for start, end, put in values.spans("\n".join(texts)):
+        first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
+        if first == last and end - starts[first] <= len(texts[first]):
+            by_place.setdefault(first, []).append((start - starts[first], end - starts[first], put))
+        else:  # what is found over several texts may be in none of them
+            found |= dict.fromkeys(texts[first : last + 1])
+    for place, spans in by_place.items():
+        found.setdefault(texts[place], spans)
+    return found

@@ -14,6 +14,7 @@ from codemode_server.setting_types import Glob, Section, checked_glob
 ALL_KINDS = "*"
 KindName = Annotated[str, Field(min_length=1, max_length=50)]
 ProtectionMode = Literal["tokens", "values", "block"]
+UnsearchedFiles = Literal["show", "mark", "refuse"]
 _UNITS = {"h": 3_600.0, "d": 86_400.0}
 
 
@@ -63,6 +64,9 @@ class PrivacySettings(DetectionFields):
     on_release: Literal["deny", "ask"] = "deny"
     """What happens to a call with a token whose value its tool may not receive: it is refused, or a person is asked,
     who sees the values."""
+    shown_files: Literal["refuse", "mark"] = "refuse"
+    """What happens to images, sounds and other files that are no text, which can't be searched, where a program or a
+    direct tool shows one to the model: it is left out, or shown with a remark that says so."""
     expire_after: str | None = Field(default=None, max_length=10)
     """How long a token stands for its value after a result had it last: `30d`, `12h`. Default: until you forget it
     (`codemode-server privacy forget`)."""
@@ -98,6 +102,22 @@ class PrivacySettings(DetectionFields):
     def is_on(self) -> bool:
         """Whether any server is protected."""
         return any(mode != "values" for mode in self.servers.values())
+
+    @property
+    def summary(self) -> str:
+        """What is protected, on a line."""
+        if not self.is_on:
+            return "nothing is protected"
+        servers = ", ".join(f"{glob} ({mode})" for glob, mode in self.servers.items())
+        release = "; ".join(
+            f"{glob} may receive {', '.join(kinds) or 'nothing'}" for glob, kinds in self.release.items()
+        )
+        return f"{servers}; programs see {self.programs}; {release or 'no tool may receive any'}"
+
+    @property
+    def unsearched_files(self) -> UnsearchedFiles:
+        """What happens to a file that is to be shown and can't be searched."""
+        return self.shown_files if self.is_on else "show"
 
     @property
     def expire_seconds(self) -> float | None:

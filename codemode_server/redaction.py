@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import cached_property
 from itertools import islice
@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
-from codemode_server.known_values import KnownValues, Span, texts_with
+from codemode_server.known_values import Found, KnownValues, Span, found_in
 from codemode_server.secret_spellings import anchor_of, head_of, is_plain, longest_spelling, pattern_of, pieces_of
 from codemode_server.text import clean, clean_line
 
@@ -113,7 +113,7 @@ class Redactor:
     def take_value(self, box: list[JsonValue]) -> JsonValue:
         """`value` of the item of `box`, which is emptied, so that a long text can be freed before its masked copy is
         complete."""
-        known = frozenset[str]() if self._values is None else texts_with(self._values, box[0])
+        known: Found = {} if self._values is None else found_in(self._values, box[0])
         if known or (self._secrets and self._may_hold(box[0])):
             return self._walked(box, known)
         return box.pop()
@@ -161,8 +161,8 @@ class Redactor:
     def _is_in(self, text: str) -> bool:
         return any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text))
 
-    def _walked(self, box: list[Any], known: Set[str]) -> JsonValue:
-        """`known` are the texts in which known values may be."""
+    def _walked(self, box: list[Any], known: Found) -> JsonValue:
+        """`known` are the texts that may have known values."""
         value = box.pop()
         if isinstance(value, str):
             spans = self._spans(value, known)
@@ -182,13 +182,14 @@ class Redactor:
         spans = self._spans(written, known)
         return next((put for start, end, put in spans if put != MASK or (start, end) == (0, len(written))), value)
 
-    def _spans(self, text: str, known: Set[str] | None = None) -> list[Span]:
+    def _spans(self, text: str, known: Found | None = None) -> list[Span]:
         """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many. If
-        they are given, only the `known` texts are searched for known values."""
+        they are given, only the `known` texts have known values."""
         places = (span for secret in _likely(self._secrets, text) for span in secret.spans(text))
         found: list[Span] = [(begin, end, MASK) for begin, end in sorted(islice(places, _MAX_SPANS + 1))]
         if self._values is not None and (known is None or text in known):
-            found = sorted((*found, *self._values.spans(text)))
+            there = None if known is None else known[text]
+            found = sorted((*found, *(self._values.spans(text) if there is None else there)))
         if len(found) > _MAX_SPANS:
             return [(0, len(text), MASK)]
         merged: list[Span] = []

@@ -14,7 +14,9 @@ import anyio.to_thread
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.domain.errors import SettingsError
+from codemode_server.extras import install_command
 from codemode_server.guardrails.loading import installed, load_guardrails
+from codemode_server.privacy import is_installed
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import (
     BackendSpec,
@@ -26,7 +28,7 @@ from codemode_server.sandbox.registry import (
     demand,
 )
 from codemode_server.search.encoding import diagnostics
-from codemode_server.settings import GuardrailSettings, SearchSettings
+from codemode_server.settings import GuardrailSettings, PrivacySettings, SearchSettings
 from codemode_server.text import escaped
 
 
@@ -37,8 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     loaded = load_with_warnings(config_file(parsed))
-    sandbox, search, guardrails = loaded.settings.sandbox, loaded.settings.search, loaded.settings.guardrails
-    report = anyio.run(partial(examine, sandbox, search, guardrails, boot=parsed.boot, announce=announce))
+    settings = loaded.settings
+    sandbox, search, guardrails, privacy = settings.sandbox, settings.search, settings.guardrails, settings.privacy
+    report = anyio.run(partial(examine, sandbox, search, guardrails, privacy, boot=parsed.boot, announce=announce))
     show(Redactor(loaded.secrets).text(report.text))
     return 0 if report.is_met else 1
 
@@ -68,6 +71,7 @@ async def examine(
     settings: SandboxSettings,
     search: SearchSettings,
     guardrails: Sequence[GuardrailSettings] = (),
+    privacy: PrivacySettings | None = None,
     *,
     boot: bool,
     announce: Callable[[str], None],
@@ -86,8 +90,16 @@ async def examine(
     destination, is_met = _destination(settings, found)
     ranking = await anyio.to_thread.run_sync(diagnostics.diagnose, search)
     guarding = await anyio.to_thread.run_sync(_guardrails, guardrails)
-    is_met = is_met and ranking.is_met and not guarding.remedy
-    return Report((*checks, _search(ranking), guarding), destination, is_met)
+    protection = [_privacy(privacy)] if privacy is not None else []
+    is_met = is_met and ranking.is_met and not any(it.remedy for it in (guarding, *protection))
+    return Report((*checks, _search(ranking), guarding, *protection), destination, is_met)
+
+
+def _privacy(settings: PrivacySettings) -> Check:
+    if settings.is_on and not is_installed():
+        why = "privacy.servers protects results, and the detection of personal data is not installed"
+        return Check("privacy", "missing", why, install_command("privacy"))
+    return Check("privacy", "ok", settings.summary)
 
 
 def _guardrails(configured: Sequence[GuardrailSettings]) -> Check:

@@ -58,7 +58,9 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         mask = app.config.redactor.text
         asked = [*_changed_tools(app), *await _open_questions(app)]
         counted = await stats.status_line(loaded)
-        found = (*asked, files, counted, f"search: {search.text}", sandbox)
+        privacy = loaded.settings.privacy
+        protection = f"privacy: {privacy.summary}" if privacy.is_on else ""
+        found = (*asked, files, counted, protection, f"search: {search.text}", sandbox)
         lines = [one_line(mask(line)) for line in found if line]
         page = "\n".join([servers_table(servers, mask), "", *_direct_tools(app), *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))

@@ -15,7 +15,7 @@ from codemode_server.config.live import local_principal
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.problems import printable
 from codemode_server.config.secrecy import looks_secret, named_arguments
-from codemode_server.settings import PermissionSettings, PrivacySettings, ServerSettings, Settings
+from codemode_server.settings import PermissionSettings, ServerSettings, Settings
 
 MASK = "***"
 _MAX_LINE_CHARACTERS = 10_000
@@ -77,16 +77,6 @@ def masked(text: str, loaded: LoadedSettings) -> str:
     for secret in sorted(loaded.secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
-
-
-def _protection(privacy: PrivacySettings) -> str:
-    if not privacy.is_on:
-        return "nothing is protected"
-    servers = ", ".join(f"{glob} ({mode})" for glob, mode in privacy.servers.items())
-    release = "; ".join(
-        f"{glob} may receive {', '.join(kinds) or 'nothing'}" for glob, kinds in privacy.release.items()
-    )
-    return f"{servers}; programs see {privacy.programs}; {release or 'no tool may receive any'}"
 
 
 def _without_a_rule(permissions: PermissionSettings) -> str:
@@ -165,7 +155,7 @@ def _section(name: str, loaded: LoadedSettings) -> str:
     if name == "tracing":
         return f"tracing: {_tracing(loaded)}"
     if name == "privacy":
-        return f"privacy: {_protection(loaded.settings.privacy)}"
+        return f"privacy: {loaded.settings.privacy.summary}"
     if name == "guardrails":
         return f"guardrails: {', '.join(it.use for it in loaded.settings.guardrails) or 'none'}"
     section: BaseModel = getattr(loaded.settings, name)

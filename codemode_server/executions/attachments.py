@@ -18,6 +18,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Item, NotStored
 from codemode_server.off_loop import run_sized
+from codemode_server.privacy_settings import UnsearchedFiles
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.tokens import estimate_tokens
@@ -58,7 +59,13 @@ class Attachments:
         limits: LimitSettings,
         artifacts: ArtifactStore,
         redactor: Redactor,
+        unsearched: UnsearchedFiles = "show",
+        remarks: list[str] | None = None,
     ) -> None:
+        """`unsearched` says what happens to files in which personal data can't be searched; those that are shown are
+        named in `remarks`."""
+        self._remarks = remarks if remarks is not None else []
+        self._unsearched = unsearched
         self._execution_id = execution_id
         self._owner = owner
         self._files = files
@@ -79,6 +86,11 @@ class Attachments:
             raise MetaToolError(f"show(): a program can show {_MAX_FILES} files; save more in /workspace")
         title = self._redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
         kind, checked_type, data = await run_sized(len(data) >= LARGE_BYTES, self._taken_in, data, mime_type, title)
+        if kind != "text" and self._unsearched == "refuse":
+            raise MetaToolError(
+                f"show(): {checked_type} can't be searched for personal data, so it is not shown (the user's setting "
+                "privacy.shown_files); show a text, or save it in /workspace"
+            )
         number = len(self._files) + 1
         is_within = self._fits(data, kind)
         artifact, why = f"{self._execution_id}/{number}", ""
@@ -96,6 +108,8 @@ class Attachments:
                 number, kind, checked_type, data if is_within else b"", len(data), title, is_within, artifact or None
             )
         )
+        if kind != "text" and self._unsearched == "mark":
+            self._remarks.append(f"shown file {number} ({checked_type}) was not searched for personal data")
         return "shown" if is_within else f"past the budget, stored as {artifact}"
 
     def _taken_in(self, data: bytes, mime_type: str | None, title: str | None) -> tuple[_Kind, str, bytes]:

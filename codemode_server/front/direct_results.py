@@ -31,6 +31,7 @@ from codemode_server.front.blocks import MAX_BYTES
 from codemode_server.front.rendering import MAX_CHARACTERS, MAX_ERROR_CHARACTERS, cut_line, shape_of
 from codemode_server.front.shortening import as_text, fit_text, fit_value, shares
 from codemode_server.front.tools.registry import Answer
+from codemode_server.privacy_settings import UnsearchedFiles
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean_line
@@ -55,7 +56,7 @@ def direct_answer(execution: Execution, limits: LimitSettings, redactor: Redacto
     if not result:
         return Answer(_error_text(execution, redactor), {}, is_error=True)
     tokens = limits.output_tokens
-    blocks = _Blocks(limits, redactor)
+    blocks = _Blocks(limits, redactor, execution.context.config.settings.privacy.unsearched_files)
     for item in _items(result)[:_MAX_BLOCKS]:
         blocks.add(item)
     blocks.fit_texts(tokens, MAX_ERROR_CHARACTERS if is_error else MAX_CHARACTERS)
@@ -70,7 +71,7 @@ def direct_answer(execution: Execution, limits: LimitSettings, redactor: Redacto
         content.append(TextContent(type="text", text="\n".join(f"[{remark}]" for remark in remarks)))
     if not content:
         content.append(TextContent(type="text", text="[the tool returned nothing]"))
-    structured = result.get("structuredContent")
+    structured = redactor.value(result.get("structuredContent"))
     is_whole = isinstance(structured, dict) and not blocks.cut_tokens and len(as_text(structured)) < MAX_BYTES // 4
     return Answer("", structured if is_whole and isinstance(structured, dict) else {}, content, is_error)
 
@@ -96,6 +97,8 @@ class _Blocks:
 
     limits: LimitSettings
     redactor: Redactor
+    unsearched: UnsearchedFiles = "show"
+    """What happens to files, in which personal data can't be searched."""
     made: list[ContentBlock] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     cut_tokens: int = 0
@@ -175,6 +178,10 @@ class _Blocks:
         room = min(self.limits.shown_bytes, MAX_BYTES - MAX_CHARACTERS - _ROOM_FOR_THE_REST)
         if not _is_base64(data):
             self.remarks.append(f"cut: {title} is not shown, since it is not valid base64")
+        elif self.unsearched == "refuse":
+            self.remarks.append(
+                f"cut: {title} is not shown: it can't be searched for personal data (privacy.shown_files)"
+            )
         elif self._files >= self.limits.shown_files:
             self.remarks.append(f"cut: {title} is not shown (limits.shown_files); a program can save or show it")
         elif self._file_bytes + len(data) > room:
@@ -182,6 +189,8 @@ class _Blocks:
         else:
             self._files += 1
             self._file_bytes += len(data)
+            if self.unsearched == "mark":
+                self.remarks.append(f"note: {title} was not searched for personal data")
             return True
         return False
 

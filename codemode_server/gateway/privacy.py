@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +50,12 @@ class Release:
     """With the values."""
     known: Mapping[str, KnownToken]
     """Those of the tokens that the principal has or had."""
+    disguised: Mapping[str, str] = field(default_factory=dict)
+    """Tokens of values that a program, which sees values, has rewritten: they are sent as they are → their kinds."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return tuple(sorted({it.kind for it in self.known.values()}))
+        return tuple(sorted({*(it.kind for it in self.known.values()), *self.disguised.values()}))
 
     @property
     def forgotten(self) -> list[str]:
@@ -114,7 +116,8 @@ class CallPrivacy:
         return await run_sized(is_large(arguments), known.tokenized, arguments)
 
     async def release(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Release | None:
-        """The tokens in the arguments of a call with their values; None if there are none.
+        """The tokens in the arguments of a call with their values, and what of known values a program that sees them
+        has put there in another form; None if there is nothing of that.
 
         Raises:
             JournalUnavailable: the store of the tokens can't be used.
@@ -123,11 +126,15 @@ class CallPrivacy:
             return None
         has_many = is_large(arguments)
         named = await run_sized(has_many, tokens_in, arguments)
-        known = await self._tokens.find(calls.context.principal.principal_id, named)
-        if not known:
+        principal = calls.context.principal.principal_id
+        known, disguised = await self._tokens.find(principal, named), dict[str, str]()
+        if self._config.settings.privacy.programs == "values":
+            texts = self._tokens.texts_of(principal)
+            disguised = await run_sized(has_many, texts.kinds_in, arguments)
+        if not known and not disguised:
             return None
         values = {token: it.value for token, it in known.items() if it.value is not None}
-        return Release(await run_sized(has_many, with_values, arguments, values), known)
+        return Release(await run_sized(has_many, with_values, arguments, values), known, disguised)
 
     def restriction(self, target: CallTarget, release: Release | None) -> Deny | Ask | None:
         """What holds for a call because of the values that it would send, and since its answer has to be protected;
@@ -143,16 +150,20 @@ class CallPrivacy:
         if ALL_KINDS in released:
             return None
         held = {token: it for token, it in release.known.items() if it.kind not in released}
-        if not held:
+        rewritten = {token: kind for token, kind in release.disguised.items() if kind not in released}
+        if not held and not rewritten:
             return None
-        kinds = ", ".join(sorted({it.kind for it in held.values()}))
+        kinds = ", ".join(sorted({*(it.kind for it in held.values()), *rewritten.values()}))
         name = f"{target.server.raw_name}/{target.raw_name}"
         if self._config.settings.privacy.on_release == "ask":
             return Ask(
                 f"personal data ({kinds}) would go to {name}, and privacy.release does not name it",
-                tuple(f"{token} ({it.kind}) is {it.original!r}" for token, it in sorted(held.items())),
+                (
+                    *(f"{token} ({it.kind}) is {it.original!r}" for token, it in sorted(held.items())),
+                    *(f"the arguments have {token} ({kind}) in another form" for token, kind in rewritten.items()),
+                ),
             )
-        some = ", ".join(sorted(held)[:_MAX_NAMED])
+        some = ", ".join(sorted({**held, **rewritten})[:_MAX_NAMED])
         return Deny(
             f"{name} may not receive personal data of the kind {kinds} (the arguments have {some}); `privacy.release` "
             "in upstream.yaml names who may"
@@ -321,14 +332,16 @@ class CallPrivacy:
 
 
 def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
-    """The protection of a product, as its configuration asks for it.
+    """The protection of a product, as its configuration asks for it; the redactors of `config` use it from now on.
 
     Raises:
         SettingsError: servers are to be protected, and the detection is not installed.
     """
     if config.settings.privacy.is_on and not is_installed():
         raise SettingsError(f"privacy: it needs an optional part: {install_command('privacy')}")
-    return CallPrivacy(config, TokenMap(store))
+    privacy = CallPrivacy(config, TokenMap(store))
+    config.values_of = privacy.values_of
+    return privacy
 
 
 def naming_release(decision: Decision, release: Release | None) -> Decision:

@@ -15,10 +15,13 @@ import anyio
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenChanges, TokenStore
+from codemode_server.known_values import found_in
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.normal_forms import normal_form
 
+_MIN_CHARACTERS = 4
+"""In a shorter text nothing is looked for."""
 _MAX_AT_ONCE = 1_000
 """Values that get their tokens in one transaction, which others wait for."""
 _FEW = 200
@@ -54,7 +57,7 @@ class KnownTexts:
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and token of each known value in a text, in order, without overlaps."""
         with self._guard:
-            return self._originals.spans(text) if self._known else []
+            return self._originals.spans(text) if self._known and len(text) >= _MIN_CHARACTERS else []
 
     def tokenized(self, value: Any) -> Any:
         """A JSON value with tokens in place of known values that stand in it as they are, numbers too."""
@@ -73,6 +76,16 @@ class KnownTexts:
             parts += [text[at:start], token]
             at = end
         return "".join((*parts, text[at:])) if spans else text
+
+    def kinds_in(self, value: Any) -> dict[str, str]:
+        """The tokens of the known values in the texts, keys and numbers of a JSON value, in any form, with their
+        kinds."""
+        tokens = {
+            token
+            for text, spans in found_in(self, value).items()
+            for _, _, token in (self.spans(text) if spans is None else spans)
+        }
+        return {token: known.kind for token in tokens if (known := self._known.get(token)) is not None}
 
     def _is_original(self, text: str, start: int, end: int, token: str) -> bool:
         known = self._known.get(token)

@@ -149,3 +149,20 @@ async def test_a_direct_tool_answers_with_tokens(tmp_path: Path) -> None:
         answer = await host.call(next(it for it in tools if it.endswith("customers")))
         assert not values_in(answer.result.model_dump_json())
         assert "<EMAIL_1>" in answer.text
+
+
+PNG = "bytes.fromhex('89504e470d0a1a0a')"
+
+
+async def test_a_file_that_cannot_be_searched_is_left_out_or_marked(tmp_path: Path) -> None:
+    show = f"from codemode import show\nshow({PNG}, 'face.png')"
+    async with in_memory(people(tmp_path)) as host:
+        refused = await host.run(show)
+        assert "privacy.shown_files" in refused.text
+        assert [it.type for it in refused.result.content] == ["text"]
+        text = await host.run("from codemode import show\nshow(b'a text', 'a.txt')")
+        assert text.content["status"] == "succeeded", "the control"
+    async with in_memory(people(tmp_path, shown_files="mark")) as host:
+        marked = await host.run(show)
+        assert "image" in [it.type for it in marked.result.content]
+        assert "not searched for personal data" in marked.text

@@ -37,6 +37,7 @@ CHECKS = [
     "wasm",
     "search",
     "guardrails",
+    "privacy",
 ]
 
 
@@ -240,6 +241,7 @@ async def test_without_the_package_only_wasm_is_left(monkeypatch: pytest.MonkeyP
         "wasm",
         "search",
         "guardrails",
+        "privacy",
     ]
     assert [check.state for check in report.checks[1:4]] == ["missing", "skipped", "skipped"]
     assert report.is_met

@@ -90,9 +90,9 @@ async def examine(
     destination, is_met = _destination(settings, found)
     ranking = await anyio.to_thread.run_sync(diagnostics.diagnose, search)
     guarding = await anyio.to_thread.run_sync(_guardrails, guardrails)
-    protection = [_privacy(privacy)] if privacy is not None else []
-    is_met = is_met and ranking.is_met and not any(it.remedy for it in (guarding, *protection))
-    return Report((*checks, _search(ranking), guarding, *protection), destination, is_met)
+    protection = _privacy(privacy or PrivacySettings())
+    is_met = is_met and ranking.is_met and not guarding.remedy and not protection.remedy
+    return Report((*checks, _search(ranking), guarding, protection), destination, is_met)
 
 
 def _privacy(settings: PrivacySettings) -> Check:

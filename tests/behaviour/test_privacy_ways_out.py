@@ -73,7 +73,7 @@ WAYS = {
     "text": "from servers.people import card\ncard(1)",
     "raw result": "from servers.people import customers\ncustomers.raw()",
     "summary of a call": CUSTOMERS + "from servers.people import fail\nfail(rows[0]['email'])",
-    "shown text": CUSTOMERS + "from codemode import show\nshow(str(rows), 'rows.txt')",
+    "shown text": CUSTOMERS + "from codemode import show\nshow(str(rows).encode(), name='rows.txt')",
 }
 
 
@@ -155,12 +155,12 @@ PNG = "bytes.fromhex('89504e470d0a1a0a')"
 
 
 async def test_a_file_that_cannot_be_searched_is_left_out_or_marked(tmp_path: Path) -> None:
-    show = f"from codemode import show\nshow({PNG}, 'face.png')"
+    show = f"from codemode import show\nshow({PNG}, name='face.png')"
     async with in_memory(people(tmp_path)) as host:
         refused = await host.run(show)
         assert "privacy.shown_files" in refused.text
         assert [it.type for it in refused.result.content] == ["text"]
-        text = await host.run("from codemode import show\nshow(b'a text', 'a.txt')")
+        text = await host.run("from codemode import show\nshow(b'a text', name='a.txt')")
         assert text.content["status"] == "succeeded", "the control"
     async with in_memory(people(tmp_path, shown_files="mark")) as host:
         marked = await host.run(show)

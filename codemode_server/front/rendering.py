@@ -70,7 +70,9 @@ _REMARKS = {
 }
 """Fields of the structured content that hold lines → the label of such a line in the text, in the order of the text.
 Errors that came as normal results stand first: they matter more than any other remark."""
-_OURS = r"\[(?:cut|shown|hint|warning|note|dry run|held back|call|[\d,]+ calls|stored|took|to go on)\b"
+_OURS = (
+    r"\[(?:cut|shown|hint|warning|note|dry run|held back|call|[\d,]+ calls|stored|took|to go on|(?:saved|cost) ≈\d+)\b"
+)
 _IMITATION = re.compile(
     rf"^(?=(?:output|stderr|value|value \(repr\)|error|calls|plan)\b[^\n]{{0,80}}:$|{_OURS})", re.MULTILINE
 )

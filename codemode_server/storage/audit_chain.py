@@ -39,7 +39,7 @@ def append_row(connection: sqlite3.Connection, event: AuditEvent) -> None:
 def append_values(connection: sqlite3.Connection, values: Sequence[Any]) -> None:
     """Append an event by its `values_of`, in a transaction of the caller that has locked the file. A trigger of the
     database moves the head, for products of an earlier version as well that still have the file open."""
-    insert_after(connection, head_of(connection), values)
+    insert_after(connection, head_of(connection) or last_of(connection), values)
 
 
 def insert_after(connection: sqlite3.Connection, last: tuple[int, str], values: Sequence[Any]) -> None:
@@ -71,10 +71,10 @@ def anchor_of(connection: sqlite3.Connection) -> tuple[int, str]:
     return row or (0, "")  # somebody deleted it; then the oldest row does not fit
 
 
-def head_of(connection: sqlite3.Connection) -> tuple[int, str]:
-    """Number and digest of the newest row as the head has them; where somebody deleted that, of `last_of`."""
-    row = connection.execute("SELECT number, digest FROM audit_head").fetchone()
-    return row or last_of(connection)
+def head_of(connection: sqlite3.Connection) -> tuple[int, str] | None:
+    """Number and digest of the newest row as the head has them; None where somebody deleted that."""
+    row: tuple[int, str] | None = connection.execute("SELECT number, digest FROM audit_head").fetchone()
+    return row
 
 
 def make_head(connection: sqlite3.Connection) -> None:

@@ -80,7 +80,9 @@ class SqliteAudit:
         """The first row that does not fit, or None; and how many rows are missing at the end. Raises as `rows` does."""
         verified = (0, "")
 
-        def select(connection: sqlite3.Connection) -> tuple[tuple[int, str], list[tuple[Any, ...]], tuple[int, str]]:
+        def select(
+            connection: sqlite3.Connection,
+        ) -> tuple[tuple[int, str], list[tuple[Any, ...]], tuple[int, str] | None]:
             rows = connection.execute(
                 f"SELECT number, {COLUMNS}, digest FROM audit WHERE number > ? ORDER BY number LIMIT ?",  # noqa: S608
                 (verified[0], _VERIFIED_AT_ONCE),
@@ -97,7 +99,7 @@ class SqliteAudit:
                 if found != number or its_digest != digest:
                     return int(found), 0
             if len(rows) < _VERIFIED_AT_ONCE:
-                if head[0] > number:
+                if head is not None and head[0] > number:
                     return number + 1, head[0] - number
                 return (None if head == (number, digest) else number), 0
             verified = number, digest

@@ -34,6 +34,7 @@ from codemode_server.gateway.policy.explanation import Explanation, explain
 from codemode_server.gateway.policy.flows import FlowRules, flows_to
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.protection import protection_lines
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.gateway.targets import CallTarget, ResourceTarget, ToolTarget, prompt_spellings
 from codemode_server.setting_types import RuleEffect, Section
@@ -82,7 +83,7 @@ def _explain(known: KnownTools, parsed: argparse.Namespace) -> int:
         found = known.explain(subject, arguments, known.other_steps(subject, parsed.session))
         flows = known.flows(subject)
         about = {"call": parsed.call, "is_known": subject.is_known, "as_of": "last run"}
-        labels = {"labels": sorted(subject.labels), "flows": flows}
+        labels = {"labels": sorted(subject.labels), "flows": flows, "privacy": known.protection(subject)}
         known.show(json.dumps(about | found.as_json() | labels, indent=2))
     else:
         known.show(explanation_text(known, parsed.call, arguments, parsed.effect, parsed.session))
@@ -103,7 +104,8 @@ def explanation_text(
     """
     subject = known.subject(call, effect)
     found = known.explain(subject, arguments, known.other_steps(subject, session))
-    lines = [found.text, f"labels: {', '.join(sorted(subject.labels)) or 'none'}", *known.flows(subject)]
+    labels = f"labels: {', '.join(sorted(subject.labels)) or 'none'}"
+    lines = [found.text, labels, *known.flows(subject), *known.protection(subject)]
     return "\n".join(lines if subject.is_known else [*lines, _NOT_KNOWN.format(call)])
 
 
@@ -185,6 +187,10 @@ class KnownTools:
         """What decides beside the rules, a line each."""
         subject, permissions = found.subject, self.loaded.settings.permissions
         return list(flows_to(permissions, subject.server, subject.tool, found.labels))
+
+    def protection(self, found: _Found) -> list[str]:
+        """What happens to personal data in a call, a line each."""
+        return list(protection_lines(self.loaded.settings.privacy, found.subject.server, found.subject.tool))
 
     def other_steps(self, found: _Found, session: str | None) -> list[Decision]:
         """What the other steps of the policy decide now, in a session that has read nothing or in this one."""

@@ -22,7 +22,8 @@ from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, TokenStore,
 from codemode_server.extras import install_command
 from codemode_server.gateway.binary_parts import text_of, with_binary, without_binary
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.names import Spellings, fits
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.protection import mode_of, released_to
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
@@ -78,11 +79,7 @@ class CallPrivacy:
 
     def mode_of(self, server: Server) -> ProtectionMode:
         """What happens to personal data in answers of a server."""
-        names = Spellings.of_server(server)
-        for glob, mode in self._config.settings.privacy.servers.items():
-            if fits(names, glob, is_wide=mode != "values"):
-                return mode
-        return "values"
+        return mode_of(self._config.settings.privacy, Spellings.of_server(server))
 
     def values_of(self, principal: Principal | None) -> KnownValues | None:
         """For `LiveConfig.values_of`."""
@@ -146,7 +143,8 @@ class CallPrivacy:
                 f"{', '.join(forgotten[:_MAX_NAMED])} was forgotten or has expired, and stands for nothing any more; "
                 "read the data again for a token that is valid"
             )
-        released = self._released(target)
+        names = Spellings.of_server(target.server), target.spellings
+        released = released_to(self._config.settings.privacy, *names)
         if ALL_KINDS in released:
             return None
         held = {token: it for token, it in release.known.items() if it.kind not in released}
@@ -168,14 +166,6 @@ class CallPrivacy:
             f"{name} may not receive personal data of the kind {kinds} (the arguments have {some}); `privacy.release` "
             "in upstream.yaml names who may"
         )
-
-    def _released(self, target: CallTarget) -> frozenset[str]:
-        server, found = Spellings.of_server(target.server), set[str]()
-        for glob, kinds in self._config.settings.privacy.release.items():
-            server_glob, _, tool_glob = glob.partition("/")
-            if fits(server, server_glob, is_wide=False) and fits(target.spellings, tool_glob or "*", is_wide=False):
-                found.update(kinds)
-        return frozenset(found)
 
     async def sent(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the upstream receives, by what the tokens stand for at this moment.

@@ -1,0 +1,90 @@
+"""Tokens in place of findings and values in place of tokens, in any JSON value; and the normal forms of values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges, label_of
+from codemode_server.known_values import found_in
+from codemode_server.privacy.detector import Detector
+from codemode_server.privacy.normal_forms import normal_form
+from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in, with_values
+from codemode_server.privacy.token_map import KnownTexts
+from codemode_server.redaction import MASK, Redactor
+
+REGIONS = ("DE", "US")
+VALUE: dict[str, Any] = {
+    "rows": [{"email": "ann@example.org", "note": "ann@example.org and ben@example.org"}, 7, None, True],
+    "ann@example.org": {"payment_card": 4111111111111111},
+}
+TOKENS = {"ann@example.org": "<EMAIL_1>", "ben@example.org": "<EMAIL_2>", "4111111111111111": "<CARD_1>"}
+
+
+def test_texts_keys_and_numbers_become_tokens_and_values_again() -> None:
+    found = Detector().in_value(VALUE).found
+    tokens = {(it.kind, it.value): TOKENS[it.value] for it in found}
+    made = replaced(VALUE, found, tokens)
+    assert made == {
+        "rows": [{"email": "<EMAIL_1>", "note": "<EMAIL_1> and <EMAIL_2>"}, 7, None, True],
+        "<EMAIL_1>": {"payment_card": "<CARD_1>"},
+    }
+    assert tokens_in(made) == set(TOKENS.values())
+    assert numbers_among(VALUE, found) == {("card", "4111111111111111")}
+    values: dict[str, str | int | float] = {token: value for value, token in TOKENS.items()}
+    values["<CARD_1>"] = 4111111111111111
+    assert with_values(made, values) == VALUE
+
+
+def test_what_is_no_token_or_not_known_stays() -> None:
+    texts = ["<b>", "<EMAIL_0>", "<email_1>", "<EMAIL_2>", "< EMAIL_1>"]
+    assert with_values(texts, {"<EMAIL_1>": "x"}) == texts
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        ("email", "Ann@Example.org", "ann@example.ORG"),
+        ("phone", "+49 30 901820", "0049 (30) 901820"),
+        ("phone", "030/901820", "+4930901820"),
+        ("card", "4111 1111 1111 1111", "4111111111111111"),
+        ("iban", "DE89 3704 0044 0532 0130 00", "de89370400440532013000"),
+        ("ip", "2001:db8::1", "2001:0db8:0:0:0:0:0:1"),
+        ("name", "Ann  Lee", "ANN LEE"),
+    ],
+)
+def test_equal_values_have_one_normal_form(kind: str, one: str, other: str) -> None:
+    assert normal_form(kind, one, REGIONS) == normal_form(kind, other, REGIONS)
+    assert normal_form(kind, one, REGIONS) != normal_form(kind, one + "9", REGIONS), "the control"
+
+
+@pytest.mark.parametrize(("kind", "label"), [("national_id", "NATIONAL_ID"), ("emp-no", "EMP_NO"), ("7", "KIND_7")])
+def test_a_token_begins_with_its_kind(kind: str, label: str) -> None:
+    assert label_of(kind) == label
+
+
+def test_a_redactor_replaces_known_values_beside_secrets_also_where_they_overlap() -> None:
+    known = KnownTexts()
+    known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
+    redactor = Redactor(["secret-ann@example", "sk-1234567890"]).replacing(known)
+    assert redactor.text("to ann@example.org") == "to <EMAIL_1>"
+    assert redactor.text("secret-ann@example.org sk-1234567890") == f"{MASK} {MASK}"
+    assert redactor.value({"ann@example.org": ["x ann@example.org", 5]}) == {"<EMAIL_1>": ["x <EMAIL_1>", 5]}
+    assert redactor.head("to ann@example.org", 6) == "to <EMAIL_1>"
+    assert redactor.text(plain := "nothing here") is plain
+    known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", None)], 2))
+    assert redactor.text("to ann@example.org") == "to ann@example.org", "forgotten"
+
+
+def test_texts_that_are_searched_together_are_found_as_alone() -> None:
+    known = KnownTexts()
+    known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
+    value = ["ann@example.org", "ann@exam", "ple.org", "an ann@example.org, twice ann@example.org", 12345]
+    for text, spans in found_in(known, value).items():
+        assert spans in (None, known.spans(text)), text
+    assert Redactor().replacing(known).value(value) == [
+        *("<EMAIL_1>", *(Redactor().replacing(known).text(it) for it in ("ann@exam", "ple.org"))),
+        "an <EMAIL_1>, twice <EMAIL_1>",
+        12345,
+    ]

@@ -1,0 +1,114 @@
+"""The map of privacy tokens on SQLite: one token for one value, whoever asks, and nothing readable on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.privacy_tokens import PersonalValue
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
+
+ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
+ANN = PersonalValue("email", "ann@example.org", "Ann@Example.org")
+BEN = PersonalValue("email", "ben@example.org", "ben@example.org")
+Open = Callable[..., SqliteTokens]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    """Opens a product's store in the same folder, each with a thread of its own."""
+    with ExitStack() as stack:
+
+        def open_one(
+            *, expire_seconds: float | None = None, clock: Callable[[], float] = lambda: 1000.0
+        ) -> SqliteTokens:
+            thread = stack.enter_context(closing(DatabaseThread(tmp_path)))
+            return SqliteTokens(thread, TokenCipher(tmp_path), lambda: expire_seconds, clock)
+
+        yield open_one
+
+
+def all_bytes(folder: Path) -> bytes:
+    return b"".join(it.read_bytes() for it in folder.iterdir())
+
+
+async def test_a_value_has_one_token_and_each_principal_and_label_its_own_numbers(opened: Open) -> None:
+    store = opened()
+    assert await store.tokens_for(ALICE, [ANN, BEN, ANN]) == ["<EMAIL_1>", "<EMAIL_2>", "<EMAIL_1>"]
+    assert await store.tokens_for(BOB, [BEN]) == ["<EMAIL_1>"]
+    phone = PersonalValue("phone", "+4930901820", "030 901820")
+    assert await store.tokens_for(ALICE, [phone]) == ["<PHONE_1>"]
+    (known,) = await store.find(ALICE, ["<EMAIL_1>", "<EMAIL_9>", "no token"])
+    assert (known.kind, known.original) == ("email", "Ann@Example.org")
+
+
+async def test_products_that_work_at_the_same_time_give_no_number_twice(opened: Open) -> None:
+    values = [PersonalValue("email", f"{number}@x.org", f"{number}@x.org") for number in range(200)]
+    got: dict[int, list[str]] = {}
+
+    async def ask(product: int) -> None:
+        store, mixed = opened(), values if product % 2 else values[::-1]
+        tokens: list[str] = []
+        for start in range(0, len(mixed), 10):
+            tokens += await store.tokens_for(ALICE, mixed[start : start + 10])
+        got[product] = tokens if product % 2 else tokens[::-1]
+
+    async with anyio.create_task_group() as tasks:
+        for product in range(3):
+            tasks.start_soon(ask, product)
+    assert got[0] == got[1] == got[2]
+    assert len(set(got[0])) == len(values)
+
+
+async def test_what_was_forgotten_is_seen_by_others_and_its_number_is_not_used_again(opened: Open) -> None:
+    one, other = opened(), opened()
+    await one.tokens_for(ALICE, [ANN, BEN])
+    before = await other.changes(ALICE, 0)
+    assert [it.token for it in before.tokens] == ["<EMAIL_1>", "<EMAIL_2>"]
+    assert await one.forget(ALICE, ["<EMAIL_2>", "<EMAIL_7>"]) == 1
+    after = await other.changes(ALICE, before.number)
+    assert [(it.token, it.original) for it in after.tokens] == [("<EMAIL_2>", None)]
+    assert [it.token for it in await other.all(ALICE)] == ["<EMAIL_1>"]
+    assert await other.tokens_for(ALICE, [BEN]) == ["<EMAIL_3>"]
+
+
+async def test_a_token_expires_some_time_after_its_last_use(opened: Open) -> None:
+    now = 1000.0
+    store = opened(expire_seconds=86_400.0, clock=lambda: now)
+    await store.tokens_for(ALICE, [ANN, BEN])
+    now += 80_000
+    await store.tokens_for(ALICE, [ANN])
+    now += 10_000
+    found = {it.token: it.original for it in await store.find(ALICE, ["<EMAIL_1>", "<EMAIL_2>"])}
+    assert found == {"<EMAIL_1>": "Ann@Example.org", "<EMAIL_2>": None}
+
+
+async def test_nothing_readable_is_on_disk_and_without_the_key_tokens_stand_for_nothing(
+    opened: Open, tmp_path: Path
+) -> None:
+    await opened().tokens_for(ALICE, [ANN])
+    written = all_bytes(tmp_path)
+    assert b"alice" in written, "control: the rows are there"
+    assert b"xample" not in written
+    (tmp_path / KEY_NAME).unlink()
+    store = opened()
+    assert [it.original for it in await store.find(ALICE, ["<EMAIL_1>"])] == [None]
+    assert await store.tokens_for(ALICE, [ANN]) == ["<EMAIL_2>"], "the old fingerprint fits no value any more"
+
+
+async def test_a_value_that_was_moved_to_another_row_is_not_believed(opened: Open, tmp_path: Path) -> None:
+    """Who can write the file and has no key can't make one token stand for the value of another."""
+    import sqlite3
+
+    await opened().tokens_for(ALICE, [ANN, BEN])
+    with closing(sqlite3.connect(tmp_path / "codemode.db")) as database, database:
+        (value,) = database.execute("SELECT value FROM privacy_tokens WHERE number = 1").fetchone()
+        database.execute("UPDATE privacy_tokens SET value = ? WHERE number = 2", (value,))
+    found = {it.token: it.original for it in await opened().find(ALICE, ["<EMAIL_1>", "<EMAIL_2>"])}
+    assert found == {"<EMAIL_1>": "Ann@Example.org", "<EMAIL_2>": None}

@@ -156,21 +156,6 @@ def test_the_rule_that_decides_is_printed_with_those_before_it(
 @pytest.mark.parametrize(
     ("arguments", "why"), [('{"owner": "x"}', "its condition is false"), ("{}", "Key not found in map")]
 )
-def test_what_happens_to_personal_data_is_explained_where_anything_is_protected(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "privacy" not in explained(config, capsys, "github/create_issue"), "the control"
-    settings = json.loads(config.read_text())
-    privacy = {"servers": {"git*": "tokens"}, "release": {"github/create_*": ["email"]}}
-    config.write_text(json.dumps(settings | {"privacy": privacy}))
-    lines = explained(config, capsys, "github/create_issue").splitlines()
-    assert "privacy: personal data in its answers becomes tokens" in lines
-    assert "privacy: in place of tokens it receives email; else it is refused" in lines
-    assert "privacy: in place of tokens it receives nothing; else it is refused" in explained(
-        config, capsys, "github/delete_repo"
-    )
-
-
 def test_a_condition_that_does_not_match_is_explained(
     config: Path, capsys: pytest.CaptureFixture[str], arguments: str, why: str
 ) -> None:
@@ -271,3 +256,18 @@ def test_a_call_of_another_form_is_an_error(
 ) -> None:
     assert run(["permissions", "explain", call, "--args", arguments, "--config", str(config)]) == 2
     assert capsys.readouterr().err
+
+
+def test_what_happens_to_personal_data_is_explained_where_anything_is_protected(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "privacy" not in explained(config, capsys, "github/create_issue"), "the control"
+    settings = json.loads(config.read_text())
+    privacy = {"servers": {"git*": "tokens"}, "release": {"github/create_*": ["email"]}}
+    config.write_text(json.dumps(settings | {"privacy": privacy}))
+    lines = explained(config, capsys, "github/create_issue").splitlines()
+    assert "privacy: personal data in its answers becomes tokens" in lines
+    assert "privacy: in place of tokens it receives email; else it is refused" in lines
+    assert "privacy: in place of tokens it receives nothing; else it is refused" in explained(
+        config, capsys, "github/delete_repo"
+    )

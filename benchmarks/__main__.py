@@ -20,7 +20,7 @@ import anyio
 import bpe_openai
 from mcp import Client, StdioServerParameters
 
-from benchmarks import attack_table, attacks, deciding, hosts, pages, principals, start
+from benchmarks import attack_table, attacks, deciding, hosts, observed, pages, principals, start
 from benchmarks.failures import BEFORE, FAILURES
 from codemode_server import __version__
 from codemode_server.app import App
@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> int:
         anyio.run(failing),
         *anyio.run(decisions),
         anyio.run(many_principals),
+        *being_seen(),
         learning(),
         *stubs(),
         token_estimate(),
@@ -395,6 +396,26 @@ def stubs() -> list[Row]:
             "under 1 x",
             ratio < 1,
         )
+    ]
+
+
+def being_seen() -> list[Row]:
+    found = observed.measure()
+    more = found.seen_ms - found.unseen_ms
+    return [
+        Row(
+            "a call with traces, metrics and the pages open, over one without, in turns",
+            f"{found.ratio:.3f} x, {more:+.2f} ms ({found.seen_ms:.2f} over {found.unseen_ms:.2f} ms; of the product's "
+            f"CPU {found.seen_cpu_ms:.2f} over {found.unseen_cpu_ms:.2f} ms)",
+            "under 1.05 x and 0.3 ms",
+            found.ratio < 1.05 and more < 0.3,
+        ),
+        Row(
+            f"{observed.MANY:,} calls of one program, with all of these",
+            f"{found.memory_mib:.1f} MiB more at the most, {found.dropped:,} spans dropped",
+            "under 64 MiB",
+            found.memory_mib < 64,
+        ),
     ]
 
 

@@ -6,8 +6,8 @@ values must not be recorded, those messages are removed completely, since they m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
 
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
 from opentelemetry.trace import Status
@@ -23,17 +23,37 @@ class Redacting(SpanProcessor):
         self._config = config
 
     def on_end(self, span: ReadableSpan) -> None:
-        text = self._config.redactor_of_all.text
         # There is no public API to change a finished span.
+        is_ours = span.instrumentation_scope is not None and span.instrumentation_scope.name == spans.SCOPE
+        if not is_ours and self._config.payloads != "all":
+            span._events, span._status = [], Status(span._status.status_code)
+        # A plain mapping: the SDK's own takes a lock for each item.
+        span._attributes = cast("dict[str, Any]", span._attributes or {}).copy()
+        text, whole = self._config.redactor.text, "\n".join(_texts(span))
+        if text(whole) is whole:  # as in nearly all; one search is faster than many
+            return
         span._name = text(span._name)
         span._attributes = _redacted(span._attributes, text)
-        is_ours = span.instrumentation_scope is not None and span.instrumentation_scope.name == spans.SCOPE
-        if is_ours or self._config.payloads == "all":
-            span._events = [Event(text(it.name), _redacted(it.attributes, text), it.timestamp) for it in span._events]
-            description = text(span._status.description or "") or None
-        else:
-            span._events, description = [], None
-        span._status = Status(span._status.status_code, description)
+        span._events = [Event(text(it.name), _redacted(it.attributes, text), it.timestamp) for it in span._events]
+        span._status = Status(span._status.status_code, text(span._status.description or "") or None)
+
+
+def _texts(span: ReadableSpan) -> Iterator[str]:
+    """All that could hold a secret."""
+    yield span._name
+    yield span._status.description or ""
+    yield from _strings(span._attributes or {})
+    for event in span._events:
+        yield event.name
+        yield from _strings(event.attributes or {})
+
+
+def _strings(attributes: Mapping[str, Any]) -> Iterator[str]:
+    for value in attributes.values():
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from (item for item in value if isinstance(item, str))
 
 
 def _redacted(attributes: Mapping[str, Any] | None, text: Callable[[str], str]) -> dict[str, Any]:

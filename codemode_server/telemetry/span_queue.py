@@ -17,6 +17,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind
 
+from codemode_server.telemetry import spans
+
 if TYPE_CHECKING:
     from codemode_server.telemetry.failure_reasons import Reason
 
@@ -166,4 +168,6 @@ def is_request_to_upstream(span: ReadableSpan) -> bool:
 
 
 def _size(span: ReadableSpan) -> int:
-    return sum(len(value) for value in (span.attributes or {}).values() if isinstance(value, str))
+    """Characters of what may be long."""
+    attributes = span.attributes or {}
+    return sum(len(str(attributes.get(name, ""))) for name in spans.LONG)

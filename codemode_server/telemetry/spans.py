@@ -17,6 +17,10 @@ EXECUTE_TOOL = "execute_tool"
 TOOL_ERROR = "tool_error"
 """`error.type` of a call that was answered, with `isError`."""
 
+INPUT, OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
+LONG = (INPUT, OUTPUT, "langfuse.observation.status_message")
+"""Attributes that may be long."""
+
 
 def tracer() -> Tracer:
     """Our tracer; uses the provider that is set when a span starts."""
@@ -27,20 +31,18 @@ def describe(span: Span, observation: str, **attributes: str | int | float | boo
     """Sets attributes (`a__b` stands for `a.b`); skips None."""
     if not span.is_recording():
         return
-    span.set_attribute("langfuse.observation.type", observation)
-    for name, value in attributes.items():
-        if value is not None:
-            span.set_attribute(name.replace("__", "."), value)
+    known = {name.replace("__", "."): value for name, value in attributes.items() if value is not None}
+    span.set_attributes({"langfuse.observation.type": observation, **known})
 
 
 def observe_input(span: Span, text: str | None) -> None:
     if text is not None and span.is_recording():
-        span.set_attribute("langfuse.observation.input", text)
+        span.set_attribute(INPUT, text)
 
 
 def observe_output(span: Span, text: str | None) -> None:
     if text is not None and span.is_recording():
-        span.set_attribute("langfuse.observation.output", text)
+        span.set_attribute(OUTPUT, text)
 
 
 def fail(span: Span, kind: str, message: str | None = None) -> None:

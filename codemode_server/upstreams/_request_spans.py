@@ -49,13 +49,14 @@ class RequestSpans:
         attribute = _TARGETS.get(method)
         target = (params or {}).get("name") if attribute else None
         span.update_name(f"{method} {target}" if target else method)
-        span.set_attributes({**self._server, "mcp.method.name": method})
+        about: dict[str, str | int] = {**self._server, "mcp.method.name": method}
         if attribute and target:
-            span.set_attribute(attribute, str(target))
+            about[attribute] = str(target)
         if method == "tools/call":
-            span.set_attribute("gen_ai.operation.name", spans.EXECUTE_TOOL)
+            about["gen_ai.operation.name"] = spans.EXECUTE_TOOL
         if protocol is not None:
-            span.set_attribute("mcp.protocol.version", protocol)
+            about["mcp.protocol.version"] = protocol
+        span.set_attributes(about)
         self._open[request_id] = span
 
     def answered(self, request_id: str, result: Any) -> None:

@@ -121,7 +121,7 @@ def make_spans(queue: SpanQueue, count: int, text: str = "") -> None:
     provider.add_span_processor(QueueProcessor(queue, lambda _: True))
     tracer = provider.get_tracer("test")
     for _ in range(count):
-        tracer.start_span("one", attributes={"text": text}).end()
+        tracer.start_span("one", attributes={"langfuse.observation.input": text}).end()
 
 
 def filled(monkeypatch: pytest.MonkeyPatch, gate: Gate) -> SpanQueue:

@@ -140,7 +140,7 @@ class CallPipeline:
             reply = await self._guarded_result(attempt)
             reply, result = await self._received(attempt, reply)
         except CallError as error:
-            message = calls.context.redactor.text(str(error))
+            message = await self._privacy.error_text(calls, target, str(error))
             await self._end(attempt, status_of(error), error=message)
             raise type(error)(message) from error
         except ExecutionError as error:
@@ -171,7 +171,7 @@ class CallPipeline:
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
         is_made = calls.past is not None and calls.past.has_answer(call)
-        also = self._privacy.restriction(target, release)
+        also = None if is_made else self._privacy.restriction(target, release)
         decision = self._guard.decide(calls, target, guarded, also=also, is_made=is_made, is_captured=is_captured)
         revision = self._config.revision
         if is_captured:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from codemode_server.catalog.catalog import Server
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny
@@ -238,9 +240,11 @@ class CallPrivacy:
         if len(text) > MAX_ERROR_CHARACTERS:
             return "it failed with an error that is too long to be searched for personal data"
         try:
-            return await self.text(calls, title_of(target), text)
+            with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
+                text = await self.text(calls, title_of(target), text)
         except ResultWithheld as error:
             return str(error)
+        return text
 
     async def text(self, calls: ExecutionCalls, title: str, text: str) -> str:
         """A text of a protected server with tokens in place of personal data."""

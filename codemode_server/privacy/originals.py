@@ -7,7 +7,7 @@ _MIN_CHARACTERS = 4
 
 
 class Originals:
-    """Not for several threads at once."""
+    """May be used in several threads at once."""
 
     def __init__(self) -> None:
         self._by_token: dict[str, str] = {}
@@ -22,7 +22,7 @@ class Originals:
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and token of each original, in order, without overlaps."""
         found: list[tuple[int, int, str]] = []
-        for token, original in self._by_token.items():
+        for token, original in tuple(self._by_token.items()):
             at = text.find(original)
             while at >= 0:
                 found.append((at, at + len(original), token))

@@ -52,12 +52,11 @@ class KnownTexts:
                 elif one.token not in self._known:
                     self._known[one.token] = one
                     self._originals.add(one.original, one.token)
-            self._last_change = max(self._last_change, changes.number)
+            self._last_change = changes.number
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and token of each known value in a text, in order, without overlaps."""
-        with self._guard:
-            return self._originals.spans(text) if self._known and len(text) >= _MIN_CHARACTERS else []
+        return self._originals.spans(text) if self._known and len(text) >= _MIN_CHARACTERS else []
 
     def tokenized(self, value: Any) -> Any:
         """A JSON value with tokens in place of known values that stand in it as they are, numbers too."""
@@ -121,6 +120,9 @@ class TokenMap:
         texts = self.texts_of(principal)
         async with self._refreshing.setdefault(principal, anyio.Lock()):
             changes = await self._store.changes(principal, texts.last_change)
+            if changes.number < texts.last_change:  # the database is another one: it was damaged, or moved away
+                texts = self._texts[principal] = KnownTexts()
+                changes = await self._store.changes(principal, 0)
             await run_sized(len(changes.tokens) > _FEW, texts.take, changes)
         return texts
 

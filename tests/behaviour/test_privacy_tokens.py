@@ -5,6 +5,8 @@ The model sees tokens, the servers that may receive the data see the values.
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -178,3 +180,25 @@ async def forget(path: Path, *tokens: str) -> None:
         assert await SqliteTokens(thread, TokenCipher(folder)).forget(PrincipalId("default"), tokens) == len(tokens)
     finally:
         thread.close()
+
+
+async def test_an_edit_protects_a_server_of_a_running_product(tmp_path: Path) -> None:
+    path = configuration(tmp_path)
+    async with in_memory(path, watch=True) as host:
+        assert (await host.run(SHEET + "rows[0]['Customer']")).value == ORIGINAL, "the control"
+        protected(tmp_path)
+
+        async def is_protected() -> bool:
+            return bool((await host.run(SHEET + "rows[0]['Customer']")).value == "<EMAIL_1>")
+
+        await host.until(is_protected)
+
+
+async def test_the_audit_has_the_kinds_that_were_sent_and_no_values(tmp_path: Path) -> None:
+    async with in_memory(protected(tmp_path, payloads="all")) as host:
+        await host.run(SHEET + TO_CRM)
+    with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
+        rows = [str(row) for row in database.execute("SELECT * FROM audit WHERE tool = 'update_record'")]
+    assert any("sends personal data (email)" in row for row in rows)
+    assert any("<EMAIL_1>" in row for row in rows), "control: arguments are recorded"
+    assert not any("example.com" in row for row in rows)

@@ -73,7 +73,7 @@ NEUTRAL |= {"field_names", "secret_spellings", "private_files", "private_cipher"
 USE_SECRETS = {"config", "upstreams"}
 """The configuration refers to secrets, and connections store the tokens of a sign-in; nobody else reads one."""
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "logs", "upstream_catalog", "live_search", "stores"}
-WIRING |= {"approved_rules", "config_takeover", "product_telemetry"}
+WIRING |= {"approved_rules", "config_takeover", "product_telemetry", "dropped_spans"}
 
 
 @cache

@@ -36,7 +36,8 @@ QUEUE_FULL, ENDED = "the queue was full", "the product ended"
 
 
 class SpanQueue:
-    """The way to one exporter. `name` is for messages, `reason` says why the last export failed."""
+    """The way to one exporter. `name` is for messages, `reason` says why the last export failed; `on_drop` is called
+    with the name and all that was dropped when that is logged."""
 
     def __init__(
         self,
@@ -44,11 +45,13 @@ class SpanQueue:
         exporter: SpanExporter,
         reason: Reason = lambda: "the exporter failed",
         *,
+        on_drop: Callable[[str, Mapping[str, int]], None] = lambda _name, _dropped: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._exporter = exporter
         self._reason = reason
+        self._on_drop = on_drop
         self._clock = clock
         self._waiting: deque[tuple[ReadableSpan, int]] = deque()
         self._bytes = 0
@@ -132,6 +135,7 @@ class SpanQueue:
         reasons = ", ".join(f"{reason}: {number:,}" for reason, number in dropped.items())
         said = "1 span was" if count == 1 else f"{count:,} spans were"
         logger.warning("traces to %s: %s dropped so far (%s)", self.name, said, reasons)
+        self._on_drop(self.name, dropped)
 
 
 class QueueProcessor(SpanProcessor):

@@ -35,8 +35,14 @@ _OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_END
 class Tracing:
     """The exporters of one product. Failures are logged, never raised."""
 
-    def __init__(self, config: LiveConfig | None = None) -> None:
+    def __init__(
+        self,
+        config: LiveConfig | None = None,
+        on_drop: Callable[[str, Mapping[str, int]], None] = lambda _name, _dropped: None,
+    ) -> None:
+        """`on_drop` is told by exporter and reason how many spans were dropped, in a thread."""
         self._config = config or LiveConfig()
+        self._on_drop = on_drop
         self._shutdowns: list[Callable[[], object]] = []
         self._queues: list[SpanQueue] = []
 
@@ -91,7 +97,7 @@ class Tracing:
 
         session = NotingSession()
         exporter = OTLPSpanExporter(endpoint=settings.otlp_endpoint, timeout=_EXPORT_SECONDS, session=session)
-        queue = SpanQueue("otlp", exporter, session.reason)
+        queue = SpanQueue("otlp", exporter, session.reason, on_drop=self._on_drop)
         self._queues.append(queue)
         _provider(settings.service_name).add_span_processor(QueueProcessor(queue, self._is_exported))
 
@@ -105,7 +111,8 @@ class Tracing:
         from codemode_server.telemetry.span_queue import QueueExporter, SpanQueue
 
         session = NotingSession()
-        queue = SpanQueue("langfuse", exporter or _langfuse_exporter(arguments, session), session.reason)
+        exporter = exporter or _langfuse_exporter(arguments, session)
+        queue = SpanQueue("langfuse", exporter, session.reason, on_drop=self._on_drop)
         self._queues.append(queue)
         # Its default filter drops the client spans of mcp, which are the parents of spans that upstreams send.
         client = Langfuse(**arguments, span_exporter=QueueExporter(queue), should_export_span=self._is_exported)

@@ -1,7 +1,8 @@
 """Removes the configured secrets from every span of this process before it is exported.
 
 Our own spans contain none, but the mcp package creates spans too, with unredacted error messages of upstreams. If
-values must not be recorded, those messages are removed completely, since they may contain some.
+values must not be recorded, or personal data is protected, those messages are removed completely, since they may
+contain some.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Redacting(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         # There is no public API to change a finished span.
         is_ours = span.instrumentation_scope is not None and span.instrumentation_scope.name == spans.SCOPE
-        if not is_ours and self._config.payloads != "all":
+        may_have_values = self._config.payloads == "all" and not self._config.settings.privacy.is_on
+        if not is_ours and not may_have_values:
             span._events, span._status = [], Status(span._status.status_code)
         # A plain mapping: the SDK's own takes a lock for each item.
         span._attributes = cast("dict[str, Any]", span._attributes or {}).copy()

@@ -5,7 +5,7 @@ The real SDK with an exporter in memory; the spans are made as mcp makes them.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -23,11 +23,11 @@ SECRET, PLAIN = "ghp_0123456789abcdef", "nothing to hide"
 MCP = "mcp-python-sdk"
 
 
-def exported(text: str, scope: str, payloads: Literal["all", "shapes"]) -> ReadableSpan:
+def exported(text: str, scope: str, payloads: Literal["all", "shapes"], **sections: Any) -> ReadableSpan:
     """A span with this text wherever a text can be."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
-    config = LiveConfig(Settings(state=StateSettings(payloads=payloads)), Redactor(frozenset({SECRET})))
+    config = LiveConfig(Settings(state=StateSettings(payloads=payloads), **sections), Redactor(frozenset({SECRET})))
     provider.add_span_processor(Redacting(config))
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     span = provider.get_tracer(scope).start_span(f"call {text}", attributes={"one": text, "more": [text, "x"], "n": 3})
@@ -50,8 +50,10 @@ def test_a_secret_is_masked_wherever_it_stands_and_all_else_stays(text: str, sho
 
 @pytest.mark.parametrize("text", [SECRET, PLAIN])
 @pytest.mark.parametrize(("scope", "has_text"), [(spans.SCOPE, True), (MCP, False)])
-def test_messages_of_others_are_left_out_where_values_are(text: str, scope: str, has_text: bool) -> None:
-    span = exported(text, scope, "shapes")
+@pytest.mark.parametrize("why", ["shapes", "privacy"])
+def test_messages_of_others_are_left_out_where_values_are(text: str, scope: str, has_text: bool, why: str) -> None:
+    privacy = {"privacy": {"servers": {"people": "tokens"}}, "servers": {"people": {"command": "x"}}}
+    span = exported(text, scope, "shapes") if why == "shapes" else exported(text, scope, "all", **privacy)
     assert (bool(span.events), span.status.description is not None) == (has_text, has_text)
     assert span.status.status_code is StatusCode.ERROR
     assert SECRET not in span.to_json()

@@ -43,7 +43,7 @@ class CallLearning:
         name = call.server, call.tool
         if doubted := calls.doubted_keys_of(tool):
             calls.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
-        is_private = not calls.context.is_local
+        is_private = not calls.context.is_local or calls.context.hides_text
         shape = self._learning.learn(call.server, tool, call.arguments, reply, is_private=is_private)
         stub_tool = calls.called_tools.setdefault(name, tool)
         if name not in calls.mismatched_tools and (message := contradiction(stub_tool, shape)):

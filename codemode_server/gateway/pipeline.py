@@ -269,7 +269,7 @@ class CallPipeline:
         calls, call = attempt.calls, attempt.call
         protect = partial(self._privacy.protected, calls, attempt.target)
         answers = CallInput(calls, call, self._config, partial(self._asked, attempt), protect)
-        masked = partial(self._privacy.masked, calls, attempt.target.server)
+        masked = partial(self._privacy.masked, calls, attempt.target)
         log = CallLog(calls.log, call.server, calls.host, calls.context.redactor, masked)
         progress = CallProgress(input_provider=answers, log=log, protect=masked)
         upstreams = self._upstreams.for_principal(calls.context.principal)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from codemode_server.catalog.catalog import Server
+from codemode_server.catalog.labels import PRIVATE
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny
 from codemode_server.domain.errors import CallRefused, JournalUnavailable, ResultWithheld, SettingsError
@@ -24,6 +25,7 @@ from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, TokenStore,
 from codemode_server.extras import install_command
 from codemode_server.gateway.binary_parts import text_of, with_binary, without_binary
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, released_to
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
@@ -73,6 +75,7 @@ class CallPrivacy:
         """Without `tokens`, calls of protected servers are refused."""
         self._config = config
         self._tokens = tokens
+        self._labels = ToolLabels(config)
         self._detector: tuple[PrivacySettings, Detector, DetectionSettings] | None = None
 
     @property
@@ -259,6 +262,8 @@ class CallPrivacy:
         Raises:
             ResultWithheld: it can't be searched, or the store of the tokens can't be used.
         """
+        if self._is_private(target) and isinstance(value, dict) and "messages" in value:
+            raise ResultWithheld(f"{target.server.name} may not ask a model: privacy.private_free_text forbids it")
         if self.mode_of(target.server) == "values":
             return value
         found = await self._find(value)
@@ -266,8 +271,11 @@ class CallPrivacy:
             raise ResultWithheld(f"what {target.server.name} asks is too large to be searched for personal data")
         return await self._replaced(calls, title_of(target), value, found.found) if found.found else value
 
-    def masked(self, calls: ExecutionCalls, server: Server, text: str) -> str:
+    def masked(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
         """A short text of a server for the host; personal data that has no token yet becomes its kind: `<EMAIL>`."""
+        if self._is_private(target):
+            return ""
+        server = target.server
         text = calls.context.redactor.text(text)
         if self.mode_of(server) == "values":
             return text
@@ -276,6 +284,10 @@ class CallPrivacy:
             return ""
         kinds = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}
         return str(replaced(text, found.found, kinds))
+
+    def _is_private(self, target: CallTarget) -> bool:
+        """Whether no text of this server may reach the model while it is called."""
+        return self._config.settings.privacy.private_free_text == "forbid" and PRIVATE in self._labels.of(target)
 
     def is_personal(self, server: Server, text: str) -> bool:
         """Whether a text of a server has personal data that the host must not get."""

@@ -58,6 +58,10 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         services.sources.take_over(context.request, found.sources)
         return found.text, found.note
 
+    def read_file(parts: tuple[str, ...], for_some_lines: bool) -> str:
+        context.request.require_text("a file in /workspace")
+        return workspace.read(parts, for_some_lines)
+
     reading = read_tool(
         services.catalog(),
         arguments.path,
@@ -65,7 +69,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         asks_first=refusals.asks_first,
         skill=skill,
         workflow=services.workflows.text,
-        workspace=workspace.read,
+        workspace=read_file,
     )
     # A program can write any value that it was given into /workspace.
     text = context.request.redactor.visible(reading.text)

@@ -68,9 +68,9 @@ class PrivacySettings(DetectionFields):
     """What happens to images, sounds and other files that are no text, which can't be searched, where a program or a
     direct tool shows one to the model: it is left out, or shown with a remark that says so."""
     private_free_text: Literal["allow", "forbid"] = "allow"
-    """`forbid`: once a session has read data of a tool with the label `private` (`servers.<name>.labels`, else a guess),
-    the model gets no free text of its programs: only numbers, booleans, values of enumerations that output schemas
-    declare, and keys that the program writes out."""
+    """`forbid`: once a session has read data of a tool with the label `private` (`servers.<name>.labels`), the model
+    gets no free text of its programs: only numbers, booleans, values of enumerations that output schemas declare, and
+    keys that the program writes out."""
     expire_after: str | None = Field(default=None, max_length=10)
     """How long a token stands for its value after a result had it last: `30d`, `12h`. Default: until you forget it
     (`codemode-server privacy forget`)."""

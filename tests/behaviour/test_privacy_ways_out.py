@@ -5,13 +5,16 @@ The server answers in many forms; the product, its sandbox and the host are real
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .person import Person
 from .product import PLAIN, configuration, in_memory
+from .test_input_requests import ask, asking
 
 EMAIL, NAME, PHONE, CARD = "ann.lee@example.org", "Ann Lee", "+49 30 901820", 4111111111111111
 SERVER = (
@@ -166,3 +169,30 @@ async def test_a_file_that_cannot_be_searched_is_left_out_or_marked(tmp_path: Pa
         marked = await host.run(show)
         assert "image" in [it.type for it in marked.result.content]
         assert "not searched for personal data" in marked.text
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_a_model_that_a_server_asks_gets_tokens(tmp_path: Path, is_on: bool) -> None:
+    person, text = Person(), {"type": "text", "text": f"write to {EMAIL}"}
+    params = {"messages": [{"role": "user", "content": text}], "maxTokens": 50}
+    privacy = {"privacy": {"servers": {"asking": "tokens"}}} if is_on else {}
+    path = configuration(tmp_path, asking(tmp_path, "legacy"), **privacy)
+    async with in_memory(path, **person.callbacks) as host:
+        await ask(host, {"method": "sampling/createMessage", "params": params})
+    assert (EMAIL in str(person.seen[0].messages)) is not is_on
+    assert ("write to <EMAIL_1>" in str(person.seen[0].messages)) is is_on
+
+
+async def test_programs_join_on_tokens_across_servers(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    settings = json.loads(path.read_text())
+    settings["servers"]["friends"] = settings["servers"]["people"]
+    settings["privacy"]["servers"]["friends"] = "tokens"
+    path.write_text(json.dumps(settings))
+    code = (
+        "from servers.people import customers\nfrom servers.friends import customers as friends\n"
+        "by_email = {row['email']: row['full_name'] for row in friends()}\n"
+        "[by_email[row['email']] for row in customers()]"
+    )
+    async with in_memory(path) as host:
+        assert (await host.run(code)).value == ["<NAME_1>", "<NAME_1>"]

@@ -7,6 +7,7 @@ sent, and only for tools that may receive that kind of data (`privacy.release`).
 from __future__ import annotations
 
 import base64
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 _MAX_NAMED = 5
 """Tokens that a reason names."""
+_MAX_EXPLAINED = 1_000
+"""Sessions that are remembered; a model that is told twice is not wrong."""
 MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
 
@@ -76,6 +79,8 @@ class CallPrivacy:
         self._config = config
         self._tokens = tokens
         self._labels = ToolLabels(config)
+        self._explained: OrderedDict[str, None] = OrderedDict()
+        """Sessions whose model was told what tokens are."""
         self._detector: tuple[PrivacySettings, Detector, DetectionSettings] | None = None
 
     @property
@@ -214,7 +219,22 @@ class CallPrivacy:
             )
         if found.found:
             bare = await self._replaced(calls, title, bare, found.found)
+            self._explain(calls)
         return replace(reply, value=with_binary(bare, texts, reply.encoding))
+
+    def _explain(self, calls: ExecutionCalls) -> None:
+        """Tell the model what tokens are, once in a session."""
+        session = calls.context.session.session_id
+        if session in self._explained:
+            return
+        self._explained[session] = None
+        if len(self._explained) > _MAX_EXPLAINED:
+            self._explained.popitem(last=False)
+        sees_values = self._config.settings.privacy.programs == "values"
+        calls.messages.append(
+            "tokens such as <EMAIL_1> stand for personal data, the same one for the same value; give them to tools as "
+            f"they are: a tool that may receive the value gets it{'; programs see the values' if sees_values else ''}"
+        )
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
         """What the program gets: the values, if the configuration says so.

@@ -137,6 +137,18 @@ async def test_a_program_is_one_tree_from_the_host_s_span_to_the_upstream_s_own_
     assert received(tmp_path) == {**HOST, "traceparent": f"00-{TRACE}-{client.span_id}-01"}
 
 
+async def test_the_first_program_of_a_product_is_in_the_host_s_trace_too(tmp_path: Path) -> None:
+    """Exporters are set up beside it, so the span of its request may be missing, and its own is the host's child."""
+    with collecting() as collector, upstreams(tmp_path, collector.endpoint, "stdio") as servers:
+        async with over_stdio(configured(tmp_path, servers, collector)) as host:
+            answer = await run(host.client, PROGRAM, **HOST)
+    execution, trace = collector.of_program(answer.content["execution_id"])
+    assert execution.trace_id == TRACE
+    roots = {span.parent_id for span in trace} - {span.span_id for span in trace}
+    assert roots == {HOST_SPAN}
+    assert "upstream server: tools/call echo" in {f"{span.service} {span.kind}: {span.name}" for span in trace}
+
+
 async def test_names_and_attributes_are_those_of_the_conventions(tmp_path: Path) -> None:
     with collecting() as collector, upstreams(tmp_path, collector.endpoint, "http") as servers:
         async with over_stdio(configured(tmp_path, servers, collector)) as host:

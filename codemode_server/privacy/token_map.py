@@ -15,7 +15,7 @@ import anyio
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenChanges, TokenStore
-from codemode_server.known_values import found_in
+from codemode_server.known_values import Found, found_in
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.normal_forms import normal_form
@@ -60,21 +60,25 @@ class KnownTexts:
 
     def tokenized(self, value: Any) -> Any:
         """A JSON value with tokens in place of known values that stand in it as they are, numbers too."""
+        found = found_in(self, value)
+        return self._tokenized(value, found) if found else value
+
+    def _tokenized(self, value: Any, found: Found) -> Any:
         if isinstance(value, dict):
-            return {self.tokenized(key): self.tokenized(item) for key, item in value.items()}
+            return {self._tokenized(key, found): self._tokenized(item, found) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.tokenized(item) for item in value]
-        if isinstance(value, bool | None):
+            return [self._tokenized(item, found) for item in value]
+        if isinstance(value, bool | None) or (text := str(value)) not in found:
             return value
-        text = str(value)
-        spans = [it for it in self.spans(text) if self._is_original(text, *it)]
+        spans = found[text]
+        spans = [it for it in (self.spans(text) if spans is None else spans) if self._is_original(text, *it)]
         if not isinstance(value, str):
             return next((token for start, end, token in spans if end - start == len(text)), value)
         parts, at = list[str](), 0
         for start, end, token in spans:
             parts += [text[at:start], token]
             at = end
-        return "".join((*parts, text[at:])) if spans else text
+        return "".join((*parts, text[at:]))
 
     def kinds_in(self, value: Any) -> dict[str, str]:
         """The tokens of the known values in the texts, keys and numbers of a JSON value, in any form, with their

@@ -77,6 +77,25 @@ def test_a_redactor_replaces_known_values_beside_secrets_also_where_they_overlap
     assert redactor.text("to ann@example.org") == "to ann@example.org", "forgotten"
 
 
+def test_known_values_in_arguments_become_tokens_where_they_stand_as_they_are() -> None:
+    known = KnownTexts()
+    known.take(
+        TokenChanges(
+            [KnownToken("<EMAIL_1>", "email", "ann@example.org"), KnownToken("<PHONE_1>", "phone", "4930901820")], 1
+        )
+    )
+    value = {
+        "to": ["to ann@example.org, twice ann@example.org", 4930901820, 49309018201, None],
+        "ann@example.org": True,
+    }
+    assert known.tokenized(value) == {
+        "to": ["to <EMAIL_1>, twice <EMAIL_1>", "<PHONE_1>", 49309018201, None],
+        "<EMAIL_1>": True,
+    }
+    assert known.kinds_in(value) == {"<EMAIL_1>": "email", "<PHONE_1>": "phone"}
+    assert known.tokenized(plain := {"a": [1, "b"]}) is plain
+
+
 def test_texts_that_are_searched_together_are_found_as_alone() -> None:
     known = KnownTexts()
     known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))

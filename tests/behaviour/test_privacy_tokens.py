@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
-from codemode_server.domain.ids import PrincipalId
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Session
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
 
 from .person import Person
-from .product import configuration, in_memory
+from .product import Host, configuration, in_memory
 
 SHEET = "from servers.google_drive import get_sheet\nrows = get_sheet('abc123')[:3]\n"
 TO_CRM = (
@@ -209,3 +214,18 @@ async def test_the_model_is_told_once_in_a_session_what_tokens_are(tmp_path: Pat
         assert "stand for personal data" not in (await host.run("1")).text
         assert "give them to tools as they are" in (await host.run(SHEET + "rows[0]")).text
         assert "stand for personal data" not in (await host.run(SHEET + "rows[0]")).text
+
+
+async def test_a_recorded_program_runs_again_with_tokens_that_were_forgotten(tmp_path: Path) -> None:
+    """The journal answers its calls and nothing is sent, so nothing has to be released."""
+    path = protected(tmp_path)
+    async with App.open(load(path)) as app, Client(app.front) as client:
+        host = Host(client, tmp_path)
+        await host.settled()
+        done = await host.run(SHEET + TO_CRM)
+        await forget(path, "<EMAIL_1>", "<EMAIL_2>", "<EMAIL_3>")
+        context = RequestContext.of(Session("another"), app.config)
+        again = await app.executions.replay(ExecutionId(done.content["execution_id"]), context)
+        await app.executions.wait(again.execution_id)
+        assert again.outcome.value == done.value == "3 updated"
+        assert len(host.reached("update_record")) == 3

@@ -171,7 +171,7 @@ class CallPipeline:
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
         is_made = calls.past is not None and calls.past.has_answer(call)
-        also = None if is_made else self._privacy.restriction(target, release)
+        also = self._privacy.restriction(target, release)
         decision = self._guard.decide(calls, target, guarded, also=also, is_made=is_made, is_captured=is_captured)
         revision = self._config.revision
         if is_captured:

@@ -52,7 +52,7 @@ class Metrics:
         )
         if not is_text and not is_otlp:
             return []
-        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics import AlwaysOffExemplarFilter, MeterProvider
         from opentelemetry.sdk.metrics.export import (
             InMemoryMetricReader,
             MetricReader,
@@ -67,7 +67,9 @@ class Metrics:
         if is_otlp:
             readers.append(PeriodicExportingMetricReader(_otlp_exporter(settings)))
         resource = Resource.create({"service.name": service_name})
-        self._provider = MeterProvider(readers, resource, shutdown_on_exit=False)
+        # Exemplars would cost each call more than its metrics do.
+        off = AlwaysOffExemplarFilter()
+        self._provider = MeterProvider(readers, resource, exemplar_filter=off, shutdown_on_exit=False)
         meter = self._provider.get_meter("codemode-server")
         for instrument in INSTRUMENTS:
             self._make(meter, instrument)

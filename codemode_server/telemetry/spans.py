@@ -22,9 +22,12 @@ LONG = (INPUT, OUTPUT, "langfuse.observation.status_message")
 """Attributes that may be long."""
 
 
+_TRACER = trace.get_tracer(SCOPE)
+
+
 def tracer() -> Tracer:
-    """Our tracer; uses the provider that is set when a span starts."""
-    return trace.get_tracer(SCOPE)
+    """Our tracer. It makes spans that nobody sees until a provider is set, and takes that one."""
+    return _TRACER
 
 
 def describe(span: Span, observation: str, **attributes: str | int | float | bool | None) -> None:

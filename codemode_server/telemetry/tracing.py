@@ -120,9 +120,11 @@ class Tracing:
         return True
 
     def _is_exported(self, span: ReadableSpan) -> bool:
+        if self._config.settings.tracing.mcp:
+            return True
         from codemode_server.telemetry.span_queue import is_request_to_upstream
 
-        return self._config.settings.tracing.mcp or not is_request_to_upstream(span)
+        return not is_request_to_upstream(span)
 
 
 def _all_until(actions: Sequence[Callable[[], object]], until: float) -> None:

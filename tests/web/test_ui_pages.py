@@ -109,7 +109,7 @@ class TestOneExecution:
         assert "Resume" not in shown
         assert "succeeded" in listed
 
-    async def test_replays_and_resumes_by_its_forms(self, tmp_path: Path) -> None:
+    async def test_replays_by_its_form(self, tmp_path: Path) -> None:
         servers = office(tmp_path, "github")
         async with pages(tmp_path, servers=servers, permissions={"default": "allow"}) as (site, _):
             async with in_memory(tmp_path / "upstream.yaml") as host:

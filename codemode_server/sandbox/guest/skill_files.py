@@ -44,8 +44,10 @@ class SkillFiles:
         mkdir = os.mkdir
 
         def mkdir_but_skills(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-            if dir_fd is not None or _absolute(path) not in ("/", _FOLDER):
-                mkdir(path, mode, dir_fd=dir_fd) if dir_fd is not None else mkdir(path, mode)
+            if dir_fd is not None:
+                mkdir(path, mode, dir_fd=dir_fd)
+            elif path != "/" and _absolute(path) != _FOLDER:
+                mkdir(path, mode)
 
         replace_members(os, mkdir=mkdir_but_skills)
 
@@ -56,8 +58,7 @@ class SkillFiles:
 
     def name_of(self, path: Any) -> str:
         """The skill that a path means; empty for any other path."""
-        absolute = _absolute(path) if "skills" in str(path) else ""
-        folder, _, file = absolute.rpartition("/")
+        folder, _, file = _absolute(path).rpartition("/")
         return file.removesuffix(".py") if folder == _FOLDER and file.endswith(".py") else ""
 
     def open(self, name: str, mode: str, encoding: str | None, newline: str | None) -> Any:
@@ -127,6 +128,9 @@ class _BinaryFile(io.BytesIO):
 
 
 def _absolute(path: Any) -> str:
+    """Empty for a path without the folder's name: to make every path absolute would be slow in deep folders."""
+    if "skills" not in str(path):
+        return ""
     try:
         return os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - there are no links to follow
     except (TypeError, ValueError):

@@ -196,3 +196,19 @@ async def test_programs_join_on_tokens_across_servers(tmp_path: Path) -> None:
     )
     async with in_memory(path) as host:
         assert (await host.run(code)).value == ["<NAME_1>", "<NAME_1>"]
+
+
+async def test_a_program_cannot_send_a_value_in_other_letters_where_it_may_not_go(tmp_path: Path) -> None:
+    send = CUSTOMERS + "from servers.people import fail\nfail(rows[0]['email'].upper())"
+    async with in_memory(people(tmp_path, programs="values")) as host:
+        assert "people/fail may not receive personal data of the kind email" in (await host.run(send)).text
+    async with in_memory(people(tmp_path, programs="values", release={"people": ["email"]})) as host:
+        assert "no account for" in (await host.run(send)).text, "the control"
+
+
+async def test_a_value_in_other_letters_is_replaced_on_its_way_to_the_model(tmp_path: Path) -> None:
+    shout = CUSTOMERS + "rows[0]['email'].upper()"
+    async with in_memory(people(tmp_path, programs="values")) as host:
+        assert values_in((await host.run(shout)).text) == []
+    async with in_memory(people(tmp_path, is_on=False)) as host:
+        assert values_in((await host.run(shout)).text) == [EMAIL], "the control"

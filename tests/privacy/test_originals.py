@@ -1,0 +1,63 @@
+"""Known originals are found where they stand, and ordinary words are left alone."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from codemode_server.privacy.originals import Originals
+
+EMAIL, NAME, STREET = "<EMAIL_1>", "<NAME_1>", "<ADDRESS_1>"
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    """What is found, with its token."""
+    originals = Originals()
+    originals.add("Ann.Lee@example.org", EMAIL)
+    originals.add("Mark", NAME)
+    originals.add("Straße 12", STREET)
+    return [(text[start:end], token) for start, end, token in originals.spans(text)]
+
+
+class TestAnOriginalWithDigitsOrSigns:
+    @pytest.mark.parametrize("text", ["Ann.Lee@example.org", "ann.lee@EXAMPLE.org", "ANN.LEE@EXAMPLE.ORG"])
+    def test_is_found_in_capital_and_small_letters(self, text: str) -> None:
+        assert found(f"to {text}.") == [(text, EMAIL)]
+
+    def test_is_found_within_a_word(self) -> None:
+        assert found("xann.lee@example.orgx") == [("ann.lee@example.org", EMAIL)]
+
+    def test_is_found_after_a_letter_that_is_two_in_small_letters(self) -> None:
+        assert found("\u0130\u0130 ANN.LEE@EXAMPLE.ORG") == [("ANN.LEE@EXAMPLE.ORG", EMAIL)]
+        assert found("STRAẞE 12") == [("STRAẞE 12", STREET)]
+
+    def test_is_not_found_once_it_is_forgotten(self) -> None:
+        originals = Originals()
+        originals.add("ann@example.org", EMAIL)
+        assert originals.spans("ann@example.org")
+        originals.discard(EMAIL)
+        assert not originals.spans("ann@example.org")
+
+
+class TestAName:
+    @pytest.mark.parametrize("text", ["Mark", "Dear Mark,", '{"name":"Mark"}', "Mark_2", "Mark's"])
+    def test_is_found_where_it_stands_alone(self, text: str) -> None:
+        assert found(text) == [("Mark", NAME)]
+
+    @pytest.mark.parametrize("text", ["Markdown", "a bookMark", "mark it as read", "Mark2"])
+    def test_is_not_found_in_other_words(self, text: str) -> None:
+        assert found(text) == []
+
+
+def test_overlapping_originals_are_one_span() -> None:
+    originals = Originals()
+    originals.add("12 Hill Road", "<ADDRESS_1>")
+    originals.add("Road 7", "<ADDRESS_2>")
+    assert originals.spans("at 12 Hill Road 7.") == [(3, 17, "<ADDRESS_1>")]
+
+
+def test_every_other_character_keeps_its_length_in_small_letters() -> None:
+    """Or spans would be shifted."""
+    longer = [chr(it) for it in range(sys.maxunicode + 1) if len(chr(it).lower()) != 1]
+    assert longer == ["\u0130"]

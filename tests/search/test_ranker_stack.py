@@ -214,8 +214,11 @@ class TestAFailure:
 
     async def test_to_wait_for_ones_turn_leaves_the_level_in_place(self) -> None:
         levels, _, semantic = two_levels()
+        semantic.may_load.clear()
         levels.index(FILES)
         async with kept(levels):
+            await until(lambda: levels.status.level == "static")
+            semantic.may_load.set()
             await until(lambda: levels.status.level == "semantic")
             semantic.query_fails = EncoderBusy()
             assert levels.rank("read a file", 3).level == "static"

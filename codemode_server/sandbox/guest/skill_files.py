@@ -46,7 +46,7 @@ class SkillFiles:
         def mkdir_but_skills(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
             if dir_fd is not None:
                 mkdir(path, mode, dir_fd=dir_fd)
-            elif path != "/" and _absolute(path) != _FOLDER:
+            elif _absolute(path) not in ("/", _FOLDER):
                 mkdir(path, mode)
 
         replace_members(os, mkdir=mkdir_but_skills)
@@ -128,10 +128,9 @@ class _BinaryFile(io.BytesIO):
 
 
 def _absolute(path: Any) -> str:
-    """Empty for a path without the folder's name: to make every path absolute would be slow in deep folders."""
-    if "skills" not in str(path):
-        return ""
+    """Empty for a path that can mean neither `/` nor /skills: to make each one absolute is slow in deep folders."""
     try:
-        return os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - there are no links to follow
+        text = os.fsdecode(path)
+        return os.path.abspath(text) if "skills" in text or not text.strip("./") else ""  # noqa: PTH100 - no links
     except (TypeError, ValueError):
         return ""

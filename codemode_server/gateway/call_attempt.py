@@ -17,7 +17,8 @@ from codemode_server.domain.errors import (
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guarded_calls import GuardedArguments
 from codemode_server.gateway.privacy import Release
-from codemode_server.gateway.targets import CallTarget
+from codemode_server.gateway.targets import CallTarget, title_of
+from codemode_server.off_loop import run_sized
 
 _STATUS: tuple[tuple[type[CallError], CallStatus], ...] = (
     (CallRefused, CallStatus.REFUSED),
@@ -61,6 +62,26 @@ class CallAttempt:
     def milliseconds(self) -> float:
         """Since it began."""
         return (time.perf_counter() - self.began_at) * 1e3
+
+    async def check_arguments(self) -> None:
+        """Compare what would be sent with the schema of the tool.
+
+        Raises:
+            InvalidArguments: it does not fit.
+        """
+        check, messages, arguments = self.target.check, self.calls.messages, self.call.arguments
+        if self.release is None:
+            await run_sized(self.is_large, check, messages, arguments)
+            return
+        try:
+            await run_sized(self.is_large, check, [], self.release.arguments)
+        except InvalidArguments:
+            # Its text may show a part of a value, which no search for values finds.
+            await run_sized(self.is_large, check, messages, arguments)
+            raise InvalidArguments(
+                f"{title_of(self.target)}: the arguments do not fit the schema of the tool with what the privacy "
+                "tokens in them stand for"
+            ) from None
 
 
 def status_of(error: CallError) -> CallStatus:

@@ -71,13 +71,17 @@ class CallGuard:
         if not self._chain.looks_at("before_call") or isinstance(guarded.restriction, Deny):
             return guarded
         found = await self._chain.before_call(_guarded_call(calls, target, values))
+        # Their reasons may show values in any form, and the model reads them; the person may see them.
+        who = ", ".join(f"guardrail {name!r}" for name in found.names)
         if isinstance(found.decision, Deny):
-            return replace(guarded, restriction=Deny(calls.context.redactor.text(found.decision.reason)))
+            return replace(
+                guarded, restriction=Deny(f"{who} refuses what the privacy tokens in the arguments stand for")
+            )
         if found.changes:
-            change = calls.context.redactor.text(found.changes[0])
-            return replace(guarded, restriction=Deny(f"what stands for privacy tokens can't be {change}"))
+            return replace(guarded, restriction=Deny("a guardrail would change what privacy tokens stand for"))
         asked = found.decision
-        asked = None if asked is None else Ask(calls.context.redactor.text(asked.reason), asked.details)
+        if asked is not None:
+            asked = Ask(f"{who} asks about what the privacy tokens stand for", (asked.reason, *asked.details))
         return replace(guarded, restriction=_all_of(guarded.restriction, asked))
 
     def decide(

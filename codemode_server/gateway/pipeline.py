@@ -216,7 +216,7 @@ class CallPipeline:
         if isinstance(attempt.decision, Replay):
             return recorded_reply(attempt.decision.outcome)
         if not attempt.derives:  # a placeholder may be of another type than the result will be
-            await self._check_arguments(attempt)
+            await attempt.check_arguments()
         if isinstance(attempt.decision, Capture):
             return placeholder_reply(attempt.call, attempt.target)
         await self._stop_departure(attempt)
@@ -230,10 +230,6 @@ class CallPipeline:
         if departure is not None:
             attempt.decision = with_departure(attempt.decision, departure)
             attempt.departure = departure if attempt.departure is None else joined([attempt.departure, departure])
-
-    async def _check_arguments(self, attempt: CallAttempt) -> None:
-        arguments = attempt.call.arguments if attempt.release is None else attempt.release.arguments
-        await run_sized(attempt.is_large, attempt.target.check, attempt.calls, arguments)
 
     async def _approve(self, attempt: CallAttempt) -> None:
         """Ask the person, where the decision says so. The limits of time stand still while all calls wait so."""
@@ -277,7 +273,7 @@ class CallPipeline:
         is_offered, has_opened, outdated = False, False, 0
         while True:
             try:
-                sent = await self._privacy.sent(calls, attempt.target, call.arguments)
+                sent = await self._privacy.sent(calls, attempt.target, call.arguments, attempt.release)
                 return await attempt.target.send(upstreams, calls, sent, progress, revision=attempt.revision)
             except DecisionOutdated as error:  # the configuration or the tool changed while the call waited
                 if (outdated := outdated + 1) > MAX_OUTDATED:
@@ -315,7 +311,7 @@ class CallPipeline:
         attempt.target = await self._newest(attempt.target)
         self._decide_again(attempt)
         require_not_denied(title_of(attempt.target), attempt.decision)
-        await self._check_arguments(attempt)
+        await attempt.check_arguments()
         await self._approve(attempt)
 
     def _decide_again(self, attempt: CallAttempt) -> None:

@@ -177,19 +177,25 @@ class CallPrivacy:
             "in upstream.yaml names who may"
         )
 
-    async def sent(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What the upstream receives, by what the tokens stand for at this moment.
+    async def sent(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], decided: Release | None
+    ) -> dict[str, Any]:
+        """What the upstream receives, by what the tokens stand for at this moment: those that the decision was about.
+        A token that was made later stays as it is written.
 
         Raises:
             CallRefused: the person has forgotten a token meanwhile.
+            JournalUnavailable: the store of the tokens can't be used.
         """
-        release = await self.release(calls, target, arguments)
-        if release is None:
+        if self._tokens is None or not self.is_on or decided is None:
             return arguments
-        if release.forgotten:
-            restriction = self.restriction(target, release)
+        known = await self._tokens.find(calls.context.principal.principal_id, decided.known)
+        now = replace(decided, known=known)
+        if now.forgotten:
+            restriction = self.restriction(target, now)
             raise CallRefused(f"{title_of(target)} was not called: {restriction.reason if restriction else ''}")
-        return release.arguments
+        values = {token: it.value for token, it in known.items() if it.value is not None}
+        return await run_sized(is_large(arguments), with_values, arguments, values)
 
     async def received(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
         """An answer with tokens in place of personal data.

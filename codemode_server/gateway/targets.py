@@ -111,10 +111,10 @@ class ToolTarget:
         """Whether these settings of the server let programs use it."""
         return server.tools.selects(self.tool.raw_name)
 
-    def check(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> None:
+    def check(self, messages: list[str], arguments: dict[str, Any]) -> None:
         for line in check_arguments(self.tool, arguments):
-            if len(calls.messages) < _MAX_DOUBTS and line not in calls.messages:
-                calls.messages.append(line)
+            if len(messages) < _MAX_DOUBTS and line not in messages:
+                messages.append(line)
 
     def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the upstream receives: these arguments as they are."""
@@ -180,7 +180,7 @@ class ResourceTarget:
     def is_selected(self, server: ServerSettings) -> bool:
         return True
 
-    def check(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> None:
+    def check(self, messages: list[str], arguments: dict[str, Any]) -> None:
         if self.found.problem:
             raise InvalidArguments(self.found.problem)
 
@@ -226,7 +226,7 @@ class PromptTarget:
     def is_selected(self, server: ServerSettings) -> bool:
         return True
 
-    def check(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> None:
+    def check(self, messages: list[str], arguments: dict[str, Any]) -> None:
         missing = [it.name for it in self.prompt.arguments if it.is_required and it.name not in arguments]
         if missing:
             raise InvalidArguments(

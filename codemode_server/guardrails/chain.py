@@ -41,6 +41,8 @@ class Finding(Generic[T]):
     """Who changed it and why, a line each."""
     decision: Deny | AskPerson | None = None
     """The restriction; None if there is none."""
+    names: tuple[str, ...] = ()
+    """The guardrails that block or ask."""
 
 
 class GuardrailChain:
@@ -110,24 +112,26 @@ class GuardrailChain:
     ) -> Finding[T]:
         changes: list[str] = []
         questions: list[str] = []
+        asking: list[str] = []
         for one in self._by_method[method]:
             match await ask(one, value):
                 case Change(value=changed, reason=reason):
                     if problem := await run_sized(is_large(changed), why_not, changed):
                         logger.error("guardrail %r: %s, so it blocks", one.name, problem)
-                        return Finding(value, tuple(changes), self._denied(one, problem))
+                        return Finding(value, tuple(changes), self._denied(one, problem), (one.name,))
                     value = changed
                     changes.append(f"changed by guardrail {one.name!r}: {self._reason(reason)}")
                 case Ask(reason=reason) if may_ask:
                     questions.append(f"guardrail {one.name!r} asks: {self._reason(reason)}")
+                    asking.append(one.name)
                 case Ask():
                     problem = "it asks about a result, and what has been done can't be approved any more"
                     logger.error("guardrail %r: %s, so it blocks", one.name, problem)
-                    return Finding(value, tuple(changes), self._denied(one, problem))
+                    return Finding(value, tuple(changes), self._denied(one, problem), (one.name,))
                 case Block(reason=reason):
-                    return Finding(value, tuple(changes), self._denied(one, reason))
+                    return Finding(value, tuple(changes), self._denied(one, reason), (one.name,))
         question = AskPerson("; ".join(questions)) if questions else None
-        return Finding(value, tuple(changes), question)
+        return Finding(value, tuple(changes), question, tuple(asking))
 
     def _denied(self, one: AskedGuardrail, reason: str) -> Deny:
         return Deny(f"guardrail {one.name!r}: {self._reason(reason)}")

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
+import mcp_types as types
 import pytest
 from mcp import Client
 
@@ -35,6 +38,19 @@ TO_GITHUB = (
     "create_issue('acme', 'web', 'Customer', body='see ' + rows[0]['Customer'])"
 )
 ORIGINAL = "customer000@example.com"
+
+
+@dataclass
+class SlowPerson(Person):
+    """Answers once the product has made a token."""
+
+    database: Path = field(kw_only=True)
+
+    async def elicit(self, context: Any, params: Any) -> types.ElicitResult:
+        with anyio.fail_after(20), closing(sqlite3.connect(self.database)) as database:
+            while not database.execute("SELECT 1 FROM privacy_tokens").fetchall():
+                await anyio.sleep(0.02)
+        return await super().elicit(context, params)
 
 
 def protected(folder: Path, *, principal: str = "default", payloads: str = "shapes", **privacy: Any) -> Path:
@@ -229,3 +245,50 @@ async def test_a_recorded_program_runs_again_with_tokens_that_were_forgotten(tmp
         await app.executions.wait(again.execution_id)
         assert again.outcome.value == done.value == "3 updated"
         assert len(host.reached("update_record")) == 3
+
+
+async def test_a_token_that_is_made_while_the_person_is_asked_stays_as_it_is_written(tmp_path: Path) -> None:
+    """The rules and the person decided on a text, so no value is sent in its place."""
+    slow = SlowPerson(content={"answer": "Allow this call"}, database=tmp_path / "state" / "codemode.db")
+    privacy = {"servers": {"google_drive": "tokens"}}
+    rules = {"rules": [{"ask": "github"}]}
+    path = configuration(tmp_path, permissions=rules, privacy=privacy, state={"dir": str(tmp_path / "state")})
+    send = "create_issue('acme', 'web', 'Customer', body='see <EMAIL_1>')"
+    racing = (
+        "import asyncio\nfrom servers.google_drive import get_sheet\nfrom servers.github import create_issue\n"
+        "async def late():\n    await asyncio.sleep(0.2)\n    return await get_sheet('abc123')\n"
+        f"(await asyncio.gather({send}, late()))[1][0]['Customer']"
+    )
+    async with in_memory(path, **slow.callbacks) as host:
+        assert (await host.run(racing)).value == "<EMAIL_1>"
+        assert slow.seen, "the control: the call had to wait"
+        assert [it["body"] for it in host.reached("create_issue")] == ["see <EMAIL_1>"]
+        refused = await host.run(f"from servers.github import create_issue\n{send}")
+        assert "may not receive personal data of the kind email" in refused.text, "the control: it is a token by now"
+
+
+@pytest.mark.parametrize("padding", range(36, 50))
+async def test_an_error_about_the_arguments_shows_no_part_of_a_value(tmp_path: Path, padding: int) -> None:
+    """The text of such an error is cut, and no search finds a part of a value."""
+    wrong = f"update_record('M', '1', 'x' * {padding} + rows[0]['Customer'] + ' ' * 30)"
+    program = f"{SHEET}from servers.salesforce import update_record\n{wrong}"
+    async with in_memory(protected(tmp_path)) as host:
+        refused = (await host.run(program)).text
+        assert "customer00" not in refused
+        assert "'data' must be" in refused, "the control: it says what is wrong"
+
+
+async def test_a_guardrail_that_looked_at_values_gives_the_model_no_reason(tmp_path: Path) -> None:
+    rail = [{"use": "domains", "settings": {"allow": ["ok.example"]}}]
+    privacy = {"servers": {"google_drive": "tokens"}, "release": {"github": ["email"]}}
+    link = SHEET + (
+        "from servers.github import create_issue\n"
+        "create_issue('acme', 'web', 'Customer', body='https://ok.example' + {text} + '/')"
+    )
+    async with in_memory(configuration(tmp_path, guardrails=rail, privacy=privacy)) as host:
+        refused = (await host.run(link.format(text="rows[0]['Customer']"))).text
+        assert "guardrail 'domains' refuses what the privacy tokens in the arguments stand for" in refused
+        assert "example.com" not in refused
+        control = (await host.run(link.format(text="'.com'"))).text
+        assert "guardrail 'domains': " in control, "the control: a reason about what the model wrote"
+        assert host.reached("create_issue") == []

@@ -1,15 +1,19 @@
 """Finds known originals in texts, in any mixture of capital and small letters.
 
-A name must stand alone where it is found, since short ones stand in many words (`Mark` in `Markdown`), and it must be
-written as it was. Everything else is found within longer words too.
+A name is found only as it was written, and one of a single word only where it stands alone, since short ones stand in
+many words (`Mark` in `Markdown`). Everything else is found within longer words too.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 _MIN_CHARACTERS = 4
 """Shorter ones stand in many words."""
+_AFTER_ESCAPE = re.compile(r"\\(?:[bfnrt]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4})$")
+"""The end of a text before which a line break or another character is written as JSON or Python does."""
+_LONGEST_ESCAPE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Originals:
             at = within.find(searched)
             while at >= 0:
                 end = at + len(searched)
-                if not original.is_name or not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+                if not original.is_name or " " in searched or _stands_alone(text, at, end):
                     found.append((at, end, token))
                 at = within.find(searched, end)
         merged: list[tuple[int, int, str]] = []
@@ -52,6 +56,13 @@ class Originals:
             else:
                 merged.append((start, end, token))
         return merged
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    if text[end : end + 1].isalnum():
+        return False
+    before = text[max(0, start - _LONGEST_ESCAPE) : start]
+    return not before[-1:].isalnum() or _AFTER_ESCAPE.search(before) is not None
 
 
 def _lowered(text: str) -> str:

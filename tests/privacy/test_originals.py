@@ -41,9 +41,16 @@ class TestAnOriginalWithDigitsOrSigns:
 
 
 class TestAName:
-    @pytest.mark.parametrize("text", ["Mark", "Dear Mark,", '{"name":"Mark"}', "Mark_2", "Mark's"])
+    @pytest.mark.parametrize(
+        "text", ["Mark", "Dear Mark,", '{"name":"Mark"}', "Mark_2", "Mark's", r'"a\nMark"', r"\xe4Mark", r"\u00e4Mark"]
+    )
     def test_is_found_where_it_stands_alone(self, text: str) -> None:
         assert found(text) == [("Mark", NAME)]
+
+    def test_of_several_words_is_found_within_a_word(self) -> None:
+        originals = Originals()
+        originals.add("Ann Lee", NAME)
+        assert originals.spans("MsAnn Lees") == [(2, 9, NAME)]
 
     @pytest.mark.parametrize("text", ["Markdown", "a bookMark", "mark it as read", "Mark2"])
     def test_is_not_found_in_other_words(self, text: str) -> None:

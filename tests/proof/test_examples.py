@@ -103,7 +103,7 @@ def test_a_call_that_fails_ends_an_example_with_what_was_wrong(tmp_path: Path) -
 def test_every_example_has_its_test() -> None:
     tested = Path(__file__).read_text()
     scripts = sorted(path.name for path in (ROOT / "examples").glob("[0-9]*.py"))
-    assert len(scripts) == 7
+    assert len(scripts) == 8
     assert all(f'printed("{name}"' in tested for name in scripts)
 
 

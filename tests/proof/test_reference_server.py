@@ -163,4 +163,5 @@ async def test_forms_and_addresses_name_the_server(host: Host) -> None:
         "from servers.everything import trigger_elicitation_request, trigger_url_elicitation\n"
         "trigger_elicitation_request(); trigger_url_elicitation(url='https://example.com/x')"
     )
-    assert [one.message[:34] for one in PERSON.seen] == ["The MCP server 'everything' asks: "] * 2
+    asked = [one for one in PERSON.seen if one != "roots/list"]  # it may ask for them at any time
+    assert [one.message[:34] for one in asked] == ["The MCP server 'everything' asks: "] * 2

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ import anyio
 from codemode_server.approved_rules import write_rule
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.person_at_terminal import person_confirms
+from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
@@ -27,8 +28,6 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.approvals.message import one_line, pattern_text, short_text, whole_text
 from codemode_server.first_listing import state_folder
 from codemode_server.redaction import Redactor
-from codemode_server.storage.database import FILE_NAME
-from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.text import clean_line
@@ -87,7 +86,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
     """The questions that can be answered now, oldest first."""
-    async with _opened(loaded) as store:
+    with _opened(loaded) as store:
         found = [] if store is None else await store.unanswered(local_principal(loaded.settings))
     is_open = [it for it in found if it.is_open(time.time())]
     if as_json:
@@ -148,7 +147,7 @@ async def _store_answer(loaded: LoadedSettings, approval_id: ApprovalId, answer:
         CodemodeError: it is not, or somebody else was faster.
     """
     found = await _open_question(loaded, approval_id)
-    async with _opened(loaded) as store:
+    with _opened(loaded) as store:
         stored = None if store is None else await store.answer(approval_id, answer)
     if stored is None or stored.answer != answer:
         raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
@@ -163,7 +162,7 @@ async def _open_question(loaded: LoadedSettings, approval_id: ApprovalId) -> App
 
 
 async def _found(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
-    async with _opened(loaded) as store:
+    with _opened(loaded) as store:
         found = None if store is None else await store.get(local_principal(loaded.settings), approval_id)
     if found is None:
         raise CodemodeError(
@@ -172,18 +171,11 @@ async def _found(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
     return found
 
 
-@asynccontextmanager
-async def _opened(loaded: LoadedSettings) -> AsyncGenerator[SqliteApprovals | None]:
+@contextmanager
+def _opened(loaded: LoadedSettings) -> Generator[SqliteApprovals | None]:
     """The store of the configuration's state folder; None if there is none yet."""
-    folder = state_folder(loaded.settings)
-    if not (folder / FILE_NAME).exists():
-        yield None
-        return
-    thread = DatabaseThread(folder)
-    try:
-        yield SqliteApprovals(thread, JournalCipher(folder))
-    finally:
-        thread.close()
+    with state_database(loaded) as thread:
+        yield None if thread is None else SqliteApprovals(thread, JournalCipher(state_folder(loaded.settings)))
 
 
 def _as_json(it: Approval) -> dict[str, Any]:

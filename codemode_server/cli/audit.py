@@ -6,8 +6,6 @@ import argparse
 import json
 import re
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,14 +14,13 @@ import anyio
 
 from codemode_server.cli.arguments import add_config, config_file, count, days
 from codemode_server.cli.audit_lines import AuditLines
+from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.first_listing import state_folder
 from codemode_server.redaction import Redactor
 from codemode_server.storage.database import FILE_NAME
-from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 
 _ROWS = 40
@@ -63,8 +60,8 @@ async def rows_page(
 ) -> str:
     """The newest rows of the local principal, the newest last."""
     lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets)))
-    async with _opened(loaded) as audit:
-        principal = local_principal(loaded.settings)
+    with state_database(loaded) as thread:
+        principal, audit = local_principal(loaded.settings), None if thread is None else SqliteAudit(thread)
         rows = (
             [] if audit is None else await audit.newest(principal, execution_id=execution_id, since=since, limit=limit)
         )
@@ -133,26 +130,13 @@ class Verification:
 
 async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> Verification:
     """Check the hash chain of the audit; all principals are in one chain. `noted`: a digest that must be in it."""
-    async with _opened(loaded) as audit:
-        if audit is None:
+    with state_database(loaded) as thread:
+        if thread is None:
             return Verification(is_noted_missing=noted is not None)
+        audit = SqliteAudit(thread)
         broken_row, missing = await audit.verified()
         is_noted_missing = noted is not None and not await audit.holds(noted)
         return Verification(*await audit.extent(), broken_row, missing, is_noted_missing)
-
-
-@asynccontextmanager
-async def _opened(loaded: LoadedSettings) -> AsyncGenerator[SqliteAudit | None]:
-    """The audit of the state folder; None if nothing was recorded there."""
-    folder = state_folder(loaded.settings)
-    if not (folder / FILE_NAME).exists():
-        yield None
-        return
-    thread = DatabaseThread(folder)
-    try:
-        yield SqliteAudit(thread)
-    finally:
-        thread.close()
 
 
 def _digest(text: str) -> str:

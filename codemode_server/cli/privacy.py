@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -19,6 +17,7 @@ import anyio
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.person_at_terminal import person_confirms, require_terminal, show_person
+from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
@@ -29,7 +28,6 @@ from codemode_server.domain.privacy_tokens import KnownToken
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.privacy_settings import seconds_of
-from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
@@ -72,7 +70,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _show(loaded: LoadedSettings, token: KnownToken) -> int:
     require_terminal()
-    anyio.run(partial(_record, loaded, AuditEventKind.PRIVACY_SHOWN, [token]))
+    anyio.run(_record_shown, loaded, token)
     show_person(f"{token.token} ({token.kind}) stands for {token.original!r}")
     return 0
 
@@ -121,45 +119,32 @@ def _named(tokens: Sequence[KnownToken], names: Sequence[str]) -> list[KnownToke
 
 
 async def _tokens(loaded: LoadedSettings) -> Sequence[KnownToken]:
-    async with _opened(loaded) as opened:
-        return [] if opened is None else await opened.tokens.all(opened.principal.principal_id)
+    with state_database(loaded) as thread:
+        return [] if thread is None else await _store(loaded, thread).all(local_principal(loaded.settings).principal_id)
 
 
 async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> None:
-    async with _opened(loaded) as opened:
-        if opened is not None:
-            await opened.tokens.forget(opened.principal.principal_id, [it.token for it in chosen])
-    await _record(loaded, AuditEventKind.PRIVACY_FORGOTTEN, chosen)
+    with state_database(loaded) as thread:
+        if thread is not None:
+            principal = local_principal(loaded.settings)
+            await _store(loaded, thread).forget(principal.principal_id, [it.token for it in chosen])
+            _record(principal, thread, AuditEventKind.PRIVACY_FORGOTTEN, chosen)
 
 
-async def _record(loaded: LoadedSettings, kind: AuditEventKind, tokens: Sequence[KnownToken]) -> None:
-    async with _opened(loaded) as opened:
-        if opened is not None:
-            event = AuditEvent(kind, opened.principal, "", ExecutionId(""), time.time(), reason=_names(tokens))
-            opened.audit.append(event)
+async def _record_shown(loaded: LoadedSettings, token: KnownToken) -> None:
+    with state_database(loaded) as thread:
+        if thread is not None:
+            _record(local_principal(loaded.settings), thread, AuditEventKind.PRIVACY_SHOWN, [token])
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    principal: Principal
-    tokens: SqliteTokens
-    audit: SqliteAudit
+def _record(principal: Principal, thread: DatabaseThread, kind: AuditEventKind, tokens: Sequence[KnownToken]) -> None:
+    SqliteAudit(thread).append(AuditEvent(kind, principal, "", ExecutionId(""), time.time(), reason=_names(tokens)))
 
 
-@asynccontextmanager
-async def _opened(loaded: LoadedSettings) -> AsyncGenerator[_Opened | None]:
-    """What is in the configuration's state folder; None if there is nothing yet."""
-    folder = state_folder(loaded.settings)
-    if not (folder / FILE_NAME).exists():
-        yield None
-        return
-    thread = DatabaseThread(folder)
-    try:
-        seconds = loaded.settings.privacy.expire_seconds
-        tokens = SqliteTokens(thread, TokenCipher(folder), lambda: seconds)
-        yield _Opened(local_principal(loaded.settings), tokens, SqliteAudit(thread))
-    finally:
-        thread.close()
+def _store(loaded: LoadedSettings, thread: DatabaseThread) -> SqliteTokens:
+    return SqliteTokens(
+        thread, TokenCipher(state_folder(loaded.settings)), lambda: loaded.settings.privacy.expire_seconds
+    )
 
 
 def _page(tokens: Sequence[KnownToken]) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -19,6 +19,7 @@ import anyio
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.person_at_terminal import person_confirms
+from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
@@ -28,8 +29,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.gateway.read_sources import EPHEMERAL
-from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.database import Database
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.text import one_line
@@ -103,7 +103,7 @@ class SessionSources:
 
 async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
     """What is stored of the configuration's principal, the newest session last."""
-    async with _opened(loaded) as opened:
+    with _opened(loaded) as opened:
         if opened is None:
             return []
         read, _ = opened[0].load()
@@ -114,7 +114,7 @@ async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
 
 async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> None:
     principal, now = local_principal(loaded.settings), time.time()
-    async with _opened(loaded) as opened:
+    with _opened(loaded) as opened:
         if opened is None:
             return
         store, audit = opened
@@ -129,19 +129,15 @@ async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> N
             )
 
 
-@asynccontextmanager
-async def _opened(loaded: LoadedSettings) -> AsyncGenerator[tuple[SqliteSources, SqliteAudit] | None]:
+@contextmanager
+def _opened(loaded: LoadedSettings) -> Generator[tuple[SqliteSources, SqliteAudit] | None]:
     """What is in the configuration's state folder; None if there is nothing yet."""
-    folder = state_folder(loaded.settings)
-    if not (folder / FILE_NAME).exists():
-        yield None
-        return
-    database, thread = Database(folder), DatabaseThread(folder)
-    try:
-        yield SqliteSources(database, thread), SqliteAudit(thread)
-    finally:
-        thread.close()
-        database.close()
+    with state_database(loaded) as thread:
+        if thread is None:
+            yield None
+            return
+        with closing(Database(state_folder(loaded.settings))) as database:
+            yield SqliteSources(database, thread), SqliteAudit(thread)
 
 
 def _page(found: Sequence[SessionSources]) -> str:

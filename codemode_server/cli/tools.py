@@ -9,7 +9,7 @@ import argparse
 import json
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import anyio
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.person_at_terminal import person_confirms
+from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
@@ -27,7 +28,7 @@ from codemode_server.first_listing import state_folder
 from codemode_server.gateway.policy.changed_tools import REVIEW
 from codemode_server.gateway.policy.tool_definitions import accepted_event, answer_for, change_of, kind_of
 from codemode_server.permission_settings import Answer
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
@@ -142,16 +143,12 @@ class StoredTools:
 @contextmanager
 def _opened(loaded: LoadedSettings) -> Generator[StoredTools | None]:
     """What is stored in the configuration's state folder; None if there is nothing yet."""
-    folder = state_folder(loaded.settings)
-    if not (folder / FILE_NAME).exists():
-        yield None
-        return
-    database, thread = Database(folder), DatabaseThread(folder)
-    try:
-        yield StoredTools(loaded, database, thread)
-    finally:
-        thread.close()
-        database.close()
+    with state_database(loaded) as thread:
+        if thread is None:
+            yield None
+            return
+        with closing(Database(state_folder(loaded.settings))) as database:
+            yield StoredTools(loaded, database, thread)
 
 
 def _until_then(it: KnownDefinition, answer: Answer) -> str:

@@ -44,17 +44,7 @@ class SqliteAudit:
     async def rows(
         self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
     ) -> Sequence[AuditRow]:
-        where, values = "principal = ? AND number > ?", [principal.principal_id, after]
-        if execution_id is not None:
-            where, values = f"{where} AND execution_id = ?", [*values, execution_id]
-
-        def select(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            return connection.execute(
-                f"SELECT number, {COLUMNS}, digest FROM audit WHERE {where} ORDER BY number LIMIT ?",  # noqa: S608
-                (*values, limit),
-            ).fetchall()
-
-        return [AuditRow(number, event_of(row), digest) for number, *row, digest in await self._run(select)]
+        return await self._rows("number > ?", after, principal, execution_id, "number", limit)
 
     async def executions(
         self, principal: Principal, *, limit: int, before: float | None = None
@@ -108,18 +98,23 @@ class SqliteAudit:
         self, principal: Principal, *, execution_id: ExecutionId | None = None, since: float = 0.0, limit: int
     ) -> Sequence[AuditRow]:
         """The principal's newest rows in order, of one execution or all. Raises as `rows` does."""
-        where, values = "principal = ? AND at >= ?", [principal.principal_id, since]
+        newest = await self._rows("at >= ?", since, principal, execution_id, "number DESC", limit)
+        return newest[::-1]
+
+    async def _rows(
+        self, which: str, bound: float, principal: Principal, execution_id: ExecutionId | None, order: str, limit: int
+    ) -> list[AuditRow]:
+        where, values = f"principal = ? AND {which}", [principal.principal_id, bound]
         if execution_id is not None:
             where, values = f"{where} AND execution_id = ?", [*values, execution_id]
 
         def select(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
             return connection.execute(
-                f"SELECT number, {COLUMNS}, digest FROM audit WHERE {where} ORDER BY number DESC LIMIT ?",  # noqa: S608
+                f"SELECT number, {COLUMNS}, digest FROM audit WHERE {where} ORDER BY {order} LIMIT ?",  # noqa: S608
                 (*values, limit),
             ).fetchall()
 
-        found = await self._run(select)
-        return [AuditRow(number, event_of(row), digest) for number, *row, digest in reversed(found)]
+        return [AuditRow(number, event_of(row), digest) for number, *row, digest in await self._run(select)]
 
     async def holds(self, digest: str) -> bool:
         """Whether a row has this digest, or the last one that retention deleted. Raises as `rows` does."""

@@ -8,11 +8,8 @@ everything; the page then says where to go on. It has a connection of its own, w
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import anyio
-import anyio.to_thread
+from collections.abc import Sequence
+from typing import Any
 
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import CallStatus
@@ -28,6 +25,7 @@ from codemode_server.domain.history import (
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import Database
+from codemode_server.storage.database_reader import DatabaseReader
 
 MAX_EXAMINED = 20_000
 """Executions of each table that one search looks at."""
@@ -36,7 +34,6 @@ MAX_COUNTED_ROWS = 50_000
 MAX_CALLS = 500
 """Calls of an execution that are read at once."""
 _MAX_TOOLS = 4
-_T = TypeVar("_T")
 
 _AUDIT = """
     SELECT a.execution_id, a.session_id, a.level, a.at AS started_at,
@@ -75,8 +72,7 @@ class SqliteHistory:
 
     def __init__(self, database: Database) -> None:
         """`database` is used by nothing else."""
-        self._database = database
-        self._one = anyio.Lock()
+        self._run = DatabaseReader(database).run
 
     async def search(self, principal: Principal, query: HistoryQuery) -> HistoryPage:
         """The newest executions of the principal that fit. Raises `JournalUnavailable` as all methods do."""
@@ -141,14 +137,6 @@ class SqliteHistory:
             return [DecisionCount(decision or "", reason or "", calls) for decision, reason, calls in rows]
 
         return await self._run(select)
-
-    async def _run(self, step: Callable[[sqlite3.Connection], _T]) -> _T:
-        def run() -> _T:
-            with self._database.use() as connection:
-                return step(connection)
-
-        async with self._one:
-            return await anyio.to_thread.run_sync(run)
 
 
 def statements(query: HistoryQuery) -> tuple[str, str]:

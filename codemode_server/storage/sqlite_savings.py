@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, time, timedelta
-from typing import Any, TypeVar
-
-import anyio
-import anyio.to_thread
+from typing import Any
 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.savings import Exchange, ServerRow, ServerTokens, TokenUsage, UsageRow
 from codemode_server.storage.database import Database
+from codemode_server.storage.database_reader import DatabaseReader
 from codemode_server.storage.database_thread import DatabaseThread
 
 MAX_EXCHANGES = 200_000
@@ -23,7 +21,6 @@ _SUMS = (
     "COUNT(*), COUNT(DISTINCT execution_id), SUM(calls), SUM(turns), SUM(sent), SUM(returned), SUM(own_definitions),"
     " SUM(arguments), SUM(results), SUM(all_definitions * turns)"
 )
-_T = TypeVar("_T")
 
 
 class SqliteExchanges:
@@ -42,8 +39,7 @@ class SqliteSavings:
 
     def __init__(self, database: Database) -> None:
         """`database` is used by nothing else."""
-        self._database = database
-        self._one = anyio.Lock()
+        self._run = DatabaseReader(database).run
 
     async def total(self, principal: Principal, since: float) -> TokenUsage:
         """Raises `JournalUnavailable`, as all that reads."""
@@ -119,14 +115,6 @@ class SqliteSavings:
 
         found = await self._run(lambda connection: _of_execution(connection, principal, execution_id))
         return found.usage if found.usage.exchanges else None
-
-    async def _run(self, step: Callable[[sqlite3.Connection], _T]) -> _T:
-        def run() -> _T:
-            with self._database.use() as connection:
-                return step(connection)
-
-        async with self._one:
-            return await anyio.to_thread.run_sync(run)
 
 
 def last_to_delete(connection: sqlite3.Connection, before: float) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Protocol
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.json_texts import BATCH_CHARACTERS, text_batches
 
-_SEARCHED_AT_ONCE = 256 * 1024
-"""Characters of short texts that are searched together."""
 Span = tuple[int, int, str]
 """Start and end in a text, and what is put there."""
 
@@ -30,25 +29,26 @@ def found_in(values: KnownValues, value: JsonValue) -> Found:
     """The texts, keys and numbers in a JSON value that may have known values. Short ones are searched together, since
     each search costs something."""
     found: dict[str, list[Span] | None] = {}
-    together: list[str] = []
-    size = 0
-    waiting: list[Any] = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, dict):
-            waiting += item.values()
-            waiting += item
-        elif isinstance(item, list):
-            waiting += item
-        elif isinstance(item, str) and len(item) > _SEARCHED_AT_ONCE:
-            found[item] = None
-        elif not isinstance(item, bool | None):
-            together.append(str(item))
-            size += len(together[-1]) + 1
-            if size > _SEARCHED_AT_ONCE:
-                found |= _found_together(values, together)
-                together, size = [], 0
-    return found | _found_together(values, together)
+    for batch in text_batches(value):
+        if len(batch) == 1 and len(batch[0]) > BATCH_CHARACTERS:
+            found[batch[0]] = None
+        else:
+            found |= _found_together(values, batch)
+    return found
+
+
+def with_spans_replaced(text: str, spans: Iterable[Span], limit: int | None = None) -> str:
+    """The text, or its first `limit` characters, each span replaced, also one that ends after them. The spans are in
+    order and without overlaps."""
+    parts: list[str] = []
+    place, end = 0, len(text) if limit is None else limit
+    for start, stop, put in spans:
+        if start >= end:
+            break
+        parts += [text[place:start], put]
+        place = stop
+    parts.append(text[place:end])
+    return "".join(parts)
 
 
 def _found_together(values: KnownValues, texts: list[str]) -> dict[str, list[Span] | None]:

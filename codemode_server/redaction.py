@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
-from codemode_server.known_values import Found, KnownValues, Span, found_in
+from codemode_server.json_texts import text_batches
+from codemode_server.known_values import Found, KnownValues, Span, found_in, with_spans_replaced
 from codemode_server.secret_spellings import anchor_of, head_of, is_plain, longest_spelling, pattern_of, pieces_of
 from codemode_server.text import clean, clean_line
 
@@ -73,7 +74,7 @@ class Redactor:
     def text(self, text: str) -> str:
         """`text` with a mask in place of each secret; the same object if there is none."""
         spans = self._spans(text)
-        return _masked(text, spans, len(text)) if spans else text
+        return with_spans_replaced(text, spans) if spans else text
 
     def visible(self, text: str) -> str:
         """`text` cleaned and masked, before and after cleaning: zero-width characters may hide a secret."""
@@ -83,7 +84,7 @@ class Redactor:
 
     def head(self, text: str, limit: int) -> str:
         """The first `limit` characters of `text`, masked, in time that does not depend on the rest."""
-        return _masked(text, self._spans(text[: limit + self._longest]), limit)
+        return with_spans_replaced(text, self._spans(text[: limit + self._longest]), limit)
 
     def tail_bytes(self, limit: int) -> int:
         """How many of the last bytes of a stream are needed for `tail`."""
@@ -100,7 +101,7 @@ class Redactor:
         spans = self._spans(text)
         start = next((end for begin, end, _ in spans if begin < start < end), start)
         shown = [(begin - start, end - start, put) for begin, end, put in spans if begin >= start]
-        return _masked(text[start:], shown, len(text))
+        return with_spans_replaced(text[start:], shown)
 
     def line(self, text: str, limit: int) -> str:
         """`text` cleaned and masked, on one line, at most `limit` characters."""
@@ -137,26 +138,7 @@ class Redactor:
 
     def _may_hold(self, value: JsonValue) -> bool:
         """Whether a string of the value may contain a secret. Joins short strings to search them together."""
-        short: list[str] = []
-        size, waiting = 0, [value]
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, dict):
-                waiting += item.values()
-                waiting += item
-            elif isinstance(item, list):
-                waiting += item
-            elif isinstance(item, str) and len(item) > _SEARCHED_AT_ONCE:
-                if self._is_in(item):
-                    return True
-            elif not isinstance(item, bool | None):
-                short.append(str(item))
-                size += len(short[-1]) + 1
-                if size > _SEARCHED_AT_ONCE:
-                    if self._is_in("\n".join(short)):
-                        return True
-                    short, size = [], 0
-        return self._is_in("\n".join(short))
+        return any(self._is_in("\n".join(batch)) for batch in text_batches(value))
 
     def _is_in(self, text: str) -> bool:
         return any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text))
@@ -167,12 +149,12 @@ class Redactor:
         if isinstance(value, str):
             spans = self._spans(value, known)
             if not spans or len(value) <= _SEARCHED_AT_ONCE:
-                return _masked(value, spans, len(value)) if spans else value
+                return with_spans_replaced(value, spans) if spans else value
             data = _masked_bytes(value, spans)
             del value
             return data.decode("utf-8", "surrogatepass")
         if isinstance(value, dict):
-            keys = (_masked(key, self._spans(key, known), len(key)) for key in value)
+            keys = (with_spans_replaced(key, self._spans(key, known)) for key in value)
             return {key: self._walked([item], known) for key, item in zip(keys, value.values(), strict=True)}
         if isinstance(value, list):
             return [self._walked([item], known) for item in value]
@@ -279,21 +261,8 @@ def _places(searched: str, text: str) -> Iterator[int]:
 NO_SECRETS = Redactor()
 
 
-def _masked(text: str, spans: Iterable[Span], limit: int) -> str:
-    """The first `limit` characters of `text`, each span replaced, also one that ends after them."""
-    parts: list[str] = []
-    place = 0
-    for begin, end, put in spans:
-        if begin >= limit:
-            break
-        parts += [text[place:begin], put]
-        place = end
-    parts.append(text[place:limit])
-    return "".join(parts)
-
-
 def _masked_bytes(text: str, spans: Iterable[Span]) -> bytearray:
-    """`_masked` of the whole text, as UTF-8, which takes a quarter of the memory if the text has an emoji."""
+    """`with_spans_replaced`, as UTF-8, which takes a quarter of the memory if the text has an emoji."""
     data, place = bytearray(), 0
     for begin, end, put in [*spans, (len(text), len(text), "")]:
         for start in range(place, begin, _SEARCHED_AT_ONCE):

@@ -48,6 +48,7 @@ NEUTRAL = {
     "json_escapes",
     "setting_types",
     "json_size",
+    "json_texts",
     "off_loop",
     "redaction",
     "settings",

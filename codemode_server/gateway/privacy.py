@@ -140,8 +140,7 @@ class CallPrivacy:
             disguised = await run_sized(has_many, texts.kinds_in, arguments)
         if not known and not disguised:
             return None
-        values = {token: it.value for token, it in known.items() if it.value is not None}
-        return Release(await run_sized(has_many, with_values, arguments, values), known, disguised)
+        return Release(await run_sized(has_many, with_values, arguments, _values(known)), known, disguised)
 
     def restriction(self, target: CallTarget, release: Release | None) -> Deny | Ask | None:
         """What holds for a call because of the values that it would send, and since its answer has to be protected;
@@ -194,8 +193,7 @@ class CallPrivacy:
         if now.forgotten:
             restriction = self.restriction(target, now)
             raise CallRefused(f"{title_of(target)} was not called: {restriction.reason if restriction else ''}")
-        values = {token: it.value for token, it in known.items() if it.value is not None}
-        return await run_sized(is_large(arguments), with_values, arguments, values)
+        return await run_sized(is_large(arguments), with_values, arguments, _values(known))
 
     async def received(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
         """An answer with tokens in place of personal data.
@@ -258,7 +256,7 @@ class CallPrivacy:
             known = await self._tokens.find(calls.context.principal.principal_id, named)
         except JournalUnavailable as error:
             raise ResultWithheld(f"{title_of(target)} was called, and its result is withheld: {error}") from error
-        values = {token: it.value for token, it in known.items() if it.value is not None}
+        values = _values(known)
         return replace(reply, value=await run_sized(has_many, with_values, reply.value, values)) if values else reply
 
     async def error_text(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
@@ -381,6 +379,11 @@ def naming_release(decision: Decision, release: Release | None) -> Decision:
     if release is None or not isinstance(decision, Allow):
         return decision
     return Allow(f"{decision.reason}; sends personal data ({', '.join(release.kinds)})")
+
+
+def _values(known: Mapping[str, KnownToken]) -> dict[str, str | int | float]:
+    """What tokens stand for that were not forgotten."""
+    return {token: it.value for token, it in known.items() if it.value is not None}
 
 
 def _without_tokens(findings: Findings) -> Findings:

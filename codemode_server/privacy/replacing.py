@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN
+from codemode_server.json_texts import texts_in
+from codemode_server.known_values import with_spans_replaced
 from codemode_server.privacy.findings import Finding, Place
 
 TokensOf = Mapping[tuple[str, str], str]
@@ -61,17 +63,13 @@ def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
 
 
 def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:
-    parts: list[str] = []
-    at = 0
-    for one in sorted(found, key=lambda it: it.start):
-        parts += [text[at : one.start], tokens[one.kind, one.value]]
-        at = one.end
-    return "".join((*parts, text[at:]))
+    ordered = sorted(found, key=lambda it: it.start)
+    return with_spans_replaced(text, ((one.start, one.end, tokens[one.kind, one.value]) for one in ordered))
 
 
 def tokens_in(value: JsonValue) -> set[str]:
     """What looks like a token in the texts and keys of a value."""
-    return {found[0] for text in _texts(value) if "<" in text for found in TOKEN.finditer(text)}
+    return {found[0] for text in texts_in(value) if "<" in text for found in TOKEN.finditer(text)}
 
 
 def with_values(value: Any, values: Mapping[str, str | int | float]) -> Any:
@@ -88,16 +86,3 @@ def with_values(value: Any, values: Mapping[str, str | int | float]) -> Any:
 
 def _with_values(text: str, values: Mapping[str, str | int | float]) -> str:
     return TOKEN.sub(lambda found: str(values.get(found[0], found[0])), text) if "<" in text else text
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    waiting: list[Any] = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            waiting += item
-            waiting += item.values()
-        elif isinstance(item, list):
-            waiting += item

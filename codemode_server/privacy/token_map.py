@@ -15,7 +15,7 @@ import anyio
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenChanges, TokenStore
-from codemode_server.known_values import Found, found_in
+from codemode_server.known_values import Found, found_in, with_spans_replaced
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.normal_forms import normal_form
@@ -74,11 +74,7 @@ class KnownTexts:
         spans = [it for it in (self.spans(text) if spans is None else spans) if self._is_original(text, *it)]
         if not isinstance(value, str):
             return next((token for start, end, token in spans if end - start == len(text)), value)
-        parts, at = list[str](), 0
-        for start, end, token in spans:
-            parts += [text[at:start], token]
-            at = end
-        return "".join((*parts, text[at:]))
+        return with_spans_replaced(text, spans)
 
     def kinds_in(self, value: Any) -> dict[str, str]:
         """The tokens of the known values in the texts, keys and numbers of a JSON value, in any form, with their

@@ -8,7 +8,6 @@ that read like the name of a parameter or of a choice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from codemode_server.domain.definitions import fields_of
 from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.field_names import is_field_name
+from codemode_server.json_texts import texts_in
 
 SHOWN_AS_ACCEPTED = "Its server changed this tool; the description is the one that the user accepted."
 NOT_SHOWN = "The user has not accepted this tool as it is now, so its description is not shown."
@@ -46,7 +46,9 @@ class _Words:
     """The words of an accepted definition."""
 
     def __init__(self, accepted: dict[str, Any]) -> None:
-        self._accepted = frozenset(_strings([accepted.get("inputSchema"), accepted.get("outputSchema")]))
+        self._accepted = frozenset(
+            " ".join(text.split()) for text in texts_in([accepted.get("inputSchema"), accepted.get("outputSchema")])
+        )
 
     def schema(self, schema: JsonSchema) -> JsonSchema:
         """The schema without words that nobody accepted."""
@@ -76,18 +78,3 @@ class _Words:
         if key == "$ref":
             return all(is_field_name(part) for part in text.removeprefix("#").split("/") if part)
         return is_field_name(text) or (key == "$schema" and bool(_DIALECT.fullmatch(text)))
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Every string in a value, keys among them, with single spaces."""
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
-            case str() as text:
-                yield " ".join(text.split())
-            case dict() as mapping:
-                waiting += [*mapping, *mapping.values()]
-            case list() as items:
-                waiting += items
-            case _:
-                pass

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
+from codemode_server.json_texts import texts_in
+
 _MAX_DECODED = 4
 """How often a text is percent-decoded: an address within an address within an address."""
 MAX_ESCAPES = 100_000
@@ -26,11 +28,11 @@ class Unreadable(Exception):
 def texts_of(value: Any) -> Iterator[tuple[str, str]]:
     """Each text in a value, with where it stands: the name of an argument. Numbers have none."""
     if not isinstance(value, dict):
-        yield from (("value", text) for text in _texts(value))
+        yield from (("value", text) for text in texts_in(value))
         return
     for name, item in value.items():
         yield "a name", str(name)
-        yield from ((f"{name!r}", text) for text in _texts(item))
+        yield from ((f"{name!r}", text) for text in texts_in(item))
 
 
 def spellings_of(text: str) -> Iterator[str]:
@@ -53,16 +55,3 @@ def spellings_of(text: str) -> Iterator[str]:
         if (decoded := unquote(plain)) == plain:
             return
         text = decoded
-
-
-def _texts(value: Any) -> Iterator[str]:
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            waiting += item
-            waiting += item.values()
-        elif isinstance(item, list):
-            waiting += item

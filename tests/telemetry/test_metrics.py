@@ -23,6 +23,7 @@ from codemode_server.telemetry.prometheus_text import prometheus_text
 from tests import fork_server
 from tests.behaviour.product import configuration, in_memory, office, over_stdio
 from tests.hosts.kit import free_port, serving, until
+from tests.telemetry.attempt import ATTEMPT
 from tests.telemetry.collector import collecting
 
 ROOT = Path(__file__).parents[2]
@@ -31,12 +32,7 @@ PROGRAM = f"""
 from codemode import ToolError
 from servers.github import boom, create_issue, list_issues
 
-def attempt(call, **arguments):
-    try:
-        call(**arguments)
-    except ToolError:
-        pass
-
+{ATTEMPT}
 attempt(boom)
 attempt(create_issue, owner="a", repo="{CANARY}", title="{SECRET}")
 list_issues(repo="{CANARY}")

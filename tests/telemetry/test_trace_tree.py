@@ -32,22 +32,18 @@ from opentelemetry.semconv.attributes import error_attributes, network_attribute
 from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, Answer, configuration, office, over_stdio
 from tests.hosts.kit import _listens, free_port, serving, until
+from tests.telemetry.attempt import ATTEMPT
 from tests.telemetry.collector import Collector, Span, collecting
 
 TRACE, HOST_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 HTTP_SPAN = "00f067aa0ba902b7"
 HOST = {"traceparent": f"00-{TRACE}-{HOST_SPAN}-01", "tracestate": "vendor=one", "baggage": "team=blue"}
-PROGRAM = """
+PROGRAM = f"""
 from codemode import ToolError
 from servers.traced import echo
 from servers.github import boom, create_issue
 
-def attempt(call, **arguments):
-    try:
-        call(**arguments)
-    except ToolError:
-        pass
-
+{ATTEMPT}
 attempt(boom)
 attempt(create_issue, owner="a", repo="b", title="c")
 echo(text="hello")

@@ -24,6 +24,7 @@ import pytest
 from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, Answer, configuration, office, over_stdio
 from tests.hosts.kit import http_host, recorded_sessions, serving
+from tests.telemetry.attempt import ATTEMPT
 from tests.telemetry.collector import Collector, collecting
 
 ROOT = Path(__file__).parents[2]
@@ -34,12 +35,7 @@ from codemode import ToolError
 from servers.traced import echo
 from servers.github import boom, create_issue
 
-def attempt(call, **arguments):
-    try:
-        call(**arguments)
-    except ToolError:
-        pass
-
+{ATTEMPT}
 attempt(boom)
 attempt(create_issue, owner="{CANARY}", repo="b", title="c")
 echo(text="{CANARY} {SECRET} " + "word " * 1_000)[:{len(CANARY)}]

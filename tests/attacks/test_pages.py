@@ -19,8 +19,10 @@ from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal
 from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
 
+pytestmark = pytest.mark.page_attack
 HOSTILE = "</code></li><script>fetch('//evil.example')</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\u200b"
 FORM = {"answer": "allow", "scope": "call"}
+FORMS = ("approvals/a1", "executions/x1/resume", "executions/x1/replay", "executions/x1/cancel", "servers/check")
 PATHS = ("executions", "executions/x1", "executions/x1/calls/1", "approvals", "approvals/a1", "servers", "permissions")
 
 
@@ -31,6 +33,11 @@ async def fill(state: State) -> None:
 
 async def answered(state: State) -> bool:
     return bool(await state.approvals.answered([ApprovalId("a1")]))
+
+
+def accepted(path: str) -> int:
+    """The status of the answer to a form that was taken: the program has ended, so there is nothing to cancel."""
+    return 409 if path.endswith("/cancel") else 303
 
 
 class TestTheEntrance:
@@ -114,10 +121,7 @@ class TestOtherOrigins:
             assert await answered(state), "control"
 
     @pytest.mark.parametrize("token", ["", "guess", "é"])
-    @pytest.mark.parametrize(
-        "path",
-        ["approvals/a1", "executions/x1/resume", "executions/x1/replay", "executions/x1/cancel", "servers/check"],
-    )
+    @pytest.mark.parametrize("path", FORMS)
     async def test_a_form_without_the_token_does_nothing(self, tmp_path: Path, path: str, token: str) -> None:
         async with pages(tmp_path) as (site, state):
             await fill(state)
@@ -125,14 +129,19 @@ class TestOtherOrigins:
             assert not await answered(state)
             assert "from this page" not in await site.text("executions/x1")
             assert "Connecting" not in await site.text("servers")
+            assert (await site.post(path, **FORM)).status_code == accepted(path), "control"
 
-    async def test_a_form_without_the_cookie_does_nothing(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("path", FORMS)
+    async def test_a_form_without_the_cookie_does_nothing(self, tmp_path: Path, path: str) -> None:
         async with pages(tmp_path) as (site, state), httpx2.AsyncClient() as other:
             await fill(state)
             form = {"token": await site.token(), **FORM}
-            refused = await other.post(f"{site.base}/approvals/a1", data=form, headers={"Origin": site.origin})
+            refused = await other.post(f"{site.base}/{path}", data=form, headers={"Origin": site.origin})
             assert refused.status_code == 403
             assert not await answered(state)
+            assert "from this page" not in await site.text("executions/x1")
+            assert "Connecting" not in await site.text("servers")
+            assert (await site.post(path, **FORM)).status_code == accepted(path), "control"
 
     @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
     async def test_only_a_form_changes_something(self, tmp_path: Path, method: str) -> None:

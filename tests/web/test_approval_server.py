@@ -58,6 +58,7 @@ class TestThePage:
         async with at_page() as (opened, browser):
             assert "What differs" not in (await browser.get(opened.address)).text, "control"
 
+    @pytest.mark.page_attack
     async def test_shows_hostile_text_as_text(self) -> None:
         hostile = "</pre><script>document.forms[0].submit()</script>\u202e\u200b"
         question = replace(QUESTION, reason=hostile, arguments={hostile: [hostile]}, done=(hostile,), rule=hostile)
@@ -69,6 +70,7 @@ class TestThePage:
         assert "\\u202e" in answer.text
         assert "default-src 'none'" in answer.headers["content-security-policy"]
 
+    @pytest.mark.page_attack
     async def test_can_be_neither_framed_nor_cached(self) -> None:
         async with at_page() as (opened, browser):
             headers = (await browser.get(opened.address)).headers
@@ -91,12 +93,14 @@ class TestAnAnswer:
             answer = await opened.wait()
         assert (answer.is_approved, answer.reason) == (False, "Zu früh, bitte später")
 
+    @pytest.mark.page_attack
     async def test_stands_once_it_is_given(self) -> None:
         async with at_page() as (opened, browser):
             await post(browser, opened, answer="refuse")
             await post(browser, opened, answer="allow", scope="call")
             assert not (await opened.wait()).is_approved
 
+    @pytest.mark.page_attack
     async def test_is_not_given_by_fetching_the_page(self) -> None:
         async with at_page() as (opened, browser):
             await browser.get(opened.address)
@@ -104,6 +108,7 @@ class TestAnAnswer:
             await browser.head(opened.address)
             assert opened.answer is None
 
+    @pytest.mark.page_attack
     @pytest.mark.parametrize(
         "form",
         [
@@ -125,6 +130,7 @@ class TestAnAnswer:
             assert opened.answer is not None
 
 
+@pytest.mark.page_attack
 class TestOthers:
     @pytest.mark.parametrize(
         "headers",

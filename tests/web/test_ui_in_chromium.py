@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import anyio.to_thread
 import pytest
 
 from codemode_server.domain.approvals import ApprovalId
+from codemode_server.domain.calls import Allow, Deny
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.tools import ToolDefinition
 from codemode_server.web.browser import leading_page
 from scripts import npm
 from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, why_not
@@ -22,6 +29,10 @@ from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
 pytestmark = pytest.mark.slow
 T = TypeVar("T")
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+FOREIGN = """
+    return [...document.querySelectorAll('img, iframe, script:not([src$="/live.js"])')].map((it) => it.outerHTML)
+"""
+"""Elements that no template has."""
 PATHS = (
     "executions",
     "executions/x1",
@@ -48,9 +59,9 @@ async def do(step: Callable[..., T], *arguments: Any) -> T:
 
 
 @asynccontextmanager
-async def in_browser(folder: Path) -> AsyncIterator[tuple[Chromium, Pages, State]]:
+async def in_browser(folder: Path, **sections: Any) -> AsyncIterator[tuple[Chromium, Pages, State]]:
     """The pages with a record, entered as a person does."""
-    async with pages(folder, is_entered=False) as (site, state):
+    async with pages(folder, is_entered=False, **sections) as (site, state):
         await state.execution("x1", PROGRAM, *TRIAGE, took=2_200)
         await state.question(question(), at=time.time())
         await state.exchange("x1")
@@ -94,6 +105,7 @@ async def test_the_page_that_the_command_gives_to_a_browser_leads_in(tmp_path: P
             await do(browsing.__exit__, None, None, None)
 
 
+@pytest.mark.page_attack
 async def test_text_of_others_is_not_run_and_the_policy_would_stop_it(tmp_path: Path) -> None:
     async with in_browser(tmp_path) as (browser, site, state):
         call = Call(HOSTILE, 1, 5, {"a": HOSTILE}, HOSTILE, server=HOSTILE)
@@ -108,6 +120,110 @@ async def test_text_of_others_is_not_run_and_the_policy_would_stop_it(tmp_path: 
         assert await do(browser.run, "return document.images.length") == 1, "control"
         assert any("Content Security Policy" in it for it in await do(browser.console))
         assert "taken" not in await do(browser.run, "return document.title")
+
+
+@pytest.mark.page_attack
+async def test_text_of_servers_reasons_and_changed_tools_is_shown_as_text_without_a_violation(tmp_path: Path) -> None:
+    servers = {HOSTILE: {"command": HOSTILE}, "github": {"command": "github-mcp"}}
+    async with in_browser(tmp_path, servers=servers) as (browser, site, state):
+        call = Call("list_issues", 1, 5, decision=Allow(HOSTILE))
+        denied = Call("list_issues", 9, 0, decision=Deny(HOSTILE))
+        await state.execution("x2", PROGRAM, call, denied, description=HOSTILE)
+        shown = (HOSTILE,)
+        asked = question(title=HOSTILE, reason=HOSTILE, arguments={HOSTILE: HOSTILE}, lines=shown, done=shown)
+        asked = replace(asked, changes=shown, sources=shown, pattern={HOSTILE: HOSTILE}, rule=HOSTILE)
+        await state.question(asked, at=time.time(), name="a2")
+        await state.changed_tool(ToolDefinition(HOSTILE, "Before."), ToolDefinition(HOSTILE, HOSTILE))
+        found, asked_for = quote(HOSTILE), f"call={quote(HOSTILE)}&args={quote(HOSTILE)}"
+        for path in (
+            *("executions/x2", "executions/x2/calls/1", "approvals", "approvals/a2", "servers", "permissions"),
+            *(f"permissions?{asked_for}", f"executions?text={found}&server={found}&tool={found}"),
+        ):
+            await do(browser.open, f"{site.base}/{path}")
+            has_text = "return document.documentElement.outerHTML.includes('onerror=')"
+            assert await do(browser.run, has_text), f"control: {path}"
+            assert await do(browser.run, "return document.title") != "taken", path
+            assert await do(browser.run, FOREIGN) == [], path
+        await do(browser.open, f"{site.base}/servers")
+        await do(browser.click, "main form button")
+        await do(browser.until, "main", "As checked")
+        listed = await do(browser.text, "main")
+        assert "img-src-x-onerror" in listed, "a name keeps only letters, digits and hyphens"
+        assert listed.count("<img src=x onerror=") == 3, "its error, and the changed tool twice"
+        assert await do(browser.run, "return document.title") != "taken"
+        assert await do(browser.run, FOREIGN) == []
+        assert [it for it in await do(browser.console) if "favicon" not in it] == []
+        await do(browser.run, "document.body.insertAdjacentHTML('beforeend', arguments[0])", HOSTILE)
+        assert any("Content Security Policy" in it for it in await do(browser.console)), "control"
+
+
+@contextmanager
+def other_site(folder: Path) -> Iterator[str]:
+    """Pages of an attacker at another port of this address, to which a browser sends cookies of the same site."""
+    serve = partial(QuietHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
+        """Nothing."""
+
+
+@pytest.mark.page_attack
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_page_is_not_shown_in_a_frame_of_another_site(tmp_path: Path, path: str) -> None:
+    attacker = tmp_path / "attacker"
+    attacker.mkdir()
+    (attacker / "plain.html").write_text("<p>plain")
+    framed = "return document.getElementById(arguments[0]).contentDocument?.body?.innerText ?? ''"
+    async with in_browser(tmp_path) as (browser, site, _):
+        frames = f"<iframe id='page' src='{site.base}/{path}'></iframe><iframe id='plain' src='plain.html'></iframe>"
+        (attacker / "frames.html").write_text(frames)
+        with other_site(attacker) as origin:
+            await do(browser.open, f"{origin}/frames.html")
+            (refused,) = await do(refused_frames, browser)
+            assert await do(browser.run, framed, "plain") == "plain", "control"
+    assert refused.count("frame-ancestors 'none'") == 1
+
+
+def refused_frames(browser: Chromium) -> list[str]:
+    """What the console says about frames, once it says something: it does so a moment after the page has loaded."""
+    until = time.monotonic() + 20
+    while not (found := [it for it in browser.console() if "Framing" in it]):
+        assert time.monotonic() < until, "no frame was refused"
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.page_attack
+async def test_a_form_of_another_site_answers_nothing_though_the_browser_sends_the_cookie(tmp_path: Path) -> None:
+    """Its author has even learnt the path and the token."""
+    attacker = tmp_path / "attacker"
+    attacker.mkdir()
+    async with in_browser(tmp_path) as (browser, site, state):
+        await do(browser.open, f"{site.base}/servers")
+        token = await do(browser.run, "return document.querySelector('[name=token]').value")
+        fields = {"token": token, "answer": "allow", "scope": "call"}
+        inputs = "".join(f"<input name='{name}' value='{value}'>" for name, value in fields.items())
+        form = f"<form id='form' method='post' action='{site.base}/approvals/a1'>{inputs}</form>"
+        (attacker / "form.html").write_text(form)
+        with other_site(attacker) as origin:
+            await do(browser.open, f"{origin}/form.html")
+            await do(browser.run, "document.getElementById('form').submit()")
+            await do(browser.until, "body", "The form came from another page.")
+        assert await state.approvals.answered([ApprovalId("a1")]) == []
+        await do(browser.open, f"{site.base}/servers")
+        await do(browser.run, "document.body.insertAdjacentHTML('beforeend', arguments[0])", form)
+        await do(browser.run, "document.getElementById('form').submit()")
+        await do(browser.until, "main", "No call waits")
+        assert await state.approvals.answered([ApprovalId("a1")]) != [], "control"
 
 
 async def test_a_question_is_answered_by_the_keyboard_alone(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import anyio
+import pytest
 
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Deny
@@ -160,6 +161,7 @@ class TestOneExecution:
             assert (await site.post(f"executions/{names[0]}/cancel")).status_code == 409, "it has ended"
         assert [it.content["status"] for it in answers] == ["cancelled"]
 
+    @pytest.mark.page_attack
     async def test_of_another_principal_is_not_cancelled(self, tmp_path: Path) -> None:
         running = ExecutionStatus.RUNNING
         async with pages(tmp_path) as (site, state):
@@ -275,6 +277,7 @@ class TestServersAndPermissions:
         assert "is not JSON" in wrong
 
 
+@pytest.mark.page_attack
 async def test_nothing_of_another_principal_is_shown_or_answered(tmp_path: Path) -> None:
     async with pages(tmp_path) as (site, state):
         await state.execution("x1", PROGRAM, *TRIAGE, principal=OTHER)

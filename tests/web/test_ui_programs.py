@@ -102,7 +102,8 @@ class TestResume:
 
     @pytest.mark.skipif(sys.platform != "linux", reason="kills by number")
     async def test_of_a_program_whose_product_was_killed_sends_only_what_was_not_sent(self, tmp_path: Path) -> None:
-        code = "write(text='a')\ncount()\nwhile not os.path.exists('/workspace/mended'): time.sleep(0.05)\nwrite(text='b')"
+        wait = "while not os.path.exists('/workspace/mended'): time.sleep(0.05)\n"
+        code = f"write(text='a')\ncount()\n{wait}write(text='b')"
         async with pages(tmp_path, servers=diary_server(tmp_path), permissions={"default": "allow"}) as (site, _):
             path = tmp_path / "upstream.yaml"
 

@@ -64,11 +64,11 @@ class ApprovalServer:
         return not self._pages
 
     async def response(self, request: Request) -> Response:
-        opened = self._found(request.url.path)
+        opened = self._found(local_server.path_of(request))
         if opened is None or request.url.query:
             return _message(404, "Nothing to answer", "This question has its answer, or its program has ended.")
         if request.method in ("GET", "HEAD"):
-            return HTMLResponse(page(opened.question, request.url.path))
+            return HTMLResponse(page(opened.question, local_server.path_of(request)))
         if request.method != "POST":
             return _message(405, "Nothing here", "A question is answered by its form.")
         if not local_server.is_from_own_page(request, self._origin):

@@ -45,6 +45,11 @@ class Site(Protocol):
 SiteT = TypeVar("SiteT", bound=Site)
 
 
+def path_of(request: Request) -> str:
+    """The decoded path as it was sent. `request.url` leaves out line breaks and tabs, so that other paths equal it."""
+    return str(request.scope["path"])
+
+
 def is_from_own_page(request: Request, origin: str) -> bool:
     """Whether a form was sent by a page of this origin. Browsers say where a form comes from; a client that does not is
     no browser, so no page of another origin makes it send anything."""

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from codemode_server.telemetry.prometheus_text import CONTENT_TYPE
+from codemode_server.web.local_server import path_of
 
 
 class MetricsSite:
@@ -20,6 +21,6 @@ class MetricsSite:
         self._text = text
 
     async def response(self, request: Request) -> Response:
-        if request.url.path != "/metrics" or request.method != "GET":
+        if path_of(request) != "/metrics" or request.method != "GET":
             return PlainTextResponse("Only GET /metrics is answered here.\n", status_code=404)
         return Response(await anyio.to_thread.run_sync(self._text), media_type=CONTENT_TYPE)

@@ -13,6 +13,8 @@ import secrets
 from starlette.requests import Request
 from starlette.responses import Response
 
+from codemode_server.web.local_server import path_of
+
 _COOKIE = "codemode"
 _BYTES = 32
 
@@ -46,7 +48,7 @@ class Admission:
 
     def is_admitted(self, request: Request) -> bool:
         """Whether the request comes from the browser that was admitted, and for one of the pages."""
-        is_within = _equal(request.url.path[: len(self.base) + 1], f"{self.base}/")
+        is_within = _equal(path_of(request)[: len(self.base) + 1], f"{self.base}/")
         return is_within and _equal(request.cookies.get(_COOKIE, ""), self._cookie)
 
     def is_own_form(self, token: str) -> bool:

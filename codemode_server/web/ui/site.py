@@ -53,7 +53,7 @@ class UiSite:
         """Admits the first browser that opens it."""
 
     async def response(self, request: Request) -> Response:
-        path, admission = request.url.path, self._admission
+        path, admission = local_server.path_of(request), self._admission
         if request.method == "GET" and admission.redeem(path):
             # A redirect would not carry the cookie, since the browser came from another site.
             response: Response = page("entered", base=admission.base)

@@ -21,7 +21,6 @@ import anyio
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import (
-    Allow,
     Ask,
     CallOutcome,
     CallStatus,
@@ -43,7 +42,7 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.domain.input_requests import InputRequest
 from codemode_server.domain.tools import Effect
-from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver
+from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver, ask_person
 from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.call_attempt import CallAttempt, status_of
 from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
@@ -58,13 +57,10 @@ from codemode_server.gateway.dry_run import (
 from codemode_server.gateway.earlier_runs import (
     decision_after,
     departure_of,
-    naming_departure,
     recorded_reply,
     with_departure,
 )
 from codemode_server.gateway.events import (
-    CallApprovalRequested,
-    CallApprovalSettled,
     CallBegan,
     CallEnded,
     CallEvents,
@@ -236,7 +232,7 @@ class CallPipeline:
         title = title_of(attempt.target)
         while isinstance(ask := attempt.decision, Ask):
             if ask != attempt.approved:
-                answer = await self._ask(attempt, ask)
+                answer = await ask_person(self._approver, self._events, attempt, ask)
                 require_not_denied(title, answer)
                 attempt.approved, attempt.approval = ask, answer
                 # What was approved may be forbidden by now, or the session has read more while the person was asked.
@@ -244,17 +240,6 @@ class CallPipeline:
             else:
                 attempt.decision = attempt.approval or ask
         require_not_denied(title, attempt.decision)
-
-    async def _ask(self, attempt: CallAttempt, ask: Ask) -> Allow | Deny:
-        calls, call = attempt.calls, attempt.call
-        self._events.publish(CallApprovalRequested(calls, call, attempt.target, ask))
-        answer: Allow | Deny | None = None
-        try:
-            with calls.host_wait.one_more():
-                answer = await self._approver.approve(calls, call, attempt.target, ask)
-        finally:
-            self._events.publish(CallApprovalSettled(calls, call, attempt.target, answer))
-        return naming_departure(calls, ask, answer)
 
     async def _record_begin(self, attempt: CallAttempt) -> None:
         is_read_only, clock = attempt.target.effect is Effect.READS, attempt.calls.clock

@@ -88,13 +88,18 @@ class Asking:
     approver: PersonApprover
     tasks: Any
     decisions: dict[int, Allow | Deny] = field(default_factory=dict)
+    questions: set[int] = field(default_factory=set)
+    """Numbers of the calls about which a person is asked."""
     _made: int = 0
 
     def begin(self, calls: ExecutionCalls, made: ToolCall, to: ToolTarget | None = None, ask: Ask = ASK) -> None:
         number, self._made = self._made, self._made + 1
 
         async def approve() -> None:
-            self.decisions[number] = await self.approver.approve(calls, made, to or target(), ask)
+            self.decisions[number] = await self.approver.approve(calls, made, to or target(), ask, on_question)
+
+        def on_question() -> None:
+            self.questions.add(number)
 
         self.tasks.start_soon(approve)
 
@@ -138,6 +143,19 @@ async def test_a_channel_without_an_answer_leaves_the_question_to_the_others() -
         assert it.decisions == {}
         second.answer(0, YES)
         assert isinstance((await settled(it))[0], Allow)
+
+
+async def test_a_call_that_an_earlier_answer_covers_counts_as_one_about_which_nobody_is_asked() -> None:
+    channel, calls = Channel(), execution()
+    async with asking(channel) as it:
+        it.begin(calls, call(calls, number=0))
+        await channel.wait_for(1)
+        channel.answer(0, replace(YES, scope=AnswerScope.EXECUTION))
+        await settled(it)
+        it.begin(calls, call(calls, number=1))
+        first, second = await settled(it, 2)
+    assert first == second, "control: the answer holds for both"
+    assert it.questions == {0}
 
 
 async def test_a_program_that_runs_again_uses_the_answer_and_joins_the_open_question() -> None:
@@ -216,7 +234,7 @@ async def test_a_call_is_not_sent_if_the_answer_can_not_be_stored() -> None:
 
     async def approve() -> None:
         try:
-            await approver.approve(calls, call(calls, owner="ada"), target(), ASK)
+            await approver.approve(calls, call(calls, owner="ada"), target(), ASK, lambda: None)
         except JournalUnavailable as error:
             failures.append(error)
 

@@ -101,13 +101,16 @@ class PersonApprover:
         """How many questions of this process have no answer yet."""
         return len(self._open)
 
-    async def approve(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Allow | Deny:
+    async def approve(
+        self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask, on_question: Callable[[], None]
+    ) -> Allow | Deny:
         async with calls.approvals.places, self._places:
             if calls.approvals.refused >= MAX_REFUSALS:
                 return Deny(f"the user has refused {MAX_REFUSALS} calls of this program, and is not asked any more")
             approval = await self._approval(calls, call, target, ask)
             if (known := await self._remembered(approval)) is not None:
                 return _decision(known)
+            on_question()
             approval = await self._store.ask(approval)
             calls.approvals.questions[call.seq] = approval.approval_id
             return await self._asked(calls, approval)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+import anyio.to_thread
+
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.errors import CodemodeError
@@ -25,6 +27,7 @@ from codemode_server.gateway.audit_history import read_execution
 from codemode_server.redaction import Redactor, payload
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
@@ -54,6 +57,7 @@ class ExecutionRecords:
     async def __aenter__(self) -> ExecutionRecords:
         folder = state_folder(self.loaded.settings)
         if (folder / FILE_NAME).exists():
+            await anyio.to_thread.run_sync(settle_before_reading, folder)
             self._thread = DatabaseThread(folder)
         return self
 

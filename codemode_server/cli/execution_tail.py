@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import anyio
+import anyio.to_thread
 
 from codemode_server.cli.audit_lines import AuditLines
 from codemode_server.cli.terminal import show
@@ -20,6 +21,7 @@ from codemode_server.first_listing import state_folder
 from codemode_server.redaction import Redactor
 from codemode_server.storage.audit_tail import AuditTail
 from codemode_server.storage.database import Database
+from codemode_server.storage.interrupted import settle_before_reading
 
 _POLL_SECONDS = 0.3
 
@@ -27,7 +29,9 @@ _POLL_SECONDS = 0.3
 async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows: int, as_json: bool) -> None:
     """Runs until it is cancelled. `rows`: number of earlier events that are printed first."""
     lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets)))
-    with closing(Database(state_folder(loaded.settings))) as database:
+    folder = state_folder(loaded.settings)
+    await anyio.to_thread.run_sync(settle_before_reading, folder)
+    with closing(Database(folder)) as database:
         found = AuditTail(database, local_principal(loaded.settings), execution_id, rows=rows)
         while True:
             for line in _printed(found, lines, as_json=as_json):

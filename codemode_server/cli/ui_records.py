@@ -36,6 +36,7 @@ from codemode_server.gateway.policy.rules import PermissionRules
 from codemode_server.redaction import Redactor, payload
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
@@ -84,15 +85,18 @@ class StoredRecords:
         self._audit = SqliteAudit(thread)
         self._approvals = SqliteApprovals(thread, cipher)
         self._cancel_requests = SqliteCancelRequests(database, thread)
+        self._settle = partial(settle_before_reading, state_folder(loaded.settings))
         self._reruns: dict[ExecutionId, Rerun] = {}
         self._checked: tuple[tuple[ServerStatus, ...], float] | None = None
         self._check_problem: str | None = None
         self._is_checking = False
 
     async def search(self, query: HistoryQuery) -> HistoryPage:
+        await _in_thread(self._settle)
         return await self._history.search(self._principal, query)
 
     async def execution(self, execution_id: ExecutionId, *, after: int = 0) -> ExecutionDetail | None:
+        await _in_thread(self._settle)
         record = await self._journal.execution(self._principal, execution_id)
         if record is None:
             return await self._audited(execution_id, after)

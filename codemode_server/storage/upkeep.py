@@ -21,13 +21,10 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.domain.errors import JournalFull, JournalUnavailable
-from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
-from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.private_files import NotPrivate
-from codemode_server.storage.audit_chain import append_row, delete_audit_rows
+from codemode_server.storage.audit_chain import delete_audit_rows
 from codemode_server.storage.database import FILE_SUFFIXES, Database, placeholders, set_aside
+from codemode_server.storage.interrupted import settle_interrupted
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
 from codemode_server.storage.sqlite_savings import delete_savings, last_to_delete
@@ -39,8 +36,6 @@ _DAY = 86_400.0
 _EVERY_SECONDS = 3_600.0
 _RESERVE_SECONDS = 60.0
 """How often the reserve is checked."""
-_MAX_EXECUTION_SECONDS = 3 * _DAY
-"""No execution takes longer; one that is older was interrupted, whoever ran it."""
 _PAUSE_SECONDS = 0.005
 _STEPS_BETWEEN_CHECKS = 10_000
 """Steps of SQLite's virtual machine, about a millisecond, after which a statement stops if the product is ending."""
@@ -151,8 +146,6 @@ class Upkeep:
                 problems += [
                     self._problem(self._forget_set_aside),
                     self._problem(self._settle_interrupted, database),
-                    self._problem(self._settle_gone, database),
-                    self._problem(self._settle_old, database),
                     self._problem(self._delete_executions, database),
                     self._problem(self._delete_orphans, database),
                     self._problem(self._delete_audit, database),
@@ -176,52 +169,7 @@ class Upkeep:
         return None
 
     def _settle_interrupted(self, database: Database) -> None:
-        for owner in self._ownership.dead():
-            try:
-                self._settle(database, "owner = ?", owner.path.name)
-            except JournalUnavailable:
-                owner.release()
-                raise
-            owner.remove()
-
-    def _settle_gone(self, database: Database) -> None:
-        """End the executions of products without a folder: somebody removed it, or the database was restored."""
-        with database.use() as connection:
-            rows = connection.execute(
-                "SELECT DISTINCT owner FROM journal_executions WHERE ended_at IS NULL AND owner IS NOT NULL"
-            ).fetchall()
-        for owner in self._ownership.gone(_flat(rows)):
-            self._settle(database, "owner = ?", owner)
-
-    def _settle_old(self, database: Database) -> None:
-        self._settle(database, "started_at < ?", self._clock() - _MAX_EXECUTION_SECONDS)
-
-    def _settle(self, database: Database, which: str, value: object) -> None:
-        """Mark running executions as interrupted. Calls without an outcome stay so, since it is unknown."""
-        database.transact(partial(self._interrupt, which, value))
-
-    def _interrupt(self, which: str, value: object, connection: sqlite3.Connection) -> None:
-        now = self._clock()
-        executions = connection.execute(
-            f"SELECT execution_id, principal, session_id FROM journal_executions WHERE ended_at IS NULL AND {which}",  # noqa: S608
-            (value,),
-        ).fetchall()
-        for execution_id, principal, session_id in executions:
-            connection.execute(
-                "UPDATE journal_executions SET status = ?2, error = ?3, ended_at = ?4, calls ="
-                " (SELECT COUNT(*) FROM journal_calls WHERE execution_id = ?1) WHERE execution_id = ?1",
-                (execution_id, ExecutionStatus.INTERRUPTED, INTERRUPTED, now),
-            )
-            ended = AuditEvent(
-                AuditEventKind.EXECUTION_ENDED,
-                Principal(PrincipalId(principal)),
-                session_id,
-                execution_id,
-                now,
-                status=ExecutionStatus.INTERRUPTED,
-                error=INTERRUPTED,
-            )
-            append_row(connection, ended)
+        settle_interrupted(database, self._ownership, self._clock())
 
     def _delete_executions(self, database: Database) -> None:
         self._measure(database)

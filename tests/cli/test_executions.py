@@ -23,7 +23,7 @@ from codemode_server.domain.calls import (
     ToolCall,
     arguments_digest,
 )
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.executions import INTERRUPTED, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.storage.database import FILE_NAME
@@ -31,6 +31,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory, office
+from tests.storage.test_upkeep import running_product
 from tests.web.pages import State
 
 NAME = ExecutionId("x7f3a9c21b04")
@@ -100,6 +101,34 @@ async def test_what_a_product_ran_is_listed_newest_first(tmp_path: Path, capsys:
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in lines] == ["id", second, first]
     assert [line[3] for line in lines[1:]] == ["failed", "succeeded"]
+
+
+async def test_an_execution_of_a_killed_product_is_interrupted_though_no_product_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "all")
+
+    async def shown() -> Any:
+        assert await command(path, "list", "--json") == 0
+        (one,) = json.loads(capsys.readouterr().out)
+        return one
+
+    with running_product(tmp_path / "state"):
+        assert (await shown())["status"] == "running", "control"
+    found = await shown()
+    assert (found["status"], found["error"]) == ("interrupted", INTERRUPTED)
+    assert await command(path, "show", found["execution_id"]) == 0
+    assert "status: interrupted" in capsys.readouterr().out
+
+
+async def test_executions_are_listed_though_the_folder_of_locks_is_unusable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "all")
+    await record(tmp_path)
+    (tmp_path / "state" / "running").write_text("no folder")
+    assert await command(path, "list") == 0
+    assert NAME in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("payloads", ["all", "shapes"])

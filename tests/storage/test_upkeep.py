@@ -15,8 +15,8 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,22 +85,29 @@ STATES = "SELECT e.status, c.status FROM journal_executions AS e JOIN journal_ca
 ORPHANS = "SELECT COUNT(*) FROM journal_calls WHERE execution_id NOT IN (SELECT execution_id FROM journal_executions)"
 
 
+@contextmanager
+def running_product(folder: Path) -> Iterator[None]:
+    """A process that runs the execution `x1`; it is killed at the end."""
+    product = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(RUNS), str(folder)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert product.stdout
+        assert product.stdout.readline() == b"ready\n"
+        yield
+    finally:
+        os.kill(product.pid, signal.SIGKILL)
+        product.communicate(timeout=10)
+
+
 class TestAnExecution:
     def test_of_a_killed_product_is_interrupted_and_its_call_stays_unknown(self, tmp_path: Path) -> None:
-        product = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(RUNS), str(tmp_path)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        try:
-            assert product.stdout
-            assert product.stdout.readline() == b"ready\n"
+        with running_product(tmp_path):
             keep(tmp_path)
             assert rows(tmp_path, STATES) == [("running", "started")], "control: its product lives"
-        finally:
-            os.kill(product.pid, signal.SIGKILL)
-            product.communicate(timeout=10)
         keep(tmp_path)
         assert rows(tmp_path, STATES) == [("interrupted", "started")]
         assert rows(tmp_path, "SELECT error, calls, ended_at IS NULL FROM journal_executions") == [(INTERRUPTED, 1, 0)]

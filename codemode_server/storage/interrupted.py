@@ -1,0 +1,87 @@
+"""Records executions of killed products as interrupted: in a product's upkeep, and before a command shows the record.
+
+Which products live is known by the locks of their folders, so any number of processes may do this at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind
+from codemode_server.private_files import NotPrivate
+from codemode_server.storage.audit_chain import append_row
+from codemode_server.storage.database import Database
+from codemode_server.storage.ownership import Ownership
+
+logger = logging.getLogger(__name__)
+
+_MAX_EXECUTION_SECONDS = 3 * 86_400.0
+"""No execution takes longer; one that is older was interrupted, whoever ran it."""
+
+
+def settle_interrupted(database: Database, ownership: Ownership, now: float) -> None:
+    """End the executions of killed products. Calls without an outcome stay so, since it is unknown. Blocks.
+
+    Raises:
+        JournalUnavailable, NotPrivate, OSError: the record or the folder of the locks can't be used.
+    """
+    _settle(database, "started_at < ?", now - _MAX_EXECUTION_SECONDS, now)
+    for owner in ownership.dead():
+        try:
+            _settle(database, "owner = ?", owner.path.name, now)
+        except JournalUnavailable:
+            owner.release()
+            raise
+        owner.remove()
+    with database.use() as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT owner FROM journal_executions WHERE ended_at IS NULL AND owner IS NOT NULL"
+        ).fetchall()
+    # Of products without a folder: somebody removed it, or the database was restored.
+    for name in ownership.gone(name for (name,) in rows):
+        _settle(database, "owner = ?", name, now)
+
+
+def settle_before_reading(folder: Path) -> None:
+    """As `settle_interrupted`, for a process that shows the record of a state folder; a problem is logged. Blocks."""
+    try:
+        with closing(Database(folder)) as database:
+            settle_interrupted(database, Ownership(folder), time.time())
+    except (JournalUnavailable, NotPrivate, OSError) as error:
+        logger.warning("executions of products that were killed are shown as running: %s", error)
+
+
+def _settle(database: Database, which: str, value: object, now: float) -> None:
+    database.transact(partial(_interrupt, which, value, now))
+
+
+def _interrupt(which: str, value: object, now: float, connection: sqlite3.Connection) -> None:
+    executions = connection.execute(
+        f"SELECT execution_id, principal, session_id FROM journal_executions WHERE ended_at IS NULL AND {which}",  # noqa: S608
+        (value,),
+    ).fetchall()
+    for execution_id, principal, session_id in executions:
+        connection.execute(
+            "UPDATE journal_executions SET status = ?2, error = ?3, ended_at = ?4, calls ="
+            " (SELECT COUNT(*) FROM journal_calls WHERE execution_id = ?1) WHERE execution_id = ?1",
+            (execution_id, ExecutionStatus.INTERRUPTED, INTERRUPTED, now),
+        )
+        ended = AuditEvent(
+            AuditEventKind.EXECUTION_ENDED,
+            Principal(PrincipalId(principal)),
+            session_id,
+            execution_id,
+            now,
+            status=ExecutionStatus.INTERRUPTED,
+            error=INTERRUPTED,
+        )
+        append_row(connection, ended)

@@ -21,7 +21,7 @@ from codemode_server.config.literal_secrets import SecretNames
 from codemode_server.config.loading import load_place
 from codemode_server.config.places import Change, ConfigFile, Sources, in_folder
 from codemode_server.config.saving import EditedFile
-from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.domain.errors import SettingsError
 from codemode_server.secrets.store import SecretStore
 
 
@@ -61,7 +61,7 @@ def locked(place: ConfigFile) -> Iterator[EditedFile]:
     with saving.locked(place) as file:
         yield file
     if file.needs_trust:
-        announce(f"{place.path} or a file that it reads has changed since it was trusted; run: codemode-server trust")
+        announce(file.trust_needed)
 
 
 @contextmanager
@@ -72,8 +72,7 @@ def existing(parsed: argparse.Namespace) -> Iterator[EditedFile]:
         CodemodeError: there is none.
     """
     place = located(parsed)
-    if not place.path.exists():
-        raise CodemodeError(f"there is no {place.path}; `codemode-server init` writes a first one")
+    saving.check_exists(place)
     with locked(place) as file:
         yield file
 

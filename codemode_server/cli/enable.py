@@ -6,7 +6,8 @@ import argparse
 
 from codemode_server.cli import edited_config
 from codemode_server.cli.arguments import add_config
-from codemode_server.cli.terminal import show
+from codemode_server.cli.terminal import announce, show
+from codemode_server.config.server_switch import switch_servers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,9 +21,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 def switch(parsed: argparse.Namespace, *, is_enabled: bool) -> int:
     """Switch the named servers; all of them, or none if one can't be."""
-    with edited_config.existing(parsed) as file:
-        for name in parsed.names:
-            file.text.set_enabled(name, is_enabled=is_enabled)
-        file.save()
-    show(f"{'enabled' if is_enabled else 'disabled'}: {', '.join(parsed.names)}")
+    switched = switch_servers(edited_config.located(parsed), parsed.names, is_enabled=is_enabled)
+    show(switched.text)
+    if switched.trust_needed:
+        announce(switched.trust_needed)
     return 0

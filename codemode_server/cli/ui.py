@@ -63,6 +63,7 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
         JournalUnavailable: the record can't be used.
     """
     from codemode_server.cli.ui_records import StoredRecords
+    from codemode_server.cli.ui_servers import StoredServers
     from codemode_server.storage.database import Database
     from codemode_server.storage.database_thread import DatabaseThread
     from codemode_server.web import local_server
@@ -73,8 +74,12 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
     databases, thread = (Database(folder), Database(folder)), DatabaseThread(folder)
     try:
         async with anyio.create_task_group() as tasks:
-            records = StoredRecords(loaded, databases, thread, tasks)
-            async with local_server.serving(lambda origin: UiSite(origin, records, Admission()), port=port) as site:
+            records, servers = StoredRecords(loaded, databases, thread, tasks), StoredServers(loaded, tasks)
+
+            def site_at(origin: str) -> UiSite:
+                return UiSite(origin, records, servers, Admission())
+
+            async with local_server.serving(site_at, port=port) as site:
                 yield site.address
             tasks.cancel_scope.cancel()
     finally:

@@ -13,11 +13,8 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from codemode_server.approved_rules import write_rule
-from codemode_server.catalog.catalog import Server
 from codemode_server.cli.permissions import KnownTools, arguments_of, explanation_text
-from codemode_server.cli.product import inspected
 from codemode_server.cli.running_again import run_again
-from codemode_server.cli.tools import StoredTools
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.description import masked
 from codemode_server.config.live import LiveConfig, local_principal
@@ -28,7 +25,6 @@ from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.history import CallSummary, HistoryPage, HistoryQuery
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.savings import Savings, TokenUsage
-from codemode_server.domain.tools import definition_text
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit_history import read_execution
@@ -52,14 +48,10 @@ from codemode_server.web.ui.records import (
     Permissions,
     Rerun,
     RuleLine,
-    Servers,
-    ServerStatus,
-    ToolChange,
 )
 
 _MAX_ERROR_CHARACTERS = 2_000
 _MAX_RERUNS = 2
-_CONNECT_SECONDS = 30.0
 _DAY = 86_400.0
 _MAX_SERVERS, _MAX_EXECUTIONS = 100, 50
 """Rows of the page of savings."""
@@ -87,9 +79,6 @@ class StoredRecords:
         self._cancel_requests = SqliteCancelRequests(database, thread)
         self._settle = partial(settle_before_reading, state_folder(loaded.settings))
         self._reruns: dict[ExecutionId, Rerun] = {}
-        self._checked: tuple[tuple[ServerStatus, ...], float] | None = None
-        self._check_problem: str | None = None
-        self._is_checking = False
 
     async def search(self, query: HistoryQuery) -> HistoryPage:
         await _in_thread(self._settle)
@@ -202,32 +191,6 @@ class StoredRecords:
                     f"approved for this program only, since the rule could not be written: {error}"
                 ) from error
 
-    async def servers(self) -> Servers:
-        if self._check_problem is not None and not self._is_checking:
-            problem, self._check_problem = self._check_problem, None
-            raise CodemodeError(problem)
-        found = await self._known(self._servers_of)
-        if self._checked is None:
-            return Servers(found, None, self._is_checking)
-        checked = {it.name: it for it in self._checked[0]}
-        merged = tuple(replace(checked.get(it.name, it), changes=it.changes) for it in found)
-        return Servers(merged, self._checked[1], self._is_checking)
-
-    def check_servers(self) -> None:
-        if not self._is_checking:
-            self._is_checking = True
-            self._tasks.start_soon(self._check_servers)
-
-    async def _check_servers(self) -> None:
-        try:
-            async with inspected(self._loaded, _CONNECT_SECONDS) as app:
-                mask = app.config.redactor.text
-                self._checked = tuple(_status(it, mask) for it in app.catalog().servers), time.time()
-        except CodemodeError as error:
-            self._check_problem = str(error)
-        finally:
-            self._is_checking = False
-
     async def permissions(self) -> Permissions:
         decisions = tuple(await self._history.decisions(self._principal))
         rules, otherwise = await self._known(_rules)
@@ -264,23 +227,6 @@ class StoredRecords:
 
         return await anyio.to_thread.run_sync(known)
 
-    def _servers_of(self, known: KnownTools) -> tuple[ServerStatus, ...]:
-        changes: dict[str, list[ToolChange]] = {}
-        folder = state_folder(known.loaded.settings)
-        database, thread = Database(folder), DatabaseThread(folder)
-        try:
-            for it in StoredTools(known.loaded, database, thread).waiting(None):
-                title, *_ = it.text.split("\n", 1)
-                lines = tuple(masked(line, known.loaded) for line in it.change.shortened())
-                changes.setdefault(it.definition.server, []).append(ToolChange(masked(title, known.loaded), lines))
-        finally:
-            thread.close()
-            database.close()
-        mask = partial(masked, loaded=known.loaded)
-        return tuple(
-            replace(_status(it, mask), changes=tuple(changes.get(it.raw_name, ()))) for it in known.catalog.servers
-        )
-
     def _error(self, error: str | None) -> str | None:
         return None if error is None else self._config.redactor.line(error, _MAX_ERROR_CHARACTERS)
 
@@ -299,13 +245,6 @@ def _summary(it: CallRecord) -> CallSummary:
         outcome.milliseconds if outcome else None,
         outcome.result_bytes if outcome else None,
     )
-
-
-def _status(server: Server, mask: Callable[[str], str]) -> ServerStatus:
-    tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
-    problems = [f"left out: {problem}" for problem in server.problems]
-    error = mask("; ".join(filter(None, [server.error, *problems])))
-    return ServerStatus(mask(server.raw_name), server.state.value, len(server.tools), tokens, error)
 
 
 def _rules(known: KnownTools) -> tuple[list[tuple[str, str]], str]:

@@ -51,6 +51,12 @@ _LOCK_S = 60.0
 _MAX_COPIES = 1000
 
 
+def check_exists(place: ConfigFile) -> None:
+    """Raises `CodemodeError` if there is no such file."""
+    if not place.path.exists():
+        raise CodemodeError(f"there is no {place.path}; `codemode-server init` writes a first one")
+
+
 @contextmanager
 def locked(place: ConfigFile) -> Iterator[EditedFile]:
     """The file, read while no other command edits it or the `.env` beside it.
@@ -91,6 +97,11 @@ class EditedFile:
     @property
     def is_new(self) -> bool:
         return self._before is None
+
+    @property
+    def trust_needed(self) -> str:
+        """What the person has to do if the file `needs_trust`."""
+        return f"{self.place.path} or a file that it reads has changed since it was trusted; run: codemode-server trust"
 
     @property
     def folder(self) -> Path:

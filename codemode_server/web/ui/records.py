@@ -61,35 +61,6 @@ class CallValues:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolChange:
-    """A definition that waits for a review."""
-
-    title: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
-    """One server."""
-
-    name: str
-    state: str
-    tools: int
-    tokens: int
-    error: str = ""
-    changes: tuple[ToolChange, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """All servers, as of the last run or as a check found them."""
-
-    servers: tuple[ServerStatus, ...]
-    checked_at: float | None
-    is_checking: bool
-
-
-@dataclass(frozen=True, slots=True)
 class RuleLine:
     """One rule of the configuration, and how often it decided."""
 
@@ -135,11 +106,6 @@ class Records(Protocol):
 
     async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:
         """Answer a question that is open."""
-
-    async def servers(self) -> Servers: ...
-
-    def check_servers(self) -> None:
-        """Start to connect to every server, to see its state."""
 
     async def permissions(self) -> Permissions: ...
 

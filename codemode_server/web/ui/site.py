@@ -31,6 +31,8 @@ from codemode_server.web.ui import charts
 from codemode_server.web.ui.admission import Admission
 from codemode_server.web.ui.records import ExecutionDetail, Records
 from codemode_server.web.ui.rendering import SCRIPT, STYLE, page
+from codemode_server.web.ui.server_pages import ServerPages
+from codemode_server.web.ui.server_records import ServerRecords
 from codemode_server.web.ui.waterfall import Bar, waterfall
 
 UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING})
@@ -43,9 +45,10 @@ _MAX_SEARCH_CHARACTERS = 200
 class UiSite:
     """A `local_server.Site`."""
 
-    def __init__(self, origin: str, records: Records, admission: Admission) -> None:
+    def __init__(self, origin: str, records: Records, servers: ServerRecords, admission: Admission) -> None:
         self._origin = origin
         self._records = records
+        self._servers = ServerPages(servers, self._page, self._message, self._redirect)
         self._admission = admission
         base = f"{origin}{admission.base}"
         self.sources = f"style-src {base}/page.css; script-src {base}/live.js; connect-src {base}/"
@@ -85,9 +88,8 @@ class UiSite:
                 return await self._page("approvals", "approvals", request, approvals=found, is_live=True)
             case ["approvals", name]:
                 return await self._approval(ApprovalId(name))
-            case ["servers"]:
-                servers = await self._records.servers()
-                return await self._page("servers", "servers", request, found=servers, is_live=servers.is_checking)
+            case ["servers", *rest]:
+                return await self._servers.shown(rest, request)
             case ["permissions"]:
                 return await self._permissions(request)
             case ["savings"]:
@@ -113,9 +115,8 @@ class UiSite:
                 return self._redirect(f"executions/{name}")
             case ["approvals", name]:
                 return await self._answer(ApprovalId(name), form)
-            case ["servers", "check"]:
-                self._records.check_servers()
-                return self._redirect("servers")
+            case ["servers", *rest]:
+                return await self._servers.posted(rest, given)
         return self._message(404, "Nothing here", "There is no such form.")
 
     async def _executions(self, request: Request) -> Response:

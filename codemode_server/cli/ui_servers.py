@@ -1,0 +1,135 @@
+"""What the page of servers shows and does, on the configuration and the stores of the state folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from codemode_server.catalog.catalog import Server
+from codemode_server.cli.permissions import KnownTools
+from codemode_server.cli.product import inspected
+from codemode_server.cli.tools import StoredTools
+from codemode_server.config import LoadedSettings
+from codemode_server.config.description import masked
+from codemode_server.config.loading import load_place
+from codemode_server.config.server_switch import switch_servers
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.tools import UpstreamState, definition_text
+from codemode_server.first_listing import state_folder
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.tokens import estimate_tokens
+from codemode_server.web.ui.server_records import Servers, ServerStatus, ToolChange, key_of
+
+_CONNECT_SECONDS = 30.0
+
+
+class StoredServers:
+    """Implements `web.ui.server_records.ServerRecords` for the local principal. Checks run in the task group."""
+
+    def __init__(self, loaded: LoadedSettings, tasks: TaskGroup) -> None:
+        self._loaded = loaded
+        self._tasks = tasks
+        self._checked: dict[str, ServerStatus] = {}
+        """By key."""
+        self._checked_at: float | None = None
+        self._check_problem: str | None = None
+        self._is_checking = False
+        self._done = ""
+
+    async def servers(self) -> Servers:
+        if self._check_problem is not None and not self._is_checking:
+            problem, self._check_problem = self._check_problem, None
+            raise CodemodeError(problem)
+        found = await anyio.to_thread.run_sync(self._last_known)
+        merged = tuple(_newest(it, self._checked.get(it.key)) for it in found)
+        return Servers(merged, self._checked_at, self._is_checking, self._done)
+
+    def check(self) -> None:
+        if not self._is_checking:
+            self._is_checking = True
+            self._tasks.start_soon(self._check)
+
+    async def _check(self) -> None:
+        try:
+            loaded = await anyio.to_thread.run_sync(self._usable)
+            async with inspected(loaded, _CONNECT_SECONDS) as app:
+                mask = app.config.redactor.text
+                self._checked = {it.key: it for it in (_status(it, mask) for it in app.catalog().servers)}
+                self._checked_at = time.time()
+        except CodemodeError as error:
+            self._check_problem = str(error)
+        finally:
+            self._is_checking = False
+
+    async def switch(self, key: str, *, is_enabled: bool) -> None:
+        self._done = await anyio.to_thread.run_sync(partial(self._switch, key, is_enabled=is_enabled))
+        self._checked.pop(key, None)
+
+    def _switch(self, key: str, *, is_enabled: bool) -> str:
+        if self._loaded.place is None:
+            raise CodemodeError("there is no configuration to edit; `codemode-server init` writes a first one")
+        loaded = self._present()
+        switched = switch_servers(self._loaded.place, [_name_of(loaded, key)], is_enabled=is_enabled)
+        return masked("; ".join(filter(None, [switched.text, switched.trust_needed])), loaded)
+
+    def _last_known(self) -> tuple[ServerStatus, ...]:
+        """As of the present configuration and the last run; nothing is started. Blocks."""
+        with KnownTools.of(self._present()) as known:
+            return _servers_of(known)
+
+    def _present(self) -> LoadedSettings:
+        """The present configuration, of which nothing may be started."""
+        place = self._loaded.place
+        return self._loaded if place is None else load_place(place, require_trust=False, resolve=False)
+
+    def _usable(self) -> LoadedSettings:
+        """The present configuration, with its secrets; one that was changed since it was trusted is refused."""
+        return self._loaded if self._loaded.place is None else load_place(self._loaded.place)
+
+
+def _servers_of(known: KnownTools) -> tuple[ServerStatus, ...]:
+    changes: dict[str, list[ToolChange]] = {}
+    folder = state_folder(known.loaded.settings)
+    database, thread = Database(folder), DatabaseThread(folder)
+    try:
+        for it in StoredTools(known.loaded, database, thread).waiting(None):
+            title, *_ = it.text.split("\n", 1)
+            lines = tuple(masked(line, known.loaded) for line in it.change.shortened())
+            changes.setdefault(it.definition.server, []).append(ToolChange(masked(title, known.loaded), lines))
+    finally:
+        thread.close()
+        database.close()
+    mask = partial(masked, loaded=known.loaded)
+    return tuple(
+        replace(_status(it, mask), changes=tuple(changes.get(it.raw_name, ()))) for it in known.catalog.servers
+    )
+
+
+def _newest(it: ServerStatus, checked: ServerStatus | None) -> ServerStatus:
+    """What a check found, unless the server is new or was switched since."""
+    off = UpstreamState.DISABLED.value
+    if checked is None or (it.state == off) != (checked.state == off):
+        return it
+    return replace(checked, changes=it.changes)
+
+
+def _name_of(loaded: LoadedSettings, key: str) -> str:
+    names = [*loaded.settings.servers, *loaded.invalid_servers]
+    found = next((name for name in names if key_of(name) == key), None)
+    if found is None:
+        raise CodemodeError("the configuration has no such server (any more)")
+    return found
+
+
+def _status(server: Server, mask: Callable[[str], str]) -> ServerStatus:
+    tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
+    problems = [f"left out: {problem}" for problem in server.problems]
+    error = mask("; ".join(filter(None, [server.error, *problems])))
+    key = key_of(server.raw_name)
+    return ServerStatus(mask(server.raw_name), key, server.state.value, len(server.tools), tokens, error)

@@ -1,0 +1,53 @@
+"""Answers the requests to the page of servers. The site has checked already who sent them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from codemode_server.web.ui.server_records import ServerRecords
+
+
+class ShowPage(Protocol):
+    """Makes a page of a template, with the navigation."""
+
+    async def __call__(
+        self, template: str, section: str, request: Request | None, *, is_live: bool = False, **values: Any
+    ) -> Response: ...
+
+
+class ServerPages:
+    """What the site has below `servers`."""
+
+    def __init__(
+        self,
+        records: ServerRecords,
+        page: ShowPage,
+        message: Callable[[int, str, str], Response],
+        redirect: Callable[[str], Response],
+    ) -> None:
+        self._records = records
+        self._page = page
+        self._message = message
+        self._redirect = redirect
+
+    async def shown(self, parts: list[str], request: Request) -> Response:
+        match parts:
+            case []:
+                found = await self._records.servers()
+                return await self._page("servers", "servers", request, found=found, is_live=found.is_checking)
+        return self._message(404, "Nothing here", "There is no such page.")
+
+    async def posted(self, parts: list[str], form: Mapping[str, str]) -> Response:
+        """The answer to a form of one of the pages."""
+        match parts:
+            case ["check"]:
+                self._records.check()
+            case [key, "enable" | "disable" as action]:
+                await self._records.switch(key, is_enabled=action == "enable")
+            case _:
+                return self._message(404, "Nothing here", "There is no such form.")
+        return self._redirect("servers")

@@ -1,0 +1,62 @@
+"""What the page of servers shows and does, as it needs it; implemented on the configuration and the stores.
+
+Secrets of the configuration are masked already; nothing is escaped yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Protocol
+
+_KEY_CHARACTERS = 16
+
+
+def key_of(name: str) -> str:
+    """What addresses and forms of the pages have in place of a name that a server or a file gave."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_CHARACTERS]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChange:
+    """A definition that waits for a review."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """One server."""
+
+    name: str
+    key: str
+    """`key_of` its name in the configuration, which `name` shows with secrets masked."""
+    state: str
+    tools: int
+    tokens: int
+    error: str = ""
+    changes: tuple[ToolChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """All servers, as of the last run or as a check found them."""
+
+    servers: tuple[ServerStatus, ...]
+    checked_at: float | None
+    is_checking: bool
+    done: str = ""
+    """What the person did last on this page, and what follows from it."""
+
+
+class ServerRecords(Protocol):
+    """Every method raises a `CodemodeError` with a message for the person if it can't do what it should."""
+
+    async def servers(self) -> Servers: ...
+
+    def check(self) -> None:
+        """Start to connect to every server, to see its state."""
+
+    async def switch(self, key: str, *, is_enabled: bool) -> None:
+        """Switch a server on or off in the configuration."""

@@ -22,10 +22,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Owner, Principal
+from codemode_server.executions.stored_items import Item, Part, Stored, StoredItems
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 from codemode_server.processes.run_folder import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
@@ -40,44 +41,12 @@ LARGE_BYTES = 256 * 1024
 """More than this is better written and read in a thread."""
 PIECE_BYTES = 3 * 2**20
 """What a program gets of an item at once; a multiple of three, so that pieces of base64 can be joined."""
-Kind = Literal["json", "text", "file", "calls"]
 
 
 class NotStored(CodemodeError):
     """Raised when an item can't be stored; the message says why."""
 
     code = "not_stored"
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One stored artifact."""
-
-    name: str
-    """`x7f3a9c21b04` for the value of that execution; its other items have a second part: `…/stdout`, `…/1`."""
-    kind: Kind
-    size: int
-    mime_type: str = "application/json"
-    title: str | None = None
-    """The name of a shown file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Where the result of one call is in the file of an item of kind `calls`."""
-
-    start: int
-    size: int
-    encoding: Literal["json", "blocks"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    item: Item
-    owner: Owner
-    path: Path
-    made_at: float
-    parts: Mapping[int, Part] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -90,7 +59,7 @@ class ArtifactStore:
     """What one session may keep."""
     all_bytes: Callable[[], int]
     clock: Callable[[], float] = time.monotonic
-    _stored: dict[str, _Stored] = field(default_factory=dict)
+    _stored: StoredItems = field(default_factory=StoredItems)
     _own: RunFolder | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -105,7 +74,7 @@ class ArtifactStore:
             self._make_room(owner, len(data))
             with _raising_not_stored():
                 path = self._write(data)
-            self._add(_Stored(item, owner, path, self.clock()))
+            self._add(Stored(item, owner, path, self.clock()))
         return item
 
     @property
@@ -135,7 +104,7 @@ class ArtifactStore:
             raise
         with self._guard:
             self._make_room(owner, item.size)
-            self._add(_Stored(item, owner, path, self.clock(), parts))
+            self._add(Stored(item, owner, path, self.clock(), parts))
         return item
 
     def reply(self, owner: Owner, name: str, start: int = 0) -> Reply:
@@ -162,7 +131,7 @@ class ArtifactStore:
         except ValueError as error:  # only a forged request has such a start
             raise MetaToolError(f"no piece of {name!r} begins at byte {start}") from error
 
-    def _item_or_call(self, owner: Owner, name: str) -> tuple[_Stored, str]:
+    def _item_or_call(self, owner: Owner, name: str) -> tuple[Stored, str]:
         """The item of that name; for a failed program, or one of its calls (`…/calls/3`), the item of its calls."""
         execution, slash, number = name.partition("/calls")
         with self._guard:
@@ -178,10 +147,10 @@ class ArtifactStore:
         if size > self.max_bytes:
             raise NotStored(f"{size:,} bytes are more than is stored (limits.kept_mb, state.kept_mb)")
 
-    def _add(self, stored: _Stored) -> None:
-        if stored.item.name in self._stored:
-            self._forget(stored.item.name)
-        self._stored[stored.item.name] = stored
+    def _add(self, stored: Stored) -> None:
+        if (earlier := self._stored.get(stored.item.name)) is not None:
+            self._forget(earlier)
+        self._stored.add(stored)
 
     def has(self, owner: Owner, name: str) -> bool:
         """Whether `item` would give one."""
@@ -218,7 +187,9 @@ class ArtifactStore:
 
     def last_value(self, owner: Owner) -> str:
         """The name of the last value that a program of the owner returned; empty if none is stored."""
-        return next((item.name for item in reversed(self.items(owner)) if "/" not in item.name), "")
+        with self._guard:
+            names = [] if owner.session.is_ephemeral else reversed(self._stored.of(owner).items)
+            return next((name for name in names if "/" not in name), "")
 
     def clean_leftovers(self, is_ending: Callable[[], bool] = lambda: False) -> int:
         """Remove the folders of runs that were killed, until `is_ending`; gives their number."""
@@ -234,12 +205,12 @@ class ArtifactStore:
     def close(self) -> None:
         """Remove everything."""
         with self._guard:
-            self._stored.clear()
+            self._stored = StoredItems()
             if self._own is not None:
                 self._own.remove()
             self._own = None
 
-    def _find(self, owner: Owner, name: str) -> _Stored:
+    def _find(self, owner: Owner, name: str) -> Stored:
         self._drop_old()
         found = self._stored.get(name)
         if found is None or not owner.may_read(found.owner):
@@ -249,7 +220,7 @@ class ArtifactStore:
     def _items(self, owner: Owner) -> list[Item]:
         if owner.session.is_ephemeral:
             return []
-        return [it.item for it in self._stored.values() if it.owner == owner]
+        return [it.item for it in self._stored.of(owner).items.values()]
 
     def _there_are(self, owner: Owner) -> str:
         """The names of the owner's last items, for an error; empty if it has none."""
@@ -258,43 +229,38 @@ class ArtifactStore:
 
     def _make_room(self, owner: Owner, size: int) -> None:
         self._drop_old()
-        own = [it for it in self._stored.values() if it.owner == owner]
-        self._drop_until(own, self.session_bytes() - size, _MAX_ITEMS)
+        most = self.session_bytes() - size
+        while (oldest := (own := self._stored.of(owner)).oldest) is not None:
+            if own.bytes <= most and len(own.items) <= _MAX_ITEMS:
+                break
+            self._forget(oldest)
         self._drop_from_largest(owner.principal, size)
 
     def _drop_from_largest(self, principal: Principal, size: int) -> None:
         """Make room for so many bytes of a principal. What is over the limit goes from the principal that has the most,
         oldest first, so that none can displace what others have stored."""
+        groups = self._stored.of_principals()
         sizes, counts = Counter({principal: size}), Counter({principal: 1})
-        for it in self._stored.values():
-            sizes[it.owner.principal] += it.item.size
-            counts[it.owner.principal] += 1
+        sizes.update({it: group.bytes for it, group in groups.items()})
+        counts.update({it: len(group.items) for it, group in groups.items()})
         while (is_large := sizes.total() > self.all_bytes()) or counts.total() > _MAX_ITEMS:
             [(largest, _)] = (sizes if is_large else counts).most_common(1)
-            oldest = next((it for it in self._stored.values() if it.owner.principal == largest), None)
+            oldest = groups[largest].oldest if largest in groups else None
             if oldest is None:  # only what is to be stored
                 return
-            self._forget(oldest.item.name)
+            self._forget(oldest)
             sizes[largest] -= oldest.item.size
             counts[largest] -= 1
 
-    def _drop_until(self, oldest_first: list[_Stored], most_bytes: int, most_items: int) -> None:
-        total, count = sum(it.item.size for it in oldest_first), len(oldest_first)
-        for it in oldest_first:
-            if total <= most_bytes and count <= most_items:
-                return
-            self._forget(it.item.name)
-            total, count = total - it.item.size, count - 1
-
     def _drop_old(self) -> None:
         until = self.clock() - _PASSING_SECONDS
-        for it in [it for it in self._stored.values() if it.owner.session.is_ephemeral and it.made_at < until]:
-            self._forget(it.item.name)
+        while (oldest := self._stored.ephemeral.oldest) is not None and oldest.made_at < until:
+            self._forget(oldest)
 
-    def _forget(self, name: str) -> None:
-        path = self._stored.pop(name).path
+    def _forget(self, stored: Stored) -> None:
+        self._stored.remove(stored)
         with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
+            stored.path.unlink(missing_ok=True)
 
     def _write(self, data: bytes) -> Path:
         path = self._own_folder().path / secrets.token_hex(8)
@@ -326,7 +292,7 @@ def _raising_not_stored() -> Iterator[None]:
         raise NotStored(f"it could not be written: {error}") from error
 
 
-def _reply(stored: _Stored, part: Part, start: int) -> Reply:
+def _reply(stored: Stored, part: Part, start: int) -> Reply:
     """The answer to a program that reads a part of a file; raises OSError, and ValueError where it can't be read from
     `start` on."""
     if not 0 <= start <= part.size:

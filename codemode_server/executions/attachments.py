@@ -16,7 +16,8 @@ import anyio.to_thread
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Owner
-from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Item, NotStored
+from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, NotStored
+from codemode_server.executions.stored_items import Item
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy_settings import UnsearchedFiles
 from codemode_server.redaction import Redactor

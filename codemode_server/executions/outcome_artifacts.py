@@ -9,8 +9,9 @@ import anyio.to_thread
 
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import JsonValue
-from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Item, NotStored
+from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, NotStored
 from codemode_server.executions.execution import Execution
+from codemode_server.executions.stored_items import Item
 from codemode_server.redaction import Redactor
 
 _OF_DRY_RUN = "nor is that of any dry run"

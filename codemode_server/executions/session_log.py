@@ -43,6 +43,8 @@ _MAX_LOG_CHARACTERS = 256 * 1024
 _MAX_LOGS = 100
 """Sessions whose tasks are held in memory; the log of one that is idle for longer begins anew."""
 _FLUSH_SECONDS = 2.0
+_BEGIN_DELAY_SECONDS = 0.05
+"""How long the beginning of a program waits for its end: of a short one, the log is written once."""
 _EMPTY_TASKS = '\n "tasks": ['
 """In the text of a log; no text within a value has a line break."""
 
@@ -150,7 +152,7 @@ class SessionLogs(OwnsTasks):
         """A program begins. Where `permissions.flows` applies, the log has it once it has ended, since it may read
         something that the log must not have."""
         if self.is_logged(execution) and not self._sources.has_rules:
-            self._put(execution, _begun(execution, execution.context.redactor))
+            self._put(execution, _begun(execution, execution.context.redactor), _BEGIN_DELAY_SECONDS)
 
     async def end(self, execution: Execution) -> None:
         """A program has its final status, and its outcome is what the host gets."""
@@ -160,7 +162,7 @@ class SessionLogs(OwnsTasks):
         is_long = len(outcome.stdout) > LARGE_BYTES or is_large(outcome.value)
         self._put(execution, await run_sized(is_long, _ended, execution, redactor))
 
-    def _put(self, execution: Execution, task: Task) -> None:
+    def _put(self, execution: Execution, task: Task, delay: float = 0.0) -> None:
         key = execution.context.principal, self._log_name(execution)
         log = self._logs.setdefault(key, _Log(key[1], execution.started_at, execution.limits.workspace_mb))
         self._logs.move_to_end(key)
@@ -168,7 +170,7 @@ class SessionLogs(OwnsTasks):
             self._logs.popitem(last=False)
         log.put(task)
         if self._tasks is not None:
-            self._tasks.start_soon(self._write, key[0], log)
+            self._tasks.start_soon(self._write, key[0], log, delay)
 
     def _log_name(self, execution: Execution) -> str:
         """Sessions that end with their request have one log for each day and product."""
@@ -176,8 +178,9 @@ class SessionLogs(OwnsTasks):
             return f"{time.strftime('requests-%Y-%m-%d', time.gmtime(execution.started_at))}-{self._run_id}"
         return f"session-{execution.session.session_id}"
 
-    async def _write(self, principal: Principal, log: _Log) -> None:
-        """Write what is not written yet."""
+    async def _write(self, principal: Principal, log: _Log, delay: float = 0.0) -> None:
+        """Write what is not written yet, after so many seconds."""
+        await anyio.sleep(delay)
         async with log.writing:
             if log.written == log.version:
                 return

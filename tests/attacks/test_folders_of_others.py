@@ -16,7 +16,8 @@ import pytest
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, MetaToolError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
-from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
+from codemode_server.executions.artifacts import ArtifactStore, NotStored
+from codemode_server.executions.stored_items import Item
 from codemode_server.executions.workspace import Workspace
 from codemode_server.private_files import NotPrivate
 from codemode_server.sandbox.backends.wasm import component

@@ -186,7 +186,11 @@ def test_a_log_and_the_checkpoint_are_intact_after_each_of_many_kills(tmp_path: 
         code = SAVING.format(round=round_)
         with running(path, code) as process:
             deadline = time.monotonic() + 60
-            while not (saved.exists() and json.loads(saved.read_text())["context"].startswith(f"{round_} ")):
+            while not (
+                len(logs(tmp_path)) > round_
+                and saved.exists()
+                and json.loads(saved.read_text())["context"].startswith(f"{round_} ")
+            ):
                 assert time.monotonic() < deadline, "the program saves nothing"
                 time.sleep(0.01)
             time.sleep(random.uniform(0, 0.2))

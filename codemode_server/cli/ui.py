@@ -72,9 +72,11 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
 
     folder = state_folder(loaded.settings)
     databases, thread = (Database(folder), Database(folder)), DatabaseThread(folder)
+    definitions = Database(folder)
     try:
         async with anyio.create_task_group() as tasks:
-            records, servers = StoredRecords(loaded, databases, thread, tasks), StoredServers(loaded, tasks)
+            records = StoredRecords(loaded, databases, thread, tasks)
+            servers = StoredServers(loaded, definitions, thread, tasks)
 
             def site_at(origin: str) -> UiSite:
                 return UiSite(origin, records, servers, Admission())
@@ -84,7 +86,7 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
             tasks.cancel_scope.cancel()
     finally:
         thread.close()
-        for database in databases:
+        for database in (*databases, definitions):
             database.close()
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -13,27 +14,32 @@ from anyio.abc import TaskGroup
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli.permissions import KnownTools
 from codemode_server.cli.product import inspected
-from codemode_server.cli.tools import StoredTools
+from codemode_server.cli.tool_reviews import StoredTools, WaitingTool, accepted_text, digest_of_review
 from codemode_server.config import LoadedSettings
 from codemode_server.config.description import masked
 from codemode_server.config.loading import load_place
 from codemode_server.config.server_switch import switch_servers
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
-from codemode_server.first_listing import state_folder
+from codemode_server.gateway.policy.changed_tools import REVIEW
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.tokens import estimate_tokens
-from codemode_server.web.ui.server_records import Servers, ServerStatus, ToolChange, key_of
+from codemode_server.web.ui.server_records import Servers, ServerStatus, ToolChange, ToolReview, key_of
 
 _CONNECT_SECONDS = 30.0
+_MAX_LINES = 5_000
+"""Lines of a difference in a page; a longer one is reviewed at a terminal."""
 
 
 class StoredServers:
     """Implements `web.ui.server_records.ServerRecords` for the local principal. Checks run in the task group."""
 
-    def __init__(self, loaded: LoadedSettings, tasks: TaskGroup) -> None:
+    def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread, tasks: TaskGroup) -> None:
+        """`database` reads, `thread` writes."""
         self._loaded = loaded
+        self._database = database
+        self._thread = thread
         self._tasks = tasks
         self._checked: dict[str, ServerStatus] = {}
         """By key."""
@@ -78,10 +84,44 @@ class StoredServers:
         switched = switch_servers(self._loaded.place, [_name_of(loaded, key)], is_enabled=is_enabled)
         return masked("; ".join(filter(None, [switched.text, switched.trust_needed])), loaded)
 
+    async def review(self, key: str, tool_key: str) -> ToolReview | None:
+        return await anyio.to_thread.run_sync(self._review, key, tool_key)
+
+    def _review(self, key: str, tool_key: str) -> ToolReview | None:
+        loaded = self._present()
+        shown = _of_tool(self._tools(loaded).waiting(None), key, tool_key)
+        if not shown:
+            return None
+        is_whole = all(it.change.lines for it in shown) and sum(len(it.change.lines) for it in shown) <= _MAX_LINES
+        changes = tuple(_change(it, it.change.lines if is_whole else it.change.shortened(), loaded) for it in shown)
+        name = masked(shown[0].name, loaded)
+        terminal = "" if is_whole else f"{REVIEW} --accept {shlex.quote(name)}"
+        return ToolReview(changes, digest_of_review(shown), terminal)
+
+    async def accept(self, key: str, tool_key: str, digest: str) -> bool:
+        loaded = await anyio.to_thread.run_sync(self._present)
+        tools = self._tools(loaded)
+        shown = _of_tool(await anyio.to_thread.run_sync(tools.waiting, None), key, tool_key)
+        if not shown or digest_of_review(shown) != digest:
+            return False
+        await tools.accept(shown)
+        self._done = masked(accepted_text(shown), loaded)
+        return True
+
+    def _tools(self, loaded: LoadedSettings) -> StoredTools:
+        return StoredTools(loaded, self._database, self._thread)
+
     def _last_known(self) -> tuple[ServerStatus, ...]:
         """As of the present configuration and the last run; nothing is started. Blocks."""
-        with KnownTools.of(self._present()) as known:
-            return _servers_of(known)
+        loaded = self._present()
+        changes: dict[str, list[ToolChange]] = {}
+        for it in self._tools(loaded).waiting(None):
+            changes.setdefault(it.definition.server, []).append(_change(it, it.change.shortened(), loaded))
+        mask = partial(masked, loaded=loaded)
+        with KnownTools.of(loaded) as known:
+            return tuple(
+                replace(_status(it, mask), changes=tuple(changes.get(it.raw_name, ()))) for it in known.catalog.servers
+            )
 
     def _present(self) -> LoadedSettings:
         """The present configuration, of which nothing may be started."""
@@ -93,22 +133,13 @@ class StoredServers:
         return self._loaded if self._loaded.place is None else load_place(self._loaded.place)
 
 
-def _servers_of(known: KnownTools) -> tuple[ServerStatus, ...]:
-    changes: dict[str, list[ToolChange]] = {}
-    folder = state_folder(known.loaded.settings)
-    database, thread = Database(folder), DatabaseThread(folder)
-    try:
-        for it in StoredTools(known.loaded, database, thread).waiting(None):
-            title, *_ = it.text.split("\n", 1)
-            lines = tuple(masked(line, known.loaded) for line in it.change.shortened())
-            changes.setdefault(it.definition.server, []).append(ToolChange(masked(title, known.loaded), lines))
-    finally:
-        thread.close()
-        database.close()
-    mask = partial(masked, loaded=known.loaded)
-    return tuple(
-        replace(_status(it, mask), changes=tuple(changes.get(it.raw_name, ()))) for it in known.catalog.servers
-    )
+def _of_tool(waiting: Iterable[WaitingTool], key: str, tool_key: str) -> list[WaitingTool]:
+    return [it for it in waiting if (key_of(it.definition.server), key_of(it.definition.tool)) == (key, tool_key)]
+
+
+def _change(it: WaitingTool, lines: Iterable[str], loaded: LoadedSettings) -> ToolChange:
+    shown = tuple(masked(line, loaded) for line in lines)
+    return ToolChange(masked(it.title, loaded), key_of(it.definition.tool), shown)
 
 
 def _newest(it: ServerStatus, checked: ServerStatus | None) -> ServerStatus:

@@ -265,10 +265,17 @@ async def pages(
     path = configuration(folder, servers, state={"dir": str(folder / "state"), "payloads": payloads}, **sections)
     state = State(folder / "state")
     try:
-        async with opened(load(path)) as address, httpx2.AsyncClient(timeout=30) as browser:
-            made = Pages(address, browser)
-            if is_entered:
-                await made.enter()
+        async with pages_of(path, is_entered=is_entered) as made:
             yield made, state
     finally:
         state.thread.close()
+
+
+@asynccontextmanager
+async def pages_of(path: Path, *, is_entered: bool = True) -> AsyncIterator[Pages]:
+    """The pages on the state folder of a configuration, which a product may use as well."""
+    async with opened(load(path)) as address, httpx2.AsyncClient(timeout=30) as browser:
+        made = Pages(address, browser)
+        if is_entered:
+            await made.enter()
+        yield made

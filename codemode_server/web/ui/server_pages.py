@@ -39,6 +39,8 @@ class ServerPages:
             case []:
                 found = await self._records.servers()
                 return await self._page("servers", "servers", request, found=found, is_live=found.is_checking)
+            case [key, "tools", tool_key]:
+                return await self._review(key, tool_key)
         return self._message(404, "Nothing here", "There is no such page.")
 
     async def posted(self, parts: list[str], form: Mapping[str, str]) -> Response:
@@ -48,6 +50,19 @@ class ServerPages:
                 self._records.check()
             case [key, "enable" | "disable" as action]:
                 await self._records.switch(key, is_enabled=action == "enable")
+            case [key, "tools", tool_key, "accept"]:
+                if not await self._records.accept(key, tool_key, form.get("digest", "")):
+                    return await self._review(key, tool_key, has_changed=True)
             case _:
                 return self._message(404, "Nothing here", "There is no such form.")
         return self._redirect("servers")
+
+    async def _review(self, key: str, tool_key: str, *, has_changed: bool = False) -> Response:
+        found = await self._records.review(key, tool_key)
+        if found is None:
+            return self._message(404, "Nothing to review", "This tool was accepted meanwhile, or is listed no more.")
+        response = await self._page(
+            "review", "servers", None, found=found, action=f"servers/{key}/tools/{tool_key}", has_changed=has_changed
+        )
+        response.status_code = 409 if has_changed else 200
+        return response

@@ -22,7 +22,21 @@ class ToolChange:
     """A definition that waits for a review."""
 
     title: str
+    key: str
+    """`key_of` the tool's name."""
     lines: tuple[str, ...]
+    """What differs, as a unified diff."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReview:
+    """All that waits of one tool, whole."""
+
+    changes: tuple[ToolChange, ...]
+    digest: str
+    """Of what is shown; the form sends it, so that nothing else is accepted."""
+    terminal: str
+    """The command to review it with if the page can't show all of it; empty if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +74,10 @@ class ServerRecords(Protocol):
 
     async def switch(self, key: str, *, is_enabled: bool) -> None:
         """Switch a server on or off in the configuration."""
+
+    async def review(self, key: str, tool_key: str) -> ToolReview | None:
+        """What waits of a tool; None if nothing does (any more)."""
+
+    async def accept(self, key: str, tool_key: str, digest: str) -> bool:
+        """Accept what a review with this digest showed; False, and nothing is accepted, if it would show something
+        else by now."""

@@ -1,0 +1,110 @@
+"""The tools whose definitions wait for the person, each with what differs, and how they are accepted.
+
+What is accepted are the definitions that were shown, by their digests: one that is listed meanwhile still waits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.config import LoadedSettings
+from codemode_server.config.live import local_principal
+from codemode_server.domain.definition_changes import DefinitionChange
+from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, waiting
+from codemode_server.gateway.policy.tool_definitions import accepted_event, answer_for, change_of, kind_of
+from codemode_server.permission_settings import Answer
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_definitions import SqliteDefinitions
+from codemode_server.text import one_line
+
+MAX_NAME_CHARACTERS = 200
+_ANSWERS = {"ask": "you are asked for each call", "deny": "calls are refused", "allow": "calls are not held back"}
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTool:
+    """A definition that waits for the person, with what differs."""
+
+    definition: KnownDefinition
+    change: DefinitionChange
+    until_then: str
+    """What happens to its calls until then."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.definition.server}/{self.definition.tool}"
+
+    @property
+    def title(self) -> str:
+        kind = kind_of(self.definition)
+        return f"{one_line(self.name, MAX_NAME_CHARACTERS)}: {kind}; {self.until_then}"
+
+    @property
+    def text(self) -> str:
+        return "\n".join([self.title, *(f"    {line}" for line in self.change.lines)])
+
+    def as_json(self) -> dict[str, Any]:
+        it = self.definition
+        return {
+            "server": it.server,
+            "tool": it.tool,
+            "kind": "changed" if it.former == it.tool else "renamed" if it.former else "new",
+            "former": it.former or None,
+            "digest": it.digest,
+            "seen_at": it.seen_at,
+            "summary": self.change.summary,
+            "diff": list(self.change.lines),
+        }
+
+
+class StoredTools:
+    """The stored definitions of the configuration's principal."""
+
+    def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
+        self._permissions = loaded.settings.permissions
+        self._principal = local_principal(loaded.settings)
+        self._store = SqliteDefinitions(database, thread)
+        self._audit = SqliteAudit(thread)
+
+    def waiting(self, server: str | None) -> list[WaitingTool]:
+        """By server and tool."""
+        found = self._store.known(self._principal, server)
+        tools = {name: by_tool(it for it in found if it.server == name) for name in {it.server for it in found}}
+        return [
+            WaitingTool(
+                it,
+                change_of(self._store, it, tools[it.server], self._principal),
+                _until_then(it, answer_for(it, self._permissions)),
+            )
+            for it in sorted(waiting(found), key=lambda it: (it.server, it.tool, it.seen_at))
+        ]
+
+    async def accept(self, shown: Sequence[WaitingTool]) -> None:
+        """Accept these, and record it."""
+        now = time.time()
+        for it in shown:
+            if await self._store.accept(self._principal, it.definition, at=now):
+                self._audit.append(accepted_event(it.definition, self._principal, now))
+
+
+def accepted_text(accepted: Iterable[WaitingTool]) -> str:
+    """What was accepted, in a line for the person."""
+    return f"accepted: {', '.join(dict.fromkeys(one_line(it.name, MAX_NAME_CHARACTERS) for it in accepted))}"
+
+
+def digest_of_review(shown: Sequence[WaitingTool]) -> str:
+    """Differs if other definitions wait than those that were shown, or if they differ from something else."""
+    parts = [part for it in shown for part in (it.definition.digest, *it.change.lines)]
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _until_then(it: KnownDefinition, answer: Answer) -> str:
+    if it.tool == SERVER:
+        return _ANSWERS["allow"] if answer == "allow" else "the model reads the accepted one"
+    return _ANSWERS[answer]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.privacy.encodings import from_base64
 from codemode_server.sandbox.contract import Reply
 
 _LISTS = ("content", "contents", "messages")
@@ -16,45 +16,37 @@ _BLOCK_DEPTH = 6
 """How deep a block can be."""
 
 
-def without_binary(reply: Reply) -> tuple[JsonValue, list[str]]:
-    """The value with nothing in place of the base64 of its files, and that, in order."""
-    binary: list[str] = []
-    return _taken_out(reply.value, binary, is_blocks=reply.encoding == "blocks"), binary
+class BinaryPart(NamedTuple):
+    """The base64 of a file in a reply."""
+
+    place: tuple[str | int, ...]
+    data: str
 
 
-def with_binary(value: Any, binary: list[str], encoding: str) -> JsonValue:
-    """The value of `without_binary` with these files, in the same order."""
-    left = iter(binary)
-    for block in _blocks(value, is_blocks=encoding == "blocks") if binary else ():
-        for key in _KEYS:
-            if key in block and block[key] is None:
-                block[key] = next(left, None)
-    return value
+def without_binary(reply: Reply) -> tuple[JsonValue, list[BinaryPart]]:
+    """The value with nothing in place of the base64 of its files, and that. What is no base64 stays, as a text."""
+    places = [*_places_of(reply.value, is_blocks=reply.encoding == "blocks")]
+    parts = [BinaryPart(place, _at(reply.value, place)) for place in places]
+    parts = [part for part in parts if from_base64(part.data) is not None]
+    return _with(reply.value, ((part.place, None) for part in parts)) if parts else reply.value, parts
 
 
-def text_of(data: str) -> str | None:
-    """The text that a file in base64 is, if it is one."""
-    try:
-        text = base64.b64decode(data).decode()
-    except ValueError:
-        return None
-    return None if "\0" in text else text
+def with_binary(value: JsonValue, parts: Sequence[BinaryPart]) -> JsonValue:
+    """The value of `without_binary` with these files in it."""
+    return _with(value, parts) if parts else value
 
 
-def _taken_out(value: Any, binary: list[str], *, is_blocks: bool) -> Any:
-    if not any(_holds_binary(block) for block in _blocks(value, is_blocks=is_blocks)):
-        return value
+def _with(value: JsonValue, parts: Any) -> JsonValue:
     value = _copied(value, _BLOCK_DEPTH)
-    for block in _blocks(value, is_blocks=is_blocks):
-        for key in _KEYS:
-            if isinstance(block.get(key), str):
-                binary.append(block[key])
-                block[key] = None
+    for place, data in parts:
+        _at(value, place[:-1])[place[-1]] = data
     return value
 
 
-def _holds_binary(block: dict[str, Any]) -> bool:
-    return any(isinstance(block.get(key), str) for key in _KEYS)
+def _at(value: Any, place: tuple[str | int, ...]) -> Any:
+    for step in place:
+        value = value[step]
+    return value
 
 
 def _copied(value: Any, depth: int) -> Any:
@@ -64,13 +56,29 @@ def _copied(value: Any, depth: int) -> Any:
     return [_copied(item, depth - 1) for item in value] if depth and isinstance(value, list) else value
 
 
-def _blocks(value: Any, *, is_blocks: bool) -> Iterator[dict[str, Any]]:
-    """The blocks of a reply, also those of a raw result, with the resources in them."""
-    lists = [value] if is_blocks else [value.get(name) for name in _LISTS] if isinstance(value, dict) else []
-    for block in (it for items in lists if isinstance(items, list) for it in items if isinstance(it, dict)):
-        beside = block.get("beside")
-        files = beside.get("files") if isinstance(beside, dict) else None
-        for one in (block, block.get("content"), *(files if isinstance(files, list) else ())):
-            if isinstance(one, dict):
-                resource = one.get("resource")
-                yield from (one, resource) if isinstance(resource, dict) else (one,)
+def _places_of(value: Any, *, is_blocks: bool) -> Iterator[tuple[str | int, ...]]:
+    """Where the blocks of a reply have files, also those of a raw result and the resources in them."""
+    lists: list[tuple[tuple[str | int, ...], Any]] = []
+    if is_blocks:
+        lists = [((), value)]
+    elif isinstance(value, dict):
+        lists = [((name,), value.get(name)) for name in _LISTS]
+    for place, items in lists:
+        for at, block in enumerate(items if isinstance(items, list) else ()):
+            if isinstance(block, dict):
+                yield from _places_in_block(block, (*place, at))
+
+
+def _places_in_block(block: dict[str, Any], place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    beside = block.get("beside")
+    files = beside.get("files") if isinstance(beside, dict) else None
+    inner: list[tuple[tuple[str | int, ...], Any]] = [(place, block), ((*place, "content"), block.get("content"))]
+    if isinstance(files, list):
+        inner += [((*place, "beside", "files", at), file) for at, file in enumerate(files)]
+    for here, one in inner:
+        for path, holder in (
+            (here, one),
+            ((*here, "resource"), one.get("resource") if isinstance(one, dict) else None),
+        ):
+            if isinstance(holder, dict):
+                yield from ((*path, key) for key in _KEYS if isinstance(holder.get(key), str))

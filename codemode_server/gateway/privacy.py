@@ -6,7 +6,6 @@ sent, and only for tools that may receive that kind of data (`privacy.release`).
 
 from __future__ import annotations
 
-import base64
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, TokenStore, label_of
 from codemode_server.extras import install_command
-from codemode_server.gateway.binary_parts import text_of, with_binary, without_binary
+from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
@@ -33,6 +32,7 @@ from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTa
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy import is_installed
+from codemode_server.privacy.encodings import from_base64, read_text, to_base64
 from codemode_server.privacy.findings import DetectionSettings, Finding, Findings
 from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in, with_values
 from codemode_server.privacy.token_map import TokenMap
@@ -214,8 +214,8 @@ class CallPrivacy:
                 f"{title} was called, and its result is withheld: it is too large to be searched for personal data, "
                 "which privacy.servers asks for; ask for less of it"
             )
-        texts = [await self._text_of_file(calls, target, data) for data in binary]
-        if mode == "block" and (found.found or texts != binary):
+        files = [BinaryPart(place, await self._file(calls, target, data)) for place, data in binary]
+        if mode == "block" and (found.found or files != binary):
             kinds = ", ".join(sorted({it.kind for it in found.found})) or "in a file"
             raise ResultWithheld(
                 f"{title} was called, and its result is withheld: it has personal data ({kinds}), and privacy.servers "
@@ -224,7 +224,7 @@ class CallPrivacy:
         if found.found:
             bare = await self._replaced(calls, title, bare, found.found)
             self._explain(calls)
-        return replace(reply, value=with_binary(bare, texts, reply.encoding))
+        return replace(reply, value=with_binary(bare, files))
 
     def _explain(self, calls: ExecutionCalls) -> None:
         """Tell the model what tokens are, once in a session."""
@@ -317,13 +317,14 @@ class CallPrivacy:
         """Whether a text of a server has personal data that the host must not get."""
         return self.mode_of(server) != "values" and bool(self._in_text(text).found)
 
-    async def _text_of_file(self, calls: ExecutionCalls, target: CallTarget, data: str) -> str:
-        """A file in base64: if it is a text, with tokens."""
-        text = await run_sized(is_large(data), text_of, data)
-        if text is None:
+    async def _file(self, calls: ExecutionCalls, target: CallTarget, data: str) -> str:
+        """A file in base64: if it is a text, with tokens, in the encoding that it has."""
+        plain = await run_sized(is_large(data), from_base64, data)
+        file = await run_sized(is_large(data), read_text, plain) if plain is not None else None
+        if file is None:
             return data
-        protected = await self.text(calls, title_of(target), text)
-        return data if protected == text else base64.b64encode(protected.encode()).decode()
+        protected = await self.text(calls, title_of(target), file.text)
+        return data if protected == file.text else to_base64(file.bytes_of(protected), data)
 
     async def _replaced(
         self, calls: ExecutionCalls, title: str, value: JsonValue, found: tuple[Finding, ...]
@@ -331,10 +332,9 @@ class CallPrivacy:
         if self._tokens is None:
             raise ResultWithheld(f"{title} was called, and its result is withheld: there is no store of tokens")
         has_many = is_large(value)
-        numbers = await run_sized(has_many, numbers_among, value, found)
         make = partial(self._tokens.tokens_for, calls.context.principal.principal_id, found)
         try:
-            tokens = await make(self._detection_settings.regions, numbers)
+            tokens = await make(self._detection_settings.regions, numbers_among(found))
         except JournalUnavailable as error:
             raise ResultWithheld(f"{title} was called, and its result is withheld: {error}") from error
         return await run_sized(has_many, replaced, value, found, tokens)

@@ -20,7 +20,6 @@ from codemode_server.privacy.evidence import (
     Against,
     context_evidence,
     field_evidence,
-    may_tell_alone,
 )
 from codemode_server.privacy.fields import by_field, labelled_in, stripped
 from codemode_server.privacy.findings import (
@@ -78,8 +77,9 @@ class Detector:
             if any(allowed.fullmatch(value) for allowed in self._allowed):
                 continue
             first = start - part.start + part.offset
-            finding = Finding(kind, value, confidence, part.place, first, first + end - start, part.is_key)
-            found.append(finding)
+            found.append(
+                Finding(kind, value, confidence, part.place, first, first + end - start, part.is_key, part.is_number)
+            )
         return Findings(tuple(found), is_complete)
 
     def _candidates(self, searched: SearchedText) -> Iterator[Candidate]:
@@ -118,8 +118,8 @@ def _all_candidates(
 
 
 def _by_fields(searched: SearchedText) -> Iterator[Candidate]:
-    for part in searched.parts:
-        if may_tell_alone(part.name) and part.end - part.start <= _MAX_FIELD_VALUE_CHARACTERS:
+    for part in searched.telling:
+        if part.end - part.start <= _MAX_FIELD_VALUE_CHARACTERS:
             start, end = stripped(searched.text, part.start, part.end)
             if found := by_field(part, searched.text[start:end]):
                 yield start, end, *found

@@ -143,6 +143,13 @@ def ends_telling_label(word: str) -> bool:
     return is_known or any(field.endswith(last) for field in _PERSON_FIELDS)
 
 
+@lru_cache(4096)
+def has_evidence(name: str) -> bool:
+    """Whether the name of a field may say anything about its values."""
+    return field_evidence(name) is not None or is_person_field(name) or may_be_name_field(name)
+
+
+@lru_cache(4096)
 def describes_person(name: str) -> bool:
     """Whether a field makes the other fields beside it those of a person."""
     return is_person_field(name) or field_evidence(name) in _PERSONAL_KINDS

@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 Place = tuple[str | int, ...]
-"""Keys and indexes that lead to a value in a JSON value."""
+"""Keys and indexes that lead to a value in a JSON value; a `Wrapping` leads into what a text there holds."""
 
 DEFAULT_THRESHOLD = 0.6
 MAX_FINDINGS = 50_000
@@ -50,6 +50,8 @@ class Finding:
     end: int = 0
     """Part of the text that was found. A number is searched as its decimal digits."""
     is_key: bool = False
+    is_number: bool = False
+    """Whether it is a number in JSON."""
 
 
 @dataclass(frozen=True, slots=True)

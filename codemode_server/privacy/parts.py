@@ -1,30 +1,43 @@
 """Turns a JSON value, or a text that is a table, into one text with marked parts, which is searched in a single pass.
 
 Searching 50,000 short strings one by one costs ten times as much as searching them together. No pattern crosses the
-NUL between two parts. A cell of a table in CSV is a part of its own with the name of its column, and stays where it is.
+NUL between two parts. A cell of a table in CSV is a part of its own with the name of its column, and stays where it is;
+of a text that is JSON or base64 what it holds is searched (`encodings`).
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.privacy.evidence import describes_person, schema_evidence
+from codemode_server.privacy.encodings import Wrapping, unwrapped
+from codemode_server.privacy.evidence import describes_person, has_evidence, may_tell_alone, schema_evidence
 from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
+from codemode_server.privacy.tables import (
+    VALUE_KEYS,
+    cells_in,
+    columns_of,
+    first_texts,
+    header_of,
+    is_cell,
+    label_of,
+    labels_of,
+)
 
 _SEPARATOR = "\x00"
-_MIN_NUMBER_DIGITS = 6
+_MIN_NUMBER = 100_000
 _MAX_NAME_CHARACTERS = 16
 """A longer key may be a credential, although it is an identifier."""
-_MAX_COLUMNS = 200
-_MAX_HEADER_CHARACTERS = 4_000
-_TABLE_SEPARATORS = ",;\t|"
-_MIN_TABLE_ROWS = 2
-_COLUMN = re.compile(r"[^\W\d_][\w .()/#%-]{0,60}")
+_MIN_KEY_DIGITS = 4
+"""A key with so many digits may be the number of an account or an identity card."""
+_DIGIT = re.compile("[0-9]")
+Path = tuple[Any, Any] | None
+"""The path of the value around it, and the step from there; None for the whole value."""
+Schema = dict[str, Any] | None
 
 
 class Part(NamedTuple):
@@ -35,7 +48,7 @@ class Part(NamedTuple):
     end: int
     offset: int
     """Where it begins in its own string: above 0 for a cell of a table."""
-    place: Place
+    path: Path
     name: str
     """Of its field or column; empty if it has none."""
     says: Kind | None
@@ -43,92 +56,206 @@ class Part(NamedTuple):
     is_beside_person: bool
     """Whether another field beside it is one of a person."""
     is_key: bool
+    is_number: bool
+
+    @property
+    def place(self) -> Place:
+        steps: list[str | int] = []
+        path = self.path
+        while path is not None:
+            path, step = path
+            steps.append(step)
+        return tuple(reversed(steps))
 
 
 @dataclass
 class SearchedText:
     """The text and its parts, in order."""
 
-    text: str = ""
-    parts: list[Part] = field(default_factory=list)
+    text: str
+    starts: list[int]
+    parts: list[Part]
+    telling: list[Part] = field(default_factory=list)
+    """Those whose names may say what they are, without a syntax of their own."""
     is_complete: bool = True
-    _starts: list[int] = field(default_factory=list)
 
     def part_at(self, position: int) -> Part:
-        if not self._starts:
-            self._starts = [part.start for part in self.parts]
-        return self.parts[max(0, bisect_right(self._starts, position) - 1)]
+        return self.parts[max(0, bisect_right(self.starts, position) - 1)]
 
 
 def searched_text(text: str, name: str = "") -> SearchedText:
     """A text on its own."""
     builder = _Builder()
-    builder.add(text, (), name, None, is_beside_person=False, is_key=False)
+    builder.text(text, None, name, None, False)
     return builder.done()
 
 
 def searched_value(value: JsonValue, schema: dict[str, Any] | None = None) -> SearchedText:
     """All strings, keys and long numbers of a JSON value. `schema` describes the value."""
     builder = _Builder()
-    builder.walk(value, schema)
+    builder.visit(value, None, "", False, (), schema, 0)
     return builder.done()
+
+
+@lru_cache(4096)
+def _is_searched(key: str) -> bool:
+    """Whether a key may be personal data itself."""
+    return not key.isidentifier() or len(key) > _MAX_NAME_CHARACTERS or len(_DIGIT.findall(key)) >= _MIN_KEY_DIGITS
 
 
 class _Builder:
     def __init__(self) -> None:
         self._pieces: list[str] = []
+        self._starts: list[int] = []
         self._parts: list[Part] = []
+        self._telling: list[Part] = []
         self._length = 0
+        self._count = 0
         self._is_complete = True
 
     def done(self) -> SearchedText:
-        return SearchedText(_SEPARATOR.join(self._pieces), self._parts, self._is_complete)
+        text = _SEPARATOR.join(self._pieces)
+        return SearchedText(text, self._starts, self._parts, self._telling, self._is_complete)
 
-    def add(
-        self, text: str, place: Place, name: str, says: Kind | None, *, is_beside_person: bool, is_key: bool
+    def visit(
+        self, item: Any, path: Path, name: str, beside: bool, columns: tuple[str, ...], schema: Schema, depth: int
+    ) -> None:
+        """`columns` are those of a table in which the value is, as long as it is in no row of it."""
+        kind = type(item)
+        if kind is str:
+            if item:
+                self.text(item, path, name, schema, beside, depth)
+        elif kind is dict or kind is list:
+            self._count += len(item)
+            if self._count > MAX_VALUES or depth >= MAX_DEPTH:
+                self._is_complete = False
+            elif kind is dict:
+                self._object(item, path, name, beside, columns, schema, depth + 1)
+            else:
+                self._list(item, path, name, beside, columns, schema, depth + 1)
+        elif kind is int or kind is float:
+            self._number(item, path, name, schema, beside)
+
+    def _object(
+        self,
+        item: dict[str, Any],
+        path: Path,
+        name: str,
+        beside: bool,
+        columns: tuple[str, ...],
+        schema: Schema,
+        depth: int,
+    ) -> None:
+        about = _member(schema, "properties") or _NOTHING
+        label = label_of(item)
+        is_person = any(map(describes_person, item))
+        header, own = columns_of(item)
+        columns = own or columns
+        for key, child in item.items():
+            inner, near = key, is_person
+            if (key in VALUE_KEYS or (key == "title" and type(child) is list)) and not is_person:
+                inner = (label if child != label else "") or name or key
+                near = beside
+            elif (label and child == label) or key == header:
+                inner = ""
+            place = (path, key)
+            if _is_searched(key):
+                self._add(key, place, "", None, False, True)
+            self.visit(child, place, inner, near, () if key == header else columns, about.get(key), depth)
+
+    def _list(
+        self, rows: list[Any], path: Path, name: str, beside: bool, columns: tuple[str, ...], schema: Schema, depth: int
+    ) -> None:
+        inner = _member(schema, "items")
+        if not rows:
+            return
+        first = rows[0]
+        if columns and len(columns) == len(rows) and is_cell(first):
+            self._row(rows, path, columns, depth)
+            return
+        if type(first) is dict:
+            if not beside and not VALUE_KEYS.isdisjoint(first):
+                beside = any(describes_person(label_of(row)) for row in rows)
+        elif (type(first) is list or (len(rows) > 1 and type(rows[1]) is list)) and (
+            columns or any(map(has_evidence, first_texts(rows)))
+        ):
+            self._rows(rows, path, name, beside, columns, inner, depth)
+            return
+        for at, row in enumerate(rows):
+            self.visit(row, (path, at), name, beside, columns, inner, depth)
+
+    def _rows(
+        self, rows: list[Any], path: Path, name: str, beside: bool, columns: tuple[str, ...], schema: Schema, depth: int
+    ) -> None:
+        begin = -1
+        if labels := labels_of(rows):
+            beside = any(map(describes_person, labels))
+        elif found := header_of(rows):
+            begin, columns = found
+        for at, row in enumerate(rows):
+            here = (path, at)
+            if type(row) is not list or not (labels or columns):
+                self.visit(row, here, name, beside, (), schema, depth)
+            elif labels:
+                is_pair = len(row) == 2 and type(row[0]) is str
+                for number, cell in enumerate(row):
+                    self.visit(cell, (here, number), row[0] if is_pair and number else "", beside, (), None, depth)
+            else:
+                self._count += len(row)
+                self._row(row, here, columns if at > begin else (), depth)
+
+    def _row(self, row: list[Any], path: Path, columns: tuple[str, ...], depth: int) -> None:
+        beside = any(map(describes_person, columns))
+        for at, cell in enumerate(row):
+            self.visit(cell, (path, at), columns[at] if at < len(columns) else "", beside, (), None, depth)
+
+    def text(self, text: str, path: Path, name: str, schema: Schema, beside: bool, depth: int = 0) -> None:
+        found = unwrapped(text)
+        if found is not None:
+            wrapping, inner = found
+            if wrapping is Wrapping.JSON:
+                self.visit(inner, (path, wrapping), name, beside, (), None, depth + 1)
+                return
+            self.text(inner, (path, wrapping), "", None, False, depth + 1)
+        says = _format_of(schema) if schema else None
+        if "\n" in text and (cells := cells_in(text)) is not None:
+            start = self._length
+            self._length += len(text) + 1
+            self._pieces.append(text)
+            for begin, end, column, near in cells:
+                part = Part(start + begin, start + end, begin, path, column, None, near, False, False)
+                self._starts.append(start + begin)
+                self._parts.append(part)
+                if may_tell_alone(column):
+                    self._telling.append(part)
+        else:
+            self._add(text, path, name, says, beside, False)
+
+    def _number(self, number: float, path: Path, name: str, schema: Schema, beside: bool) -> None:
+        if isinstance(number, float):
+            if not number.is_integer():
+                if abs(number) >= 1:
+                    self._add(str(number), path, name, _format_of(schema), beside, False, is_number=True)
+                return
+            number = int(number)
+        if number >= _MIN_NUMBER or number <= -_MIN_NUMBER:
+            self._add(str(number), path, name, _format_of(schema), beside, False, is_number=True)
+
+    def _add(
+        self, text: str, path: Path, name: str, says: Kind | None, beside: bool, is_key: bool, is_number: bool = False
     ) -> None:
         start = self._length
+        end = start + len(text)
+        self._length = end + 1
         self._pieces.append(text)
-        self._length += len(text) + len(_SEPARATOR)
-        whole = Part(start, start + len(text), 0, place, name, says, is_beside_person, is_key)
-        cells = _cells(text) if "\n" in text and not is_key else None
-        if cells is None:
-            self._parts.append(whole)
-            return
-        for begin, end, column, beside in cells:
-            self._parts.append(Part(start + begin, start + end, begin, place, column, None, beside, False))
+        part = Part(start, end, 0, path, name, says, beside, is_key, is_number)
+        self._starts.append(start)
+        self._parts.append(part)
+        if name and may_tell_alone(name):
+            self._telling.append(part)
 
-    def walk(self, value: JsonValue, schema: dict[str, Any] | None) -> None:
-        waiting: list[tuple[Any, Place, str, bool, Any]] = [(value, (), "", False, schema)]
-        count = 0
-        while waiting:
-            item, place, name, beside, described = waiting.pop()
-            count += 1
-            if count > MAX_VALUES or len(place) > MAX_DEPTH:
-                self._is_complete = False
-                if count > MAX_VALUES:
-                    return
-                continue
-            if isinstance(item, str):
-                if item:
-                    self.add(item, place, name, _format_of(described), is_beside_person=beside, is_key=False)
-            elif isinstance(item, dict):
-                beside = any(map(describes_person, item))
-                for key in item:
-                    if not key.isidentifier() or len(key) > _MAX_NAME_CHARACTERS:
-                        self.add(key, (*place, key), "", None, is_beside_person=False, is_key=True)
-                about = _member(described, "properties") or {}
-                waiting += [
-                    (child, (*place, key), key, beside, about.get(key)) for key, child in reversed(item.items())
-                ]
-                count += len(item)
-            elif isinstance(item, list):
-                inner = _member(described, "items")
-                waiting += [(child, (*place, at), name, beside, inner) for at, child in reversed(list(enumerate(item)))]
-            elif isinstance(item, int | float) and not isinstance(item, bool):
-                digits = str(item)
-                if len(digits) >= _MIN_NUMBER_DIGITS:
-                    self.add(digits, place, name, _format_of(described), is_beside_person=beside, is_key=False)
+
+_NOTHING: dict[str, Any] = {}
 
 
 def _member(schema: Any, name: str) -> dict[str, Any] | None:
@@ -139,58 +266,3 @@ def _member(schema: Any, name: str) -> dict[str, Any] | None:
 def _format_of(schema: Any) -> Kind | None:
     found = schema.get("format") if isinstance(schema, dict) else None
     return schema_evidence(found) if isinstance(found, str) else None
-
-
-def _cells(text: str) -> Iterator[tuple[int, int, str, bool]] | None:
-    """Start and end of each cell below the header, with the column's name and whether other columns are of a person;
-    None if the text is no table."""
-    end = text.find("\n", 0, _MAX_HEADER_CHARACTERS)
-    if end < 1:
-        return None
-    header = text[:end].rstrip("\r")
-    separator = max(_TABLE_SEPARATORS, key=header.count)
-    columns = [name.strip().strip('"') for name in header.split(separator)]
-    named = columns[1:-1] if separator == "|" and not columns[0] and not columns[-1] else columns
-    if not 2 <= len(columns) <= _MAX_COLUMNS or not named or not all(map(_COLUMN.fullmatch, named)):
-        return None
-    rows = text[end + 1 : end + 1 + _MAX_HEADER_CHARACTERS].split("\n")[:_MIN_TABLE_ROWS]
-    if not rows[0] or any(row and row.count(separator) < len(columns) - 1 for row in rows[:-1] or rows):
-        return None
-    return _rows(text, end + 1, separator, columns)
-
-
-def _rows(text: str, at: int, separator: str, columns: list[str]) -> Iterator[tuple[int, int, str, bool]]:
-    yield 0, at - 1, "", False
-    beside = any(map(describes_person, columns))
-    last = len(columns) - 1
-    while at < len(text):
-        column = 0
-        line_end = _find(text, "\n", at, len(text))
-        while at <= line_end:
-            start = at
-            if text.startswith('"', at):
-                at = _quoted_end(text, at)
-                line_end = _find(text, "\n", at, len(text)) if at > line_end else line_end
-            at = _find(text, separator, at, line_end)
-            if at > start:
-                yield start, at, columns[min(column, last)], beside
-            column += 1
-            at += 1
-
-
-def _find(text: str, what: str, start: int, end: int) -> int:
-    """Where `what` is; `end` if it is not there."""
-    at = text.find(what, start, end)
-    return end if at < 0 else at
-
-
-def _quoted_end(text: str, at: int) -> int:
-    """The position after a cell in quotes."""
-    end = at + 1
-    while True:
-        end = text.find('"', end)
-        if end < 0:
-            return len(text)
-        if not text.startswith('"', end + 1):
-            return end + 1
-        end += 2

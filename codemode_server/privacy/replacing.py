@@ -9,7 +9,8 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN
 from codemode_server.json_texts import texts_in
 from codemode_server.known_values import with_spans_replaced
-from codemode_server.privacy.findings import Finding, Place
+from codemode_server.privacy.encodings import Wrapping, unwrapped, wrapped
+from codemode_server.privacy.findings import Finding
 
 TokensOf = Mapping[tuple[str, str], str]
 """Kind and value of a finding → its token."""
@@ -28,17 +29,9 @@ def replaced(value: JsonValue, found: Sequence[Finding], tokens: TokensOf) -> Js
     return _replaced(value, tree, tokens)
 
 
-def numbers_among(value: JsonValue, found: Sequence[Finding]) -> frozenset[tuple[str, str]]:
-    """Kind and value of the findings that are numbers in the value."""
-    return frozenset(
-        (one.kind, one.value) for one in found if not one.is_key and not isinstance(_at(value, one.place), str)
-    )
-
-
-def _at(value: Any, place: Place) -> Any:
-    for step in place:
-        value = value[step]
-    return value
+def numbers_among(found: Sequence[Finding]) -> frozenset[tuple[str, str]]:
+    """Kind and value of the findings that are numbers in JSON."""
+    return frozenset((one.kind, one.value) for one in found if one.is_number)
 
 
 def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
@@ -58,6 +51,10 @@ def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
         return [_replaced(item, tree[at], tokens) if at in tree else item for at, item in enumerate(value)]
     here = tree.get(_HERE, ())
     if isinstance(value, str):
+        is_whole = any(one.end - one.start == len(value) for one in here)
+        for wrapping in Wrapping:
+            if wrapping in tree and not is_whole and (held := unwrapped(value)):
+                return wrapped(wrapping, _replaced(held[1], tree[wrapping], tokens), value)
         return _text(value, here, tokens)
     return tokens[here[0].kind, here[0].value] if here else value
 

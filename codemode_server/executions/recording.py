@@ -19,7 +19,6 @@ from codemode_server.gateway.journal import Journal
 from codemode_server.redaction import Redactor, payload, recorded_text
 from codemode_server.sandbox.contract import ProgramError
 from codemode_server.telemetry import spans
-from codemode_server.tokens import estimate_tokens
 
 
 class ExecutionRecorder:
@@ -89,7 +88,6 @@ class ExecutionRecorder:
             codemode__program_ms=outcome.program_ms,
             codemode__upstream_ms=outcome.upstream_ms,
             codemode__result_tokens=sum(report.result_tokens for report in calls.reports),
-            codemode__tokens_saved=_tokens_saved(execution),
         )
         spans.observe_output(span, payload(outcome.value, self._config.payloads, execution.context.redactor))
         if error is not None:
@@ -125,10 +123,3 @@ def code_as_configured(code: str, config: LiveConfig, redactor: Redactor | None 
         return recorded_text(code, redactor or config.redactor, MAX_CODE_CHARACTERS)
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
     return f"sha256 {digest}, {len(code)} characters" if config.payloads == "shapes" else None
-
-
-def _tokens_saved(execution: Execution) -> int:
-    """Estimated tokens of the calls' results that the model did not have to read."""
-    outcome = execution.outcome
-    given = estimate_tokens(outcome.stdout) + (estimate_tokens(str(outcome.value)) if outcome.value is not None else 0)
-    return max(0, sum(report.result_tokens for report in execution.calls.reports) - given)

@@ -189,7 +189,6 @@ async def test_names_and_attributes_are_those_of_the_conventions(tmp_path: Path)
             "codemode.program_ms": "…",
             "codemode.result_tokens": "…",
             "codemode.status": "succeeded",
-            "codemode.tokens_saved": "…",
             "codemode.upstream_ms": "…",
             "langfuse.observation.input": f"sha256 {sha256(PROGRAM.encode()).hexdigest()}, {len(PROGRAM)} characters",
             "langfuse.observation.output": '"str of 5"',

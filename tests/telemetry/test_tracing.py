@@ -97,7 +97,6 @@ async def test_each_span_says_what_was_decided_and_how_it_ended(tmp_path: Path) 
         "isolation": "wasm",
     }
     assert told["codemode.result_tokens"] > 1_000
-    assert told["codemode.result_tokens"] - 20 < told["codemode.tokens_saved"] < told["codemode.result_tokens"]
     calls = {span.name: span for span in trace if span.name.startswith("execute_tool ")}
     expected = {
         "execute_tool traced.echo": ("allow", "succeeded", 3, False),

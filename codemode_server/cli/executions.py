@@ -20,6 +20,7 @@ from codemode_server.cli.arguments import add_config, config_file, count, days
 from codemode_server.cli.execution_export import FORMATS, export
 from codemode_server.cli.execution_records import ExecutionRecords
 from codemode_server.cli.execution_tail import tail
+from codemode_server.cli.marked_tokens import show_with_tokens
 from codemode_server.cli.running_again import run_again
 from codemode_server.cli.terminal import line_width, show
 from codemode_server.config import LoadedSettings, load
@@ -38,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one = actions.add_parser("show", help="print one with its calls")
     add_config(one)
     one.add_argument("id", metavar="ID", help="as the answer to the program has it")
+    one.add_argument(
+        "--reveal", action="store_true", help="show you at this terminal what its privacy tokens stand for; recorded"
+    )
     following = actions.add_parser("tail", help="follow what programs do, a line for each event, until Ctrl+C")
     add_config(following)
     following.add_argument("id", nargs="?", metavar="ID", help="only this one")
@@ -71,9 +75,9 @@ def run(parsed: argparse.Namespace) -> int:
         return 0 if is_success else 1
     if parsed.action == "show":
         page = anyio.run(partial(show_execution, loaded, parsed.id, as_json=as_json))
+        show_with_tokens(loaded, page, is_text=not as_json, reveals=parsed.reveal)
     else:
-        page = anyio.run(partial(list_executions, loaded, getattr(parsed, "limit", 20), as_json=as_json))
-    show(page)
+        show(anyio.run(partial(list_executions, loaded, getattr(parsed, "limit", 20), as_json=as_json)))
     return 0
 
 

@@ -19,18 +19,15 @@ from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.person_at_terminal import person_confirms, require_terminal, show_person
 from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import show
+from codemode_server.cli.token_reveals import TokenReveals, revealed_line, stored_tokens
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import KnownToken
-from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.privacy_settings import seconds_of
-from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
 from codemode_server.text import one_line
 
 _MAX_LISTED = 200
@@ -59,7 +56,7 @@ def run(parsed: argparse.Namespace) -> int:
     tokens = anyio.run(_tokens, loaded)
     match parsed.action:
         case "show":
-            return _show(loaded, _named(tokens, [parsed.token])[0])
+            return _show(loaded, _named(tokens, [parsed.token])[0].token)
         case "forget":
             return _forget(loaded, _chosen(tokens, parsed))
     if (kind := getattr(parsed, "kind", None)) is not None:
@@ -68,10 +65,9 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _show(loaded: LoadedSettings, token: KnownToken) -> int:
+def _show(loaded: LoadedSettings, token: str) -> int:
     require_terminal()
-    anyio.run(_record_shown, loaded, token)
-    show_person(f"{token.token} ({token.kind}) stands for {token.original!r}")
+    show_person(anyio.run(_revealed, loaded, token))
     return 0
 
 
@@ -120,31 +116,26 @@ def _named(tokens: Sequence[KnownToken], names: Sequence[str]) -> list[KnownToke
 
 async def _tokens(loaded: LoadedSettings) -> Sequence[KnownToken]:
     with state_database(loaded) as thread:
-        return [] if thread is None else await _store(loaded, thread).all(local_principal(loaded.settings).principal_id)
+        return (
+            []
+            if thread is None
+            else await stored_tokens(loaded, thread).all(local_principal(loaded.settings).principal_id)
+        )
 
 
 async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> None:
     with state_database(loaded) as thread:
         if thread is not None:
-            principal = local_principal(loaded.settings)
-            await _store(loaded, thread).forget(principal.principal_id, [it.token for it in chosen])
-            _record(principal, thread, AuditEventKind.PRIVACY_FORGOTTEN, chosen)
+            principal, kind = local_principal(loaded.settings), AuditEventKind.PRIVACY_FORGOTTEN
+            await stored_tokens(loaded, thread).forget(principal.principal_id, [it.token for it in chosen])
+            SqliteAudit(thread).append(
+                AuditEvent(kind, principal, "", ExecutionId(""), time.time(), reason=_names(chosen))
+            )
 
 
-async def _record_shown(loaded: LoadedSettings, token: KnownToken) -> None:
+async def _revealed(loaded: LoadedSettings, token: str) -> str:
     with state_database(loaded) as thread:
-        if thread is not None:
-            _record(local_principal(loaded.settings), thread, AuditEventKind.PRIVACY_SHOWN, [token])
-
-
-def _record(principal: Principal, thread: DatabaseThread, kind: AuditEventKind, tokens: Sequence[KnownToken]) -> None:
-    SqliteAudit(thread).append(AuditEvent(kind, principal, "", ExecutionId(""), time.time(), reason=_names(tokens)))
-
-
-def _store(loaded: LoadedSettings, thread: DatabaseThread) -> SqliteTokens:
-    return SqliteTokens(
-        thread, TokenCipher(state_folder(loaded.settings)), lambda: loaded.settings.privacy.expire_seconds
-    )
+        return "" if thread is None else revealed_line(await TokenReveals(loaded, thread).reveal(token))
 
 
 def _page(tokens: Sequence[KnownToken]) -> str:

@@ -62,6 +62,7 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
         OSError: the port is taken.
         JournalUnavailable: the record can't be used.
     """
+    from codemode_server.cli.token_reveals import TokenReveals
     from codemode_server.cli.ui_records import StoredRecords
     from codemode_server.cli.ui_servers import StoredServers
     from codemode_server.storage.database import Database
@@ -79,7 +80,7 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
             servers = StoredServers(loaded, definitions, thread, tasks)
 
             def site_at(origin: str) -> UiSite:
-                return UiSite(origin, records, servers, Admission())
+                return UiSite(origin, records, servers, TokenReveals(loaded, thread), Admission())
 
             async with local_server.serving(site_at, port=port) as site:
                 yield site.address

@@ -41,6 +41,13 @@ class SqliteAudit:
         self._thread.post(lambda connection: append_values(connection, values), "an event of the audit is lost")
         self._on_written(size_of(values))
 
+    async def record(self, event: AuditEvent) -> None:
+        """As `append`, for what must not happen unless it is recorded: returns once the row is stored, and raises as
+        `rows` does."""
+        values = values_of(event)
+        await self._run(lambda connection: append_values(connection, values))
+        self._on_written(size_of(values))
+
     async def rows(
         self, principal: Principal, *, execution_id: ExecutionId | None = None, after: int = 0, limit: int = 1_000
     ) -> Sequence[AuditRow]:

@@ -30,6 +30,7 @@ from codemode_server.domain.definitions import canonical_text, digest_of, listed
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.privacy_tokens import PersonalValue
 from codemode_server.domain.savings import Exchange, ServerTokens
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
@@ -41,6 +42,7 @@ from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_savings import SqliteExchanges
+from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
 from tests.behaviour.product import configuration
 
 OWN = Principal(PrincipalId("default"))
@@ -75,6 +77,7 @@ class State:
         self.journal = SqliteJournal(self.thread, JournalCipher(folder), clock=lambda: self._now)
         self.audit = SqliteAudit(self.thread)
         self.approvals = SqliteApprovals(self.thread, JournalCipher(folder))
+        self.tokens = SqliteTokens(self.thread, TokenCipher(folder))
 
     async def execution(
         self,
@@ -170,6 +173,11 @@ class State:
             tool = replace(tool, digest=digest_of(canonical_text(tool)))
             await store.take(OWN, server, listed_definitions([tool]), accept_new=True, at=1_700_000_000.0)
         database.close()
+
+    async def privacy_token(self, value: str, kind: str = "email", principal: Principal = OWN) -> str:
+        """The token that stands for a value from now on: `<EMAIL_1>`."""
+        (token,) = await self.tokens.tokens_for(principal.principal_id, [PersonalValue(kind, value, value)])
+        return token
 
     async def question(self, question: Question, *, at: float, principal: Principal = OWN, name: str = "a1") -> None:
         key = CallKey(question.server, question.tool, "0" * 64, 1)

@@ -42,6 +42,7 @@ PATHS = (
     "servers",
     "permissions",
     "savings",
+    "privacy/EMAIL_1",
 )
 
 
@@ -62,7 +63,10 @@ async def do(step: Callable[..., T], *arguments: Any) -> T:
 async def in_browser(folder: Path, **sections: Any) -> AsyncIterator[tuple[Chromium, Pages, State]]:
     """The pages with a record, entered as a person does."""
     async with pages(folder, is_entered=False, **sections) as (site, state):
-        await state.execution("x1", PROGRAM, *TRIAGE, took=2_200)
+        token = await state.privacy_token("ann@example.org")
+        await state.execution(
+            "x1", PROGRAM, *TRIAGE, took=2_200, description=f"Files the oldest issue of {token} again"
+        )
         await state.question(question(), at=time.time())
         await state.exchange("x1")
         await state.exchange("x2", results=0, all_definitions=50, at=time.time() - 3 * 86_400, server="s" * 60)
@@ -298,7 +302,7 @@ async def test_themes_follow_the_person_and_keep_their_contrast(tmp_path: Path) 
     async with in_browser(tmp_path) as (browser, site, state):
         statuses = (ExecutionStatus.FAILED, ExecutionStatus.RUNNING, ExecutionStatus.CANCELLED)
         for number, status in enumerate(statuses):
-            await state.execution(f"x3{number}", "1", status=status)
+            await state.execution(f"x3{number}", "1", at=time.time(), status=status)
         backs = set()
         for theme in ("light", "dark"):
             await do(browser.use_theme, theme)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from codemode_server.text import legible
+from codemode_server.web.ui.token_marks import with_token_links
 
 _FOLDER = Path(__file__).parent
 MAX_CHARACTERS = 4_000
@@ -91,6 +93,10 @@ def _json_lines(text: str) -> list[_Line]:
     return [_Line(line) for line in json_lines(text)]
 
 
+def _with_tokens(text: str, known: Collection[str], base: str) -> Markup:
+    return with_token_links(escape(shown(text)), known, base)
+
+
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(_FOLDER / "templates", encoding="utf-8"),
     autoescape=True,
@@ -103,3 +109,4 @@ _ENVIRONMENT.filters["moment"] = moment
 _ENVIRONMENT.filters["duration"] = duration
 _ENVIRONMENT.filters["text_lines"] = _text_lines
 _ENVIRONMENT.filters["json_lines"] = _json_lines
+_ENVIRONMENT.filters["tokens"] = _with_tokens

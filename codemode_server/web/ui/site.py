@@ -7,7 +7,7 @@ a page of this origin, and with the token that its page held.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,8 @@ from codemode_server.web.ui.records import ExecutionDetail, Records
 from codemode_server.web.ui.rendering import SCRIPT, STYLE, page
 from codemode_server.web.ui.server_pages import ServerPages
 from codemode_server.web.ui.server_records import ServerRecords
+from codemode_server.web.ui.token_marks import with_token_links
+from codemode_server.web.ui.token_pages import TokenPages, TokenRecords
 from codemode_server.web.ui.waterfall import Bar, waterfall
 
 UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING})
@@ -45,10 +47,14 @@ _MAX_SEARCH_CHARACTERS = 200
 class UiSite:
     """A `local_server.Site`."""
 
-    def __init__(self, origin: str, records: Records, servers: ServerRecords, admission: Admission) -> None:
+    def __init__(
+        self, origin: str, records: Records, servers: ServerRecords, tokens: TokenRecords, admission: Admission
+    ) -> None:
         self._origin = origin
         self._records = records
         self._servers = ServerPages(servers, self._page, self._message, self._redirect)
+        self._token_records = tokens
+        self._tokens = TokenPages(tokens, self._page)
         self._admission = admission
         base = f"{origin}{admission.base}"
         self.sources = f"style-src {base}/page.css; script-src {base}/live.js; connect-src {base}/"
@@ -90,6 +96,8 @@ class UiSite:
                 return await self._approval(ApprovalId(name))
             case ["servers", *rest]:
                 return await self._servers.shown(rest, request)
+            case ["privacy", name]:
+                return await self._tokens.shown(name)
             case ["permissions"]:
                 return await self._permissions(request)
             case ["savings"]:
@@ -117,6 +125,8 @@ class UiSite:
                 return await self._answer(ApprovalId(name), form)
             case ["servers", *rest]:
                 return await self._servers.posted(rest, given)
+            case ["privacy", name]:
+                return await self._tokens.revealed(name)
         return self._message(404, "Nothing here", "There is no such form.")
 
     async def _executions(self, request: Request) -> Response:
@@ -149,15 +159,22 @@ class UiSite:
             for line in bar.lines:
                 marks.setdefault(line, []).append(bar.call.seq)
         is_running = found.record.status in UNFINISHED or (found.rerun is not None and found.rerun.is_running)
+        rerun = "" if found.rerun is None else found.rerun.text
+        known = await self._known_tokens(found.record.code, found.record.description, found.record.error, rerun)
         return await self._page(
-            "execution", "executions", request, found=found, bars=bars, marks=marks, is_live=is_running
+            "execution", "executions", request, found=found, bars=bars, marks=marks, known=known, is_live=is_running
         )
 
     async def _call(self, execution_id: ExecutionId, seq: int) -> Response:
         found = await self._records.call(execution_id, seq)
         if found is None:
             return self._message(404, "Not recorded", "The journal has no such call of yours (any more).")
-        return await self._page("call", "executions", None, found=found, execution_id=execution_id)
+        known = await self._known_tokens(found.arguments, found.result, found.error)
+        return await self._page("call", "executions", None, found=found, execution_id=execution_id, known=known)
+
+    async def _known_tokens(self, *texts: str | None) -> Collection[str]:
+        """The privacy tokens in these texts that stand for something."""
+        return await self._token_records.known_in("\n".join(filter(None, texts)))
 
     async def _approval(self, approval_id: ApprovalId) -> Response:
         found = await self._records.approval(approval_id)
@@ -166,6 +183,9 @@ class UiSite:
         hidden = Markup('<input type="hidden" name="token" value="{}">').format(self._admission.form_token)
         action = f"{self._admission.base}/approvals/{found.approval_id}"
         body = Markup(question_html(found.question, action, str(hidden)))  # noqa: S704 - it escapes all that it shows
+        question, form, answers = body.partition("<form")  # a link in a label would compete with its field
+        known = await self._known_tokens(question.unescape())
+        body = with_token_links(question, known, self._admission.base) + form + answers
         return await self._page("approval", "approvals", None, approval=found, body=body)
 
     async def _answer(self, approval_id: ApprovalId, form: bytes) -> Response:

@@ -18,6 +18,7 @@ from codemode_server.config.places import default_state_folder, user_file
 from codemode_server.front.listing import listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
+from codemode_server.gateway.policy.protected_listings import ProtectedListings
 from codemode_server.gateway.policy.readable_listings import ReadableListings
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
 from codemode_server.redaction import Redactor
@@ -67,7 +68,7 @@ class LastRun:
         observed = learned_types(config, database, thread).known
         accepted = ToolDefinitions(SqliteDefinitions(database, thread), config)
         readable = ReadableListings(accepted, config)
-        catalog = Catalog.build(readable.within(pool.listings()), observed=observed)
+        catalog = Catalog.build(ProtectedListings(config).within(readable.within(pool.listings())), observed=observed)
         return cls(database, thread, listings, accepted, readable, catalog, _lone_tools(settings, database, thread))
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:

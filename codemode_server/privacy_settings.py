@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from codemode_server.privacy.findings import Kind
+from codemode_server.privacy.findings import DetectionSettings, Kind
 from codemode_server.privacy.own_patterns import compile_pattern
 from codemode_server.setting_types import Glob, Section, checked_glob
 
@@ -34,6 +34,11 @@ class DetectionFields(Section):
         for text in patterns.values():
             compile_pattern(text)
         return patterns
+
+    @property
+    def detection(self) -> DetectionSettings:
+        """The settings as the detection has them."""
+        return DetectionSettings(self.thresholds, self.allow, self.patterns)
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ from codemode_server.domain.tools import UpstreamListing
 from codemode_server.first_listing import LastRun, upstream_pool
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
+from codemode_server.gateway.policy.protected_listings import ProtectedListings
 from codemode_server.gateway.policy.seen_listings import SeenListings
 from codemode_server.stores import Stores
 
@@ -44,6 +45,7 @@ class UpstreamCatalog:
         listings = SeenListings(last_run.listings, self.definitions, self._readable, stores.audit)
         self.pool = upstream_pool(loaded, listings, config, self.listings_changed)
         self._learning = learning
+        self._protected = ProtectedListings(config)
         self._prompts = PermittedPrompts(config)
         self._connected = connected
         self._patience_until = math.inf
@@ -106,7 +108,7 @@ class UpstreamCatalog:
         return self._prompts.within(Catalog.build(self._listings(), self._catalog, self._learning.known))
 
     def _listings(self) -> list[UpstreamListing]:
-        return self._readable.within(self.pool.listings())
+        return self._protected.within(self._readable.within(self.pool.listings()))
 
     def _is_large_change(self) -> bool:
         known = {server.raw_name: server.listing for server in self._catalog.servers}

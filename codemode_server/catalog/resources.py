@@ -92,7 +92,8 @@ class Resource:
         """What it is, in one line."""
         said = first_sentence(self.definition.description, _SUMMARY_CHARACTERS) or one_line(self.definition.title, 80)
         size = f"{self.definition.size:,} bytes" if self.definition.size is not None else ""
-        kind = f"template: {one_line(self.uri, 120)}" if self.is_template else one_line(self.definition.mime_type, 60)
+        it = self.definition
+        kind = f"template: {one_line(it.public_uri, 120)}" if self.is_template else one_line(it.mime_type, 60)
         return " · ".join(part for part in (said, kind, size) if part)
 
     @property
@@ -100,7 +101,7 @@ class Resource:
         """The file that stands for it: what is known of it, and how to read it; its content is not in it."""
         it = self.definition
         facts = {
-            "URI template" if self.is_template else "URI": one_line(it.uri, 2_000),
+            "URI template" if self.is_template else "URI": one_line(it.public_uri, 2_000),
             "name": one_line(it.name, 200),
             "title": one_line(it.title, 200),
             "MIME type": one_line(it.mime_type, 100),
@@ -115,7 +116,7 @@ class Resource:
         """As `resources.list()` gives it to programs."""
         it = self.definition
         known = {"title": it.title, "description": it.description, "mime_type": it.mime_type, "size": it.size}
-        found: dict[str, Any] = {"name": self.name, "uri": it.uri}
+        found: dict[str, Any] = {"name": self.name, "uri": it.public_uri}
         if self.is_template:
             found["arguments"] = list(self.variables)
         return found | {key: value for key, value in known.items() if value not in (None, "")}
@@ -172,7 +173,7 @@ class ServerResources:
         raw = Counter(resource.definition.name for resource in self.all)
         return {
             **{it.definition.name: it for it in self.all if it.definition.name and raw[it.definition.name] == 1},
-            **{it.uri: it for it in self.all},
+            **{it.definition.public_uri: it for it in self.all},
             **{it.name: it for it in self.all},
         }
 
@@ -276,7 +277,7 @@ class ServerResources:
         shown = f'"{one_line(named, 200)}"'
         if not self.all:
             return f"servers.{self.server} has no resources, and no result in this program links to {shown}"
-        near = nearest_resources(named, {it.uri if ":" in named else it.name for it in self.all})
+        near = nearest_resources(named, {it.definition.public_uri if ":" in named else it.name for it in self.all})
         return f"servers.{self.server} has no resource {shown}, and no result in this program links to it; " + (
             near or f'{self.module}.list() and list_dir("/servers/{self.server}/{self.module}") show them'
         )
@@ -286,27 +287,28 @@ def _file_names(definitions: tuple[ResourceDefinition, ...]) -> list[str]:
     plain = [_file_name(it) for it in definitions]
     counts = Counter(name.casefold() for name in plain)
     names = [
-        name if counts[name.casefold()] == 1 else f"{name[:60]}_{hashed(it.uri)[:8]}"
+        name if counts[name.casefold()] == 1 else f"{name[:60]}_{hashed(it.public_uri)[:8]}"
         for name, it in zip(plain, definitions, strict=True)
     ]
     taken: dict[str, int] = {}
     for position, name in enumerate(names):  # an upstream may provoke collisions of hashes
         number = taken[name.casefold()] = taken.get(name.casefold(), 0) + 1
         if number > 1:
-            names[position] = f"{name[:60]}_{hashed(definitions[position].uri)}"
+            names[position] = f"{name[:60]}_{hashed(definitions[position].public_uri)}"
     return names
 
 
 def _file_name(definition: ResourceDefinition) -> str:
     """Letters, digits, `.`, `-` and `_` of the name, or else of the end of the URI."""
-    for text in (definition.name, definition.uri.rstrip("/").rpartition("/")[2], definition.uri):
+    uri = definition.public_uri
+    for text in (definition.name, uri.rstrip("/").rpartition("/")[2], uri):
         name = re.sub(r"[^\w.-]+", "_", text).strip("._-")
         if name:
             break
     if not name:
-        return f"resource_{hashed(definition.uri)[:4]}"
+        return f"resource_{hashed(uri)[:4]}"
     is_long = len(name) > _NAME_CHARACTERS or len(name.encode()) > 2 * _NAME_CHARACTERS
-    return f"{name.encode()[:60].decode(errors='ignore')}_{hashed(definition.uri)[:8]}" if is_long else name
+    return f"{name.encode()[:60].decode(errors='ignore')}_{hashed(uri)[:8]}" if is_long else name
 
 
 def _parsed(template: str) -> Any:

@@ -18,6 +18,13 @@ class ResourceDefinition:
     size: int | None = None
     """Bytes, as the upstream says."""
     is_template: bool = False
+    shown_uri: str = ""
+    """The URI that stands for it where the model or a program reads, if that must not see the real one."""
+
+    @property
+    def public_uri(self) -> str:
+        """The URI as the model and programs see and name it."""
+        return self.shown_uri or self.uri
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ class Gateway:
             self._publish_unresolved(calls, server, READING, error)
             raise
         # The program's own spelling of a link: the upstream's may hold a secret.
-        recorded = {"uri": named if target.is_linked else target.found.uri}
+        recorded = {"uri": named if target.is_linked else target.recorded_uri}
         return await self._pipeline.run(calls, target, recorded)
 
     async def get_prompt(self, calls: ExecutionCalls, server: str, name: str, arguments: dict[str, Any]) -> Reply:

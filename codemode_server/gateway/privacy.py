@@ -33,7 +33,7 @@ from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy import is_installed
 from codemode_server.privacy.encodings import from_base64, read_text, to_base64
-from codemode_server.privacy.findings import DetectionSettings, Finding, Findings
+from codemode_server.privacy.findings import Finding, Findings
 from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in, with_values
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings, ProtectionMode
@@ -81,7 +81,7 @@ class CallPrivacy:
         self._labels = ToolLabels(config)
         self._explained: OrderedDict[str, None] = OrderedDict()
         """Sessions whose model was told what tokens are."""
-        self._detector: tuple[PrivacySettings, Detector, DetectionSettings] | None = None
+        self._detector: tuple[PrivacySettings, Detector] | None = None
 
     @property
     def is_on(self) -> bool:
@@ -334,7 +334,7 @@ class CallPrivacy:
         has_many = is_large(value)
         make = partial(self._tokens.tokens_for, calls.context.principal.principal_id, found)
         try:
-            tokens = await make(self._detection_settings.regions, numbers_among(found))
+            tokens = await make(self._config.settings.privacy.detection.regions, numbers_among(found))
         except JournalUnavailable as error:
             raise ResultWithheld(f"{title} was called, and its result is withheld: {error}") from error
         return await run_sized(has_many, replaced, value, found, tokens)
@@ -352,13 +352,8 @@ class CallPrivacy:
         if self._detector is None or self._detector[0] is not settings:
             from codemode_server.privacy.detector import Detector
 
-            detection = DetectionSettings(settings.thresholds, settings.allow, settings.patterns)
-            self._detector = settings, Detector(detection), detection
+            self._detector = settings, Detector(settings.detection)
         return self._detector[1]
-
-    @property
-    def _detection_settings(self) -> DetectionSettings:
-        return self._detector[2] if self._detector is not None else DetectionSettings()
 
 
 def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:

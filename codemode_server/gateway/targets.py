@@ -163,6 +163,12 @@ class ResourceTarget:
         return cls(server, server.resources.find(named, arguments), False)
 
     @property
+    def recorded_uri(self) -> str:
+        """The URI as records and the person see it."""
+        known = self.found.resource
+        return known.definition.public_uri if known and not known.is_template else self.found.uri
+
+    @property
     def spellings(self) -> Spellings:
         """`read_resource` means every resource, `resources/…` one of this name or URI; of a template all expansions.
 

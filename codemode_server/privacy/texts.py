@@ -12,11 +12,12 @@ from codemode_server.privacy.findings import Kind
 
 Evidence = Kind | Against | None
 
-_LOCAL_PART = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
+_LOCAL_PART = re.compile(r"(?:(?<![\w.!#$%'*+^`{}~=-])[\w-]{1,40}=(?!=))?(?P<local>[\w.!#$%'*+=^`{}~-]{1,64})\Z")
+"""With the name of a parameter before it, as in `?email=ann@example.org`."""
 _DOMAIN = re.compile(r"[\w.-]{3,253}")
 _LABEL = re.compile(r"[^\W_](?:[^\W_]|-){0,62}")
 _TOP_LEVEL = re.compile(r"[^\W\d_]{2,24}|xn--[a-z0-9-]{2,40}", re.IGNORECASE)
-_OPENING = "'`{|/=*&%$#!.?^"
+_OPENING = "'`{=*%$#!.^"
 """Characters that an address may begin with by the letter of the standard, and in texts never does."""
 _FILE_ENDS_LIST = (
     "png jpg jpeg gif svg webp ico css js mjs ts tsx jsx py rb go rs java html htm json xml yml yaml toml txt md"
@@ -79,7 +80,7 @@ def emails_in(text: str) -> Iterator[tuple[int, int, float]]:
         local = _LOCAL_PART.search(text[max(floor, at - 64) : at])
         domain = _DOMAIN.match(text, at + 1)
         if local and domain and (end := _domain_end(domain[0])):
-            start = at - len(local[0].lstrip(_OPENING))
+            start = at - len(local["local"].lstrip(_OPENING))
             is_repository = text.startswith(":", at + 1 + end) and text[start:at] == "git"
             if start < at and not is_repository:
                 yield start, at + 1 + end, 0.97

@@ -52,7 +52,7 @@ def matching_resources(
 def words_of_resource(resource: Resource) -> frozenset[str]:
     """The stems by which it is found."""
     it = resource.definition
-    said = f"{it.name} {it.title or ''} {it.uri[:400]} {it.description[:_DESCRIPTION_CHARACTERS]}"
+    said = f"{it.name} {it.title or ''} {it.public_uri[:400]} {it.description[:_DESCRIPTION_CHARACTERS]}"
     return frozenset(stems(said))
 
 
@@ -98,7 +98,7 @@ def _words_of(resources: ServerResources) -> _Words:
     described: dict[str, list[int]] = {}
     for number, resource in enumerate(resources.all[:_MAX_INDEXED]):
         it = resource.definition
-        for stem in set(stems(f"{it.name} {it.title or ''} {it.uri[:400]}")) - _GENERIC:
+        for stem in set(stems(f"{it.name} {it.title or ''} {it.public_uri[:400]}")) - _GENERIC:
             named.setdefault(stem, []).append(number)
         for stem in set(stems(it.description[:_DESCRIPTION_CHARACTERS])) - _GENERIC:
             described.setdefault(stem, []).append(number)

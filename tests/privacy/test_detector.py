@@ -29,6 +29,10 @@ def detector() -> Detector:
     ("text", "value", "kind"),
     [
         ("Write to jane.roe+crm@mail.example.co.uk.", "jane.roe+crm@mail.example.co.uk", Kind.EMAIL),
+        ("at crm://c/jane.roe@example.org now", "jane.roe@example.org", Kind.EMAIL),
+        ("at /find?q=1&email=jane.roe@example.org&x=1", "jane.roe@example.org", Kind.EMAIL),
+        ("from=jane.roe@example.org", "jane.roe@example.org", Kind.EMAIL),
+        ("to bounce+jane=roe.org@example.org", "bounce+jane=roe.org@example.org", Kind.EMAIL),
         ("an müller@münchen.example senden", "müller@münchen.example", Kind.EMAIL),
         ("paid with 4111 1111 1111 1111 today", "4111 1111 1111 1111", Kind.CARD),
         ("paid with 378282246310005 today", "378282246310005", Kind.CARD),

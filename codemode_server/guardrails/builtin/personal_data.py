@@ -18,7 +18,6 @@ from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, t
 from codemode_server.guardrails.guardrail import GuardedCall
 from codemode_server.privacy import is_installed
 from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import DetectionSettings
 from codemode_server.privacy_settings import ALL_KINDS, DetectionFields, KindName
 from codemode_server.setting_types import Glob
 
@@ -50,7 +49,7 @@ class PersonalDataGuardrail(ArgumentsGuardrail):
         super().__init__(settings)
         if not is_installed():
             raise ModuleNotFoundError(f"it needs an optional part: {install_command('privacy')}")
-        self._detector = Detector(DetectionSettings(settings.thresholds, settings.allow, settings.patterns))
+        self._detector = Detector(settings.detection)
 
     def problem(self, call: GuardedCall) -> str:
         released = self._released(call)

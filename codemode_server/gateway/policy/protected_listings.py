@@ -1,0 +1,163 @@
+"""The listings as the model may read them of servers whose answers are searched for personal data.
+
+Texts have the kind in place of what is found (`<EMAIL>`): a listing belongs to no principal, so it has no tokens.
+Schemas lose enumerations, defaults and examples with personal data. A URI with personal data is shown as another one,
+and read as what it is. What a server wrote to stderr is for the person.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from codemode_server.catalog.naming import Kind, name_alone, server_names
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.privacy_tokens import label_of
+from codemode_server.domain.resources import PromptDefinition, ResourceDefinition
+from codemode_server.domain.tools import STDERR_MARK, ToolDefinition, UpstreamListing
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.protection import mode_of
+from codemode_server.privacy import is_installed
+from codemode_server.privacy.replacing import replaced
+from codemode_server.privacy_settings import PrivacySettings
+
+if TYPE_CHECKING:
+    from codemode_server.privacy.detector import Detector
+
+_TEXTS_OF_TOOL = ("title", "description", "input_schema", "output_schema")
+_VALUES = ("enum", "const", "default", "examples", "example")
+"""Of schemas: what is no description."""
+_UNSEARCHED = "[withheld: it can't be searched for personal data]"
+
+
+class ProtectedListings:
+    """Remembers what it has made, so that an unchanged listing remains the same object."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+        self._made: dict[str, tuple[PrivacySettings, UpstreamListing, UpstreamListing]] = {}
+        """What each server lists, and what is shown of it, under these settings."""
+        self._tools: dict[tuple[str, str], tuple[PrivacySettings, ToolDefinition, ToolDefinition]] = {}
+        self._detector: tuple[PrivacySettings, Detector] | None = None
+
+    def within(self, listings: Iterable[UpstreamListing]) -> list[UpstreamListing]:
+        """What is shown of these listings."""
+        listings = list(listings)
+        if not self._config.settings.privacy.is_on:
+            return listings
+        names = server_names(it.name for it in listings)
+        return [
+            self._within(it, Spellings(it.name, names[it.name], name_alone(it.name, Kind.SERVER))) for it in listings
+        ]
+
+    def _within(self, listing: UpstreamListing, names: Spellings) -> UpstreamListing:
+        settings = self._config.settings.privacy
+        if mode_of(settings, names) == "values":
+            return listing
+        known = self._made.get(listing.name)
+        if known is None or known[0] is not settings or known[1] is not listing:
+            known = self._made[listing.name] = settings, listing, self._protected(listing)
+        return known[2]
+
+    def _protected(self, listing: UpstreamListing) -> UpstreamListing:
+        error = listing.error and listing.error.partition(STDERR_MARK)[0]
+        return replace(
+            listing,
+            tools=tuple(self._tool(listing.name, it) for it in listing.tools),
+            description=self._text(listing.description),
+            error=error and self._text(error),
+            problems=tuple(map(self._text, listing.problems)),
+            resources=self._resources(listing.resources),
+            prompts=tuple(map(self._prompt, listing.prompts)),
+        )
+
+    def _tool(self, server: str, tool: ToolDefinition) -> ToolDefinition:
+        settings = self._config.settings.privacy
+        known = self._tools.get((server, tool.name))
+        if known is None or known[0] is not settings or known[1] is not tool:
+            known = self._tools[server, tool.name] = settings, tool, self._masked_tool(tool)
+        return known[2]
+
+    def _masked_tool(self, tool: ToolDefinition) -> ToolDefinition:
+        given = {name: getattr(tool, name) for name in _TEXTS_OF_TOOL}
+        shown = self._masked(given)
+        if shown is None:
+            return replace(tool, title=None, description=_UNSEARCHED, input_schema={}, output_schema=None)
+        changed = {name: _without_values(item, given[name]) for name, item in shown.items() if item is not given[name]}
+        return replace(tool, **changed) if changed else tool
+
+    def _resources(self, listed: tuple[ResourceDefinition, ...]) -> tuple[ResourceDefinition, ...]:
+        shown_uris = self._shown_uris(listed)
+        return tuple(
+            replace(
+                it,
+                name=self._text(it.name) or _last_part(shown_uris.get(it.uri, "")),
+                title=it.title and self._text(it.title),
+                description=self._text(it.description),
+                shown_uri=shown_uris.get(it.uri, ""),
+            )
+            for it in listed
+        )
+
+    def _shown_uris(self, listed: tuple[ResourceDefinition, ...]) -> dict[str, str]:
+        """URIs with personal data → how they are shown. Equal ones have numbers."""
+        shown: dict[str, str] = {}
+        counts: Counter[str] = Counter()
+        for uri in sorted({it.uri for it in listed}):
+            if (text := self._text(uri)) != uri:
+                counts[text] += 1
+                shown[uri] = text if counts[text] == 1 else f"{text}#{counts[text]}"
+        return shown
+
+    def _prompt(self, prompt: PromptDefinition) -> PromptDefinition:
+        arguments = tuple(replace(it, description=self._text(it.description)) for it in prompt.arguments)
+        return replace(
+            prompt,
+            title=prompt.title and self._text(prompt.title),
+            description=self._text(prompt.description),
+            arguments=arguments,
+        )
+
+    def _text(self, text: str) -> str:
+        if not text:
+            return text
+        shown = self._masked(text)
+        return _UNSEARCHED if shown is None else str(shown)
+
+    def _masked(self, value: Any) -> Any:
+        """A value with the kinds in place of what is found, the same object if nothing is; None if it can't be
+        searched, as without the detection, when no call of the server is allowed."""
+        detector = self._detection()
+        findings = detector.in_value(value) if detector is not None else None
+        if findings is None or not findings.is_complete:
+            return None
+        labels = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in findings.found}
+        return replaced(value, findings.found, labels) if labels else value
+
+    def _detection(self) -> Detector | None:
+        settings = self._config.settings.privacy
+        if self._detector is None or self._detector[0] is not settings:
+            if not is_installed():
+                return None
+            from codemode_server.privacy.detector import Detector
+
+            self._detector = settings, Detector(settings.detection)
+        return self._detector[1]
+
+
+def _without_values(shown: Any, given: Any) -> Any:
+    """A masked schema without the enumerations, defaults and examples that masking has changed."""
+    if shown is given or not isinstance(shown, dict):
+        return [*map(_without_values, shown, given)] if isinstance(shown, list) and shown is not given else shown
+    pairs = zip(shown.items(), given.values(), strict=True)
+    return {
+        key: _without_values(item, before)
+        for (key, item), before in pairs
+        if not (key in _VALUES and item is not before and item != before)
+    }
+
+
+def _last_part(uri: str) -> str:
+    return uri.rstrip("/").rpartition("/")[2]

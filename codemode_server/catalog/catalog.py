@@ -172,7 +172,8 @@ class Server:
 
     @property
     def error(self) -> str | None:
-        return self.listing.error
+        """Why it is not ready, for the person; `cause` is what the model may read of it."""
+        return self.listing.error_for_person or self.listing.error
 
     @property
     def is_available(self) -> bool:

@@ -93,6 +93,8 @@ class UpstreamListing:
     """The negotiated protocol version, for instance `2026-07-28`; `None` until connected."""
     error: str | None = None
     """Why it is not ready; while it is connected again, why the last attempt failed; None if neither is known."""
+    error_for_person: str | None = None
+    """The same as the person may read it, where the model may not read all of it."""
     problems: tuple[str, ...] = ()
     """Tools that were left out of the listing because they break the protocol, a line each."""
     last_tools: tuple[str, ...] = ()

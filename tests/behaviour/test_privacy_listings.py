@@ -4,6 +4,7 @@ for the person."""
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,12 @@ async def test_the_end_of_stderr_is_for_the_person_alone(tmp_path: Path, is_on: 
         ]
         assert all("exited with code 1" in text for text in shown)
         assert [EMAIL in text for text in shown] == [not is_on] * 3
+
+
+def test_the_status_shows_the_person_the_end_of_stderr(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "codemode_server", "status", "--config", str(crm(tmp_path, CRASHING))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert f"cannot sync the mailbox of {EMAIL}" in done.stdout
 
 
 async def test_an_edit_protects_the_listing_of_a_running_product(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ class ProtectedListings:
             tools=tuple(self._tool(listing.name, it) for it in listing.tools),
             description=self._text(listing.description),
             error=error and self._text(error),
+            error_for_person=listing.error,
             problems=tuple(map(self._text, listing.problems)),
             resources=self._resources(listing.resources),
             prompts=tuple(map(self._prompt, listing.prompts)),

@@ -12,19 +12,15 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from codemode_server.cli.arguments import add_config, config_file, seconds
+from codemode_server.cli.signing_in import WAIT_S, NobodySignedIn, http_server, sign_in
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
-from codemode_server.config.problems import no_server
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.first_listing import sign_ins
 from codemode_server.settings import ServerSettings
-from codemode_server.text import escaped
-from codemode_server.upstreams.auth.oauth_settings import OAuthSettings, is_scope
+from codemode_server.upstreams.auth.oauth_settings import is_scope
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
-from codemode_server.upstreams.auth.sign_ins import signs_in
 from codemode_server.web.browser import Browser
 
-_WAIT_S = 300.0
 _MAX_PASTED_BYTES = 64 * 2**10
 
 
@@ -42,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address to open")
     parser.add_argument(
-        "--wait", type=seconds, default=_WAIT_S, metavar="SECONDS", help=f"for the browser; default {_WAIT_S:.0f}"
+        "--wait", type=seconds, default=WAIT_S, metavar="SECONDS", help=f"for the browser; default {WAIT_S:.0f}"
     )
 
 
@@ -53,43 +49,14 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
-    """The settings of a server to sign in to."""
-    settings = loaded.settings.servers.get(name)
-    if settings is None:
-        known = [name for name, server in loaded.settings.servers.items() if server.url is not None]
-        raise no_server(name, known, str(loaded.path or "a configuration"), others="servers with a url:")
-    if settings.url is None:
-        raise CodemodeError(f"server {name!r} is a program on this machine; only servers with a url have a sign-in")
-    return settings
-
-
 async def _log_in(loaded: LoadedSettings, server: str, settings: ServerSettings, parsed: argparse.Namespace) -> str:
-    from codemode_server.config.live import LiveConfig
-
-    oauth = settings.oauth or OAuthSettings()
-    _check_possible(server, settings, oauth)
-    browser = _SignInPage(parsed.browser)
+    page = _SignInPage(parsed.browser)
     try:
-        with anyio.fail_after(parsed.wait):
-            found = await sign_ins(loaded, LiveConfig()).sign_in(server, settings, browser.show, scopes=parsed.scopes)
-    except TimeoutError:
-        raise CodemodeError(f"nobody signed in within {parsed.wait:g} s (--wait); nothing was stored") from None
-    except OSError as error:
-        raise CodemodeError(f"{oauth.redirect_uri} can't be listened on: {error.strerror or error}") from None
+        return await sign_in(loaded, server, settings, page.show, scopes=parsed.scopes, wait_s=parsed.wait)
+    except NobodySignedIn as error:
+        raise CodemodeError(f"{error}; --wait SECONDS waits longer") from None
     finally:
-        browser.close()
-    scope = f" with the scopes {escaped(found.scope)}" if found.scope else ""
-    return f"signed in to {server!r} at {escaped(found.issuer)}{scope}; a running codemode-server notices in seconds"
-
-
-def _check_possible(server: str, settings: ServerSettings, oauth: OAuthSettings) -> None:
-    if oauth.grant == "client_credentials":
-        raise CodemodeError(f"server {server!r} has client credentials in upstream.yaml, so nobody signs in to it")
-    if not signs_in(settings):
-        raise CodemodeError(
-            f"server {server!r} has an Authorization header or headers_command in upstream.yaml; remove that to sign in"
-        )
+        page.close()
 
 
 class _SignInPage:

@@ -7,7 +7,7 @@ import argparse
 import anyio
 
 from codemode_server.cli.arguments import add_config, config_file
-from codemode_server.cli.login import http_server
+from codemode_server.cli.signing_in import http_server
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig

@@ -14,9 +14,11 @@ from anyio.abc import TaskGroup
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli.permissions import KnownTools
 from codemode_server.cli.product import inspected
+from codemode_server.cli.signing_in import has_sign_in, http_server
 from codemode_server.cli.tool_reviews import StoredTools, WaitingTool, accepted_text, digest_of_review
+from codemode_server.cli.ui_sign_ins import BegunSignIns
 from codemode_server.config import LoadedSettings
-from codemode_server.config.description import masked
+from codemode_server.config.description import masked, shown_address
 from codemode_server.config.loading import load_place
 from codemode_server.config.server_switch import switch_servers
 from codemode_server.domain.errors import CodemodeError
@@ -25,7 +27,14 @@ from codemode_server.gateway.policy.changed_tools import REVIEW
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.tokens import estimate_tokens
-from codemode_server.web.ui.server_records import Servers, ServerStatus, ToolChange, ToolReview, key_of
+from codemode_server.web.ui.server_records import (
+    Servers,
+    ServerStatus,
+    SignInPage,
+    ToolChange,
+    ToolReview,
+    key_of,
+)
 
 _CONNECT_SECONDS = 30.0
 _MAX_LINES = 5_000
@@ -47,6 +56,7 @@ class StoredServers:
         self._check_problem: str | None = None
         self._is_checking = False
         self._done = ""
+        self._sign_ins = BegunSignIns(tasks, self._usable, lambda name: self._forget(key_of(name)))
 
     async def servers(self) -> Servers:
         if self._check_problem is not None and not self._is_checking:
@@ -75,7 +85,7 @@ class StoredServers:
 
     async def switch(self, key: str, *, is_enabled: bool) -> None:
         self._done = await anyio.to_thread.run_sync(partial(self._switch, key, is_enabled=is_enabled))
-        self._checked.pop(key, None)
+        self._forget(key)
 
     def _switch(self, key: str, *, is_enabled: bool) -> str:
         if self._loaded.place is None:
@@ -108,6 +118,23 @@ class StoredServers:
         self._done = masked(accepted_text(shown), loaded)
         return True
 
+    async def sign_in(self, key: str) -> SignInPage:
+        loaded = await anyio.to_thread.run_sync(self._present)
+        name = _name_of(loaded, key)
+        mask = partial(masked, loaded=loaded)
+        url = shown_address(http_server(loaded, name).url or "", loaded)
+        return SignInPage(mask(name), mask(url), self._sign_ins.state(name))
+
+    async def begin_sign_in(self, key: str) -> None:
+        self._sign_ins.begin(_name_of(await anyio.to_thread.run_sync(self._present), key))
+
+    async def cancel_sign_in(self, key: str) -> None:
+        self._sign_ins.cancel(_name_of(await anyio.to_thread.run_sync(self._present), key))
+
+    def _forget(self, key: str) -> None:
+        """What an earlier check found of a server is not so any more."""
+        self._checked.pop(key, None)
+
     def _tools(self, loaded: LoadedSettings) -> StoredTools:
         return StoredTools(loaded, self._database, self._thread)
 
@@ -117,10 +144,16 @@ class StoredServers:
         changes: dict[str, list[ToolChange]] = {}
         for it in self._tools(loaded).waiting(None):
             changes.setdefault(it.definition.server, []).append(_change(it, it.change.shortened(), loaded))
+        with_sign_in = {name for name, settings in loaded.settings.servers.items() if has_sign_in(settings)}
         mask = partial(masked, loaded=loaded)
         with KnownTools.of(loaded) as known:
             return tuple(
-                replace(_status(it, mask), changes=tuple(changes.get(it.raw_name, ()))) for it in known.catalog.servers
+                replace(
+                    _status(it, mask),
+                    has_sign_in=it.raw_name in with_sign_in,
+                    changes=tuple(changes.get(it.raw_name, ())),
+                )
+                for it in known.catalog.servers
             )
 
     def _present(self) -> LoadedSettings:
@@ -147,7 +180,7 @@ def _newest(it: ServerStatus, checked: ServerStatus | None) -> ServerStatus:
     off = UpstreamState.DISABLED.value
     if checked is None or (it.state == off) != (checked.state == off):
         return it
-    return replace(checked, changes=it.changes)
+    return replace(checked, has_sign_in=it.has_sign_in, changes=it.changes)
 
 
 def _name_of(loaded: LoadedSettings, key: str) -> str:

@@ -98,7 +98,7 @@ def _server(name: str, server: ServerSettings, loaded: LoadedSettings) -> Iterat
         yield f"    command: {_command_line(server, loaded)}"
         yield f"    cwd: {server.cwd}"
     if server.url is not None:
-        yield f"    url: {_address(server.url, loaded)}"
+        yield f"    url: {shown_address(server.url, loaded)}"
     if server.env:
         yield f"    env: {', '.join(server.env)}"
     if server.headers:
@@ -132,7 +132,7 @@ def _command_line(server: ServerSettings, loaded: LoadedSettings) -> str:
     return " ".join(words)
 
 
-def _address(address: str, loaded: LoadedSettings) -> str:
+def shown_address(address: str, loaded: LoadedSettings) -> str:
     """An address without user information and without parameters with secret-looking names."""
     try:
         parts = urlsplit(address)
@@ -178,17 +178,17 @@ def _fields(name: str, value: object, loaded: LoadedSettings) -> Iterator[str]:
     elif isinstance(value, str) and looks_secret(name.rpartition(".")[2]):
         yield f"{name} {MASK}"
     elif isinstance(value, str) and "://" in value:
-        yield f"{name} {_address(value, loaded)}"
+        yield f"{name} {shown_address(value, loaded)}"
     else:
         yield f"{name} {f'{value:g}' if isinstance(value, float) else value}"
 
 
 def _tracing(loaded: LoadedSettings) -> str:
     tracing = loaded.settings.tracing
-    to = [f"by OTLP to {_address(tracing.otlp_endpoint, loaded)}"] if tracing.otlp_endpoint else []
+    to = [f"by OTLP to {shown_address(tracing.otlp_endpoint, loaded)}"] if tracing.otlp_endpoint else []
     if tracing.langfuse.public_key and tracing.langfuse.secret_key:
         base_url = tracing.langfuse.base_url
-        to.append("to Langfuse" + (f" at {_address(base_url, loaded)}" if base_url else ""))
+        to.append("to Langfuse" + (f" at {shown_address(base_url, loaded)}" if base_url else ""))
     return f"exported {' and '.join(to)}, as service {tracing.service_name}" if to else "not exported"
 
 

@@ -37,10 +37,14 @@ class ServerPages:
     async def shown(self, parts: list[str], request: Request) -> Response:
         match parts:
             case []:
-                found = await self._records.servers()
-                return await self._page("servers", "servers", request, found=found, is_live=found.is_checking)
+                every = await self._records.servers()
+                return await self._page("servers", "servers", request, found=every, is_live=every.is_checking)
             case [key, "tools", tool_key]:
                 return await self._review(key, tool_key)
+            case [key, "sign-in"]:
+                found = await self._records.sign_in(key)
+                is_running = found.state is not None and found.state.is_running
+                return await self._page("sign_in", "servers", request, found=found, key=key, is_live=is_running)
         return self._message(404, "Nothing here", "There is no such page.")
 
     async def posted(self, parts: list[str], form: Mapping[str, str]) -> Response:
@@ -53,6 +57,12 @@ class ServerPages:
             case [key, "tools", tool_key, "accept"]:
                 if not await self._records.accept(key, tool_key, form.get("digest", "")):
                     return await self._review(key, tool_key, has_changed=True)
+            case [key, "sign-in"]:
+                await self._records.begin_sign_in(key)
+                return self._redirect(f"servers/{key}/sign-in")
+            case [key, "sign-in", "cancel"]:
+                await self._records.cancel_sign_in(key)
+                return self._redirect(f"servers/{key}/sign-in")
             case _:
                 return self._message(404, "Nothing here", "There is no such form.")
         return self._redirect("servers")

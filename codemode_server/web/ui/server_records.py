@@ -50,6 +50,8 @@ class ServerStatus:
     tools: int
     tokens: int
     error: str = ""
+    has_sign_in: bool = False
+    """Whether a person can sign in to it, as far as the configuration says."""
     changes: tuple[ToolChange, ...] = ()
 
 
@@ -62,6 +64,29 @@ class Servers:
     is_checking: bool
     done: str = ""
     """What the person did last on this page, and what follows from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignInState:
+    """A sign-in that was begun on the page."""
+
+    is_running: bool
+    is_done: bool
+    """Whether the person is signed in now."""
+    text: str
+    """How it ended; empty while it runs."""
+    address: tuple[str, str, str]
+    """What to open, in three pieces, of which the second is its host; empty pieces if there is none (yet, any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignInPage:
+    """The page of the sign-in to one server."""
+
+    name: str
+    url: str
+    """Of the server."""
+    state: SignInState | None
 
 
 class ServerRecords(Protocol):
@@ -81,3 +106,10 @@ class ServerRecords(Protocol):
     async def accept(self, key: str, tool_key: str, digest: str) -> bool:
         """Accept what a review with this digest showed; False, and nothing is accepted, if it would show something
         else by now."""
+
+    async def sign_in(self, key: str) -> SignInPage:
+        """The sign-in to a server."""
+
+    async def begin_sign_in(self, key: str) -> None: ...
+
+    async def cancel_sign_in(self, key: str) -> None: ...

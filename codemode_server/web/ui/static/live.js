@@ -1,5 +1,6 @@
 // Fetches the page again every few seconds while it is visible, and replaces its parts marked `data-live` that changed,
-// unless the keyboard's focus is in them. The fetched page is parsed, not run.
+// unless the keyboard's focus is in them. A part marked `data-live="always"` is replaced, and has the focus then. The
+// fetched page is parsed, not run.
 "use strict";
 
 const SECONDS = 3;
@@ -11,8 +12,11 @@ async function refresh() {
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const part of document.querySelectorAll("[data-live]")) {
     const other = fresh.getElementById(part.id);
-    if (!other || other.outerHTML === part.outerHTML || part.contains(document.activeElement)) continue;
-    part.replaceWith(document.importNode(other, true));
+    const hasFocus = part.contains(document.activeElement);
+    if (!other || other.outerHTML === part.outerHTML || (hasFocus && part.dataset.live !== "always")) continue;
+    const replacement = document.importNode(other, true);
+    part.replaceWith(replacement);
+    if (hasFocus) replacement.focus();
   }
 }
 

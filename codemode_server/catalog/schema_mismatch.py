@@ -40,6 +40,11 @@ class Contradiction:
     """The result: a kind, or `missing`."""
 
     @property
+    def may_be_token(self) -> bool:
+        """Whether a privacy token in place of a number explains it."""
+        return self.came == "str" and not _NUMBERS.isdisjoint(self.expected.split(" | "))
+
+    @property
     def text(self) -> str:
         place = self.path or "it"
         return f"{place} is {self.came}" + ("" if self.came == "missing" else f", not {self.expected}")

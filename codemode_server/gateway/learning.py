@@ -167,8 +167,9 @@ class Learning:
         return found if found is None or self._keep_words else found.without_words()
 
 
-def contradiction(tool: Tool, shape: Shape) -> str | None:
+def contradiction(tool: Tool, shape: Shape, *, has_tokens: bool = False) -> str | None:
     """Where a result is not what the stub of `tool` says, for the program's author; None if it is, or nothing is said.
+    `has_tokens`: privacy tokens, which are texts, may stand in it for numbers.
 
     Kinds and names of fields only, never a value.
     """
@@ -185,6 +186,7 @@ def contradiction(tool: Tool, shape: Shape) -> str | None:
             source = f"observed in {observed.calls:,} calls"
         case _:
             return None
+    found = tuple(it for it in found if not (has_tokens and it.may_be_token))
     if not found:
         return None
     shown = "; ".join(clean_line(one.text, 100) for one in found[:3])

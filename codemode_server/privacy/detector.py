@@ -1,12 +1,14 @@
 """Finds personal data in a text or a JSON value, in one pass and in time linear in its size.
 
 Patterns only nominate places; checksums, syntax, field names and the words before a place decide. Where two findings
-overlap, the surer one stays, of equally sure ones the longer one.
+overlap, the surer one stays, of equally sure ones the longer one; of an address, a name or a credential the rest stays
+as well.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -37,6 +39,9 @@ from codemode_server.privacy.texts import IPV4, IPV6, emails_in, ip_confidence, 
 
 _OWN_CONFIDENCE = 0.95
 _MAX_FIELD_VALUE_CHARACTERS = 300
+_FREE_FORMS = frozenset({Kind.ADDRESS, Kind.CREDENTIAL, Kind.NAME})
+"""Kinds whose values have no syntax, so that a part of one is personal too."""
+_MIN_REST_CHARACTERS = 3
 Candidate = tuple[int, int, str, float]
 
 
@@ -71,7 +76,7 @@ class Detector:
         candidates = list(islice(self._candidates(searched), MAX_FINDINGS + 1))
         is_complete = searched.is_complete and len(candidates) <= MAX_FINDINGS
         found: list[Finding] = []
-        for start, end, kind, confidence in _without_overlaps(candidates):
+        for start, end, kind, confidence in _without_overlaps(candidates, searched.text):
             part = searched.part_at(start)
             value = searched.text[start:end]
             if any(allowed.fullmatch(value) for allowed in self._allowed):
@@ -136,15 +141,35 @@ def _evidence(searched: SearchedText, base: int, offset: int) -> Kind | Against 
     return context_evidence(before) or field_evidence(part.name)
 
 
-def _without_overlaps(candidates: list[Candidate]) -> list[Candidate]:
-    """Those that stay, in order of place."""
+def _without_overlaps(candidates: list[Candidate], text: str) -> list[Candidate]:
+    """Those that stay, in order of place, and what they leave of the others that are texts of any form."""
     taken: list[Candidate] = []
+    partial: list[Candidate] = []
     candidates.sort(key=lambda one: (one[0], -one[3], one[0] - one[1]))
     for candidate in candidates:
         if taken and candidate[0] < taken[-1][1]:  # by their order, it overlaps no earlier one
             rival = taken[-1]
             if (rival[3], rival[1] - rival[0]) >= (candidate[3], candidate[1] - candidate[0]):
+                partial.append(candidate)
                 continue
-            taken.pop()
+            partial.append(taken.pop())
         taken.append(candidate)
-    return taken
+    rests = [rest for one in partial if one[2] in _FREE_FORMS for rest in _rests(one, taken, text)]
+    return sorted([*taken, *rests]) if rests else taken
+
+
+def _rests(candidate: Candidate, taken: list[Candidate], text: str) -> Iterator[Candidate]:
+    """The parts of a candidate that none of these covers: an address around a phone number."""
+    start, end, kind, confidence = candidate
+    at = bisect_right(taken, start, key=lambda one: one[1])
+    while start < end:
+        stop = min(end, taken[at][0]) if at < len(taken) else end
+        first, last = start, max(start, stop)
+        while first < last and not text[first].isalnum():
+            first += 1
+        while first < last and not text[last - 1].isalnum():
+            last -= 1
+        if last - first >= _MIN_REST_CHARACTERS:
+            yield first, last, kind, confidence
+        start = max(stop, taken[at][1]) if at < len(taken) else end
+        at += 1

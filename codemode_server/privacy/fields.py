@@ -14,7 +14,7 @@ _DATE = re.compile(
     r"|\d{1,2}\.? (?:de )?[^\W\d_]{3,12}\.?,? (?:de )?\d{4}|[^\W\d_]{3,12}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4}"
 )
 _PERSON = re.compile(r"[^\W\d_][\w'’.\u00b7-]{0,40}(?:[ ,]{1,2}[^\W\d_(][\w'’.-]{0,40}\)?){0,5}")
-_STREET = re.compile(r"(?=[^\n]*[^\W\d_]{2})(?=[^\n]*\d)[^\n@]{5,200}")
+_STREET = re.compile(r"(?=[^\n]*[^\W\d_]{2})(?=[^\n]*\d)(?:[^\n@]{5,200}|(?=[^\n]* )[^\n]{5,200})")
 _PASSWORD = re.compile(r"\S{6,200}")
 _NO_NAMES_LIST = "none null unknown anonymous admin root test system default n/a true false yes no"
 _NO_NAMES = frozenset(_NO_NAMES_LIST.split())

@@ -41,12 +41,11 @@ def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
             keys.setdefault(one.place[-1], []).append(one)
         if not keys and tree.keys().isdisjoint(value):
             return value
-        return {
-            _text(key, keys[key], tokens) if key in keys else key: _replaced(item, tree[key], tokens)
-            if key in tree
-            else item
-            for key, item in value.items()
-        }
+        made: dict[str, Any] = {}
+        for key, item in value.items():
+            shown = _free_key(_text(key, keys[key], tokens), value, made) if key in keys else key
+            made[shown] = _replaced(item, tree[key], tokens) if key in tree else item
+        return made
     if isinstance(value, list):
         return [_replaced(item, tree[at], tokens) if at in tree else item for at, item in enumerate(value)]
     here = tree.get(_HERE, ())
@@ -57,6 +56,15 @@ def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
                 return wrapped(wrapping, _replaced(held[1], tree[wrapping], tokens), value)
         return _text(value, here, tokens)
     return tokens[here[0].kind, here[0].value] if here else value
+
+
+def _free_key(key: str, given: Mapping[str, Any], made: Mapping[str, Any]) -> str:
+    """A key that no other entry has: two keys that are the same person's become `<EMAIL_1>` and `<EMAIL_1> (2)`."""
+    number, free = 1, key
+    while free in made or free in given:
+        number += 1
+        free = f"{key} ({number})"
+    return free
 
 
 def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:

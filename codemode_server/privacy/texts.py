@@ -24,6 +24,11 @@ _FILE_ENDS_LIST = (
     " csv pdf zip gz tgz tar exe dll so lock log sh map scss whl jar local localhost internal invalid"
 )
 _FILE_ENDS = frozenset(_FILE_ENDS_LIST.split())
+_COUNTRIES_TOO = frozenset({"py", "rs", "md", "sh", "so", "zip"})
+"""Ends of files that are domains of countries, or other ones of the Internet, too."""
+_COMMON_TOP_LEVELS = frozenset({"com", "org", "net", "edu", "gov", "info", "example"})
+_HOST = re.compile(r"[^\W\d_](?:[^\W_]|-){1,62}")
+"""A name of a host that is no version and no size of a picture."""
 IPV4 = re.compile(r"\d(?<![\w.-]\d)\d{0,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w-]|\.\d)")
 IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|::)[0-9A-Fa-f:]{1,40}(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:])")
 
@@ -95,7 +100,13 @@ def _domain_end(text: str) -> int:
     if len(labels) < 2 or not all(map(_LABEL.fullmatch, labels)):
         return 0
     top = labels[-1].casefold()
-    return len(text) if _TOP_LEVEL.fullmatch(top) and top not in _FILE_ENDS else 0
+    if not _TOP_LEVEL.fullmatch(top):
+        return 0
+    if top not in _FILE_ENDS or (top in _COUNTRIES_TOO and all(map(_HOST.fullmatch, labels))):
+        return len(text)
+    before = labels[-2].casefold()  # `ann@example.org.pdf`, a file that is named by an address
+    is_host = before in _COMMON_TOP_LEVELS or (len(before) == 2 and before.isalpha() and before not in _FILE_ENDS)
+    return len(text) - len(top) - 1 if len(labels) > 2 and is_host and all(map(_HOST.fullmatch, labels[:-1])) else 0
 
 
 def ip_confidence(text: str, says: Evidence) -> float:

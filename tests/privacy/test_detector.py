@@ -33,6 +33,9 @@ def detector() -> Detector:
         ("at /find?q=1&email=jane.roe@example.org&x=1", "jane.roe@example.org", Kind.EMAIL),
         ("from=jane.roe@example.org", "jane.roe@example.org", Kind.EMAIL),
         ("to bounce+jane=roe.org@example.org", "bounce+jane=roe.org@example.org", Kind.EMAIL),
+        ("mail ana@telekom.rs", "ana@telekom.rs", Kind.EMAIL),
+        ("mail juan@empresa.com.py today", "juan@empresa.com.py", Kind.EMAIL),
+        ("see ann.lee@example.org.pdf", "ann.lee@example.org", Kind.EMAIL),
         ("an müller@münchen.example senden", "müller@münchen.example", Kind.EMAIL),
         ("paid with 4111 1111 1111 1111 today", "4111 1111 1111 1111", Kind.CARD),
         ("paid with 378282246310005 today", "378282246310005", Kind.CARD),
@@ -73,6 +76,7 @@ def test_a_text_with_personal_data_has_a_finding(detector: Detector, text: str, 
         "version 84.12.99.44",
         "1.3.6.1.4.1.311",
         "lodash@4.17.21 and icon@2x.png",
+        "icon@2x.py, logo@2x.min.js, types@1.2.rs and react@18.2.0.zip",
         "git@github.com:acme/service.git",
         "at 12:30:45 on 00:1b:44:11:3a:b7",
         "std::vector and ab::cd",
@@ -139,10 +143,48 @@ def test_a_place_in_a_table_counts_from_the_start_of_its_text(detector: Detector
 
 
 def test_of_findings_that_overlap_the_surer_one_stays_and_of_equally_sure_ones_the_longer(detector: Detector) -> None:
-    assert kinds(detector.in_text("password: Xk9:jane@example.org")) == {"jane@example.org": Kind.EMAIL}
+    assert kinds(detector.in_text("password: jane@example.org.")) == {"jane@example.org": Kind.EMAIL}
     own = Detector(DetectionSettings(patterns={"short": "AB-#{4}", "long": "AB-#{4}-#{2}"}))
     assert kinds(own.in_text("AB-1234-56")) == {"AB-1234-56": "long"}
     assert kinds(own.in_text("AB-1234 AB-1234-56")) == {"AB-1234": "short", "AB-1234-56": "long"}
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (
+            {"address": "4 The Green, Oxford, +49 30 901820"},
+            {"4 The Green, Oxford": Kind.ADDRESS, "+49 30 901820": Kind.PHONE},
+        ),
+        (
+            {"address": "+49 30 901820, 4 The Green (ann@example.org), Oxford"},
+            {
+                "+49 30 901820": Kind.PHONE,
+                "4 The Green": Kind.ADDRESS,
+                "ann@example.org": Kind.EMAIL,
+                "Oxford": Kind.ADDRESS,
+            },
+        ),
+        ({"password": "Xk9-kd:jane@example.org"}, {"Xk9-kd": Kind.CREDENTIAL, "jane@example.org": Kind.EMAIL}),
+        ({"address": "ann@example.org"}, {"ann@example.org": Kind.EMAIL}),
+    ],
+)
+def test_the_rest_of_a_value_around_another_one_is_found_too(
+    detector: Detector, value: Any, found: dict[str, Kind]
+) -> None:
+    assert kinds(detector.in_value(value)) == found
+
+
+@pytest.mark.parametrize("key", ["RSSMRA85T10A562S", "X1234567L", "DE89370400440532013000", "ann@example.org"])
+def test_a_short_key_may_be_the_number_of_a_person(detector: Detector, key: str) -> None:
+    found = detector.in_value({key: {"balance": 12}, "order_id": 4, "line2": 1}).found
+    assert [(it.value, it.is_key) for it in found] == [(key, True)]
+
+
+def test_a_number_with_a_fraction_of_zero_is_searched_without_it(detector: Detector) -> None:
+    (found,) = detector.in_value({"payment_card": 4111111111111111.0}).found
+    assert (found.kind, found.value, found.is_number) == (Kind.CARD, "4111111111111111", True)
+    assert detector.in_value({"amount": 4111111111111111.5, "share": 0.25}).found == (), "the control"
 
 
 def test_thresholds_are_per_kind() -> None:

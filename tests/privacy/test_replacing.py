@@ -37,6 +37,13 @@ def test_texts_keys_and_numbers_become_tokens_and_values_again() -> None:
     assert with_values(made, values) == VALUE
 
 
+def test_two_keys_of_one_person_stay_two_entries() -> None:
+    value: dict[str, Any] = {"Ann@example.org": 1, "<EMAIL_1>": 2, "ann@example.org": 3, "x": 4}
+    found = Detector().in_value(value).found
+    made = replaced(value, found, dict.fromkeys([(it.kind, it.value) for it in found], "<EMAIL_1>"))
+    assert made == {"<EMAIL_1> (2)": 1, "<EMAIL_1>": 2, "<EMAIL_1> (3)": 3, "x": 4}
+
+
 def test_what_is_no_token_or_not_known_stays() -> None:
     texts = ["<b>", "<EMAIL_0>", "<email_1>", "<EMAIL_2>", "< EMAIL_1>"]
     assert with_values(texts, {"<EMAIL_1>": "x"}) == texts

@@ -173,7 +173,8 @@ class ExecutionService(OwnsTasks):
         past = await reopened(self._journal, past, context.session, has_value=has_value)
         past = await with_planned_clock(self._journal, context.principal, past)
         calls = ExecutionCalls(execution_id, context, host=host)
-        calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=settings.approvals.unknown)
+        unknown, redact = settings.approvals.unknown, self._config.redactor.text
+        calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=unknown, redact=redact)
         execution = self._new_rerun(past, calls, timeout_s)
         execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
         if (planned := past.record.applies) is not None:

@@ -37,8 +37,8 @@ async def departure_of(calls: ExecutionCalls, call: ToolCall, target: CallTarget
         return bool(calls.in_flight)
 
     if calls.past is not None:
-        reason = await calls.past.departure(call, target.effect, has_others)
-        found += [] if reason is None else [Ask(reason)]
+        departing = await calls.past.departure(call, target.effect, has_others)
+        found += [] if departing is None else [departing]
     if calls.plan is not None and target.effect is not Effect.READS:
         unplanned = await calls.plan.departure(call, has_others)
         found += [] if unplanned is None else [unplanned]

@@ -37,7 +37,9 @@ from codemode_server.domain.calls import (
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.answer_order import AnswerOrder
+from codemode_server.gateway.argument_differences import argument_differences, common_names
 from codemode_server.gateway.expected_calls import left_when_quiet, named
+from codemode_server.off_loop import is_large, run_sized
 
 _UNKNOWN = (CallStatus.STARTED, CallStatus.TIMED_OUT, CallStatus.CANCELLED, CallStatus.UNKNOWN)
 UnknownPolicy = Literal["ask", "retry", "skip", "fail"]
@@ -53,12 +55,14 @@ class PastCalls:
         effect_of: Callable[[str, str], Effect],
         unknown: UnknownPolicy,
         is_closed: bool = False,
+        redact: Callable[[str], str] = str,
     ) -> None:
         """`effect_of`: by the raw names of server and tool. `is_closed`: nothing is sent, so a call without a record
-        fails."""
+        fails. `redact` masks secrets in what a person is shown."""
         self._effect_of = effect_of
         self._unknown = unknown
         self.is_closed = is_closed
+        self._redact = redact
         self.order = AnswerOrder(records)
         self._records: dict[CallKey, CallRecord] = {}
         self.last_seq = max((record.call.seq for record in records), default=0)
@@ -129,9 +133,9 @@ class PastCalls:
             return []
         return [f"the earlier run made calls that this one did not: {_named(missing)}"]
 
-    async def departure(self, call: ToolCall, effect: Effect, has_others: Callable[[], bool]) -> str | None:
-        """Why a call that is not recorded departs from the earlier run; None if it does not. `has_others` tells whether
-        other calls of the program are in flight."""
+    async def departure(self, call: ToolCall, effect: Effect, has_others: Callable[[], bool]) -> Ask | None:
+        """What a person has to approve about a call that is not recorded, since it departs from the earlier run; None
+        if it does not. `has_others` tells whether other calls of the program are in flight."""
         if effect is Effect.READS or call.seq not in self._new:
             return None
         missing = await left_when_quiet(
@@ -142,9 +146,24 @@ class PastCalls:
         )
         if not missing:
             return None
-        return (
-            f"the program departs from its earlier run, which made {_named(missing)} instead; it may do the same twice"
+        return Ask(
+            f"the program departs from its earlier run, which made {_named(missing)} instead; it may do the same twice",
+            await self._differences(call, missing),
         )
+
+    async def _differences(self, call: ToolCall, missing: Sequence[CallRecord]) -> tuple[str, ...]:
+        """How the arguments differ from those of the call of the same tool that has most of them."""
+        same = (it.call for it in missing if it.unreadable is None and _is_same_tool(it.call, call))
+        nearest = max(same, key=lambda it: common_names(it.arguments, call.arguments), default=None)
+        if nearest is None:
+            return ()
+        is_long = is_large(nearest.arguments) or is_large(call.arguments)
+        lines = await run_sized(is_long, argument_differences, nearest.arguments, call.arguments, self._redact)
+        return (f"compared with call {nearest.seq} of the earlier run:", *lines)
+
+
+def _is_same_tool(one: ToolCall, other: ToolCall) -> bool:
+    return (one.server, one.tool) == (other.server, other.tool)
 
 
 def _named(records: Sequence[CallRecord]) -> str:

@@ -9,25 +9,22 @@ program has been in flight for `MIN_PATIENCE_SECONDS`. Calls that only read are 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.calls import Ask, CallStatus, Capture, Deny, ToolCall
 from codemode_server.domain.executions import CallRecord
-from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.answer_order import MIN_PATIENCE_SECONDS
+from codemode_server.gateway.argument_differences import argument_differences, common_names, differing_names
 from codemode_server.gateway.expected_calls import left_when_quiet, named
-from codemode_server.gateway.placeholders import calls_in, without_numbers
+from codemode_server.gateway.placeholders import calls_in
 from codemode_server.text import clean_line
 
 UNSTATED_EFFECT = "a dry run sends no call that may change something, and its server does not say that it only reads"
 """The reason of a decision, by which the plan knows such a call in the journal."""
 _MAX_NAMES = 3
-_MAX_EXCERPT = 200
-_BEFORE_DIFFERENCE = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +106,8 @@ class Plan:
             names = _names(found.sources) if found.sources else "its arguments"
             reason = f"the plan of {self.dry_run_id} could not foresee {names}"
         elif found is not None:
-            differing = [name for name in _all_names(found, call) if _value(found, name) != _value(call, name)]
-            reason = f"it departs from the plan of {self.dry_run_id}, which has other arguments: {_names(differing)}"
+            differing = _names(differing_names(found.call.arguments, call.arguments))
+            reason = f"it departs from the plan of {self.dry_run_id}, which has other arguments: {differing}"
         else:
             reason = f"it departs from the plan of {self.dry_run_id}, which has no such call, or none that is left"
         self._taken(found)
@@ -154,11 +151,7 @@ class Plan:
 
     def _nearest(self, call: ToolCall) -> PlannedCall | None:
         """The planned call that this one most probably takes the place of."""
-
-        def common(it: PlannedCall) -> int:
-            return sum(_value(it, name) == _value(call, name) for name in _all_names(it, call))
-
-        return max(self._of_tool(call), key=common, default=None)
+        return max(self._of_tool(call), key=lambda it: common_names(it.call.arguments, call.arguments), default=None)
 
     def _taken(self, found: PlannedCall | None) -> PlannedCall | None:
         if found is not None:
@@ -169,15 +162,7 @@ class Plan:
     def _differences(self, found: PlannedCall | None, call: ToolCall) -> list[str]:
         if found is None or found.is_unreadable:
             return []
-        lines: list[str] = []
-        for name in _all_names(found, call):
-            before, now = (self._redact(_text(_value(it, name))) for it in (found, call))
-            if before != now:
-                lines += [f"- {name}: {_excerpt(before, now)}", f"+ {name}: {_excerpt(now, before)}"]
-        return lines
-
-
-_MISSING = object()
+        return argument_differences(found.call.arguments, call.arguments, self._redact)
 
 
 def _named(calls: Sequence[PlannedCall]) -> str:
@@ -190,34 +175,10 @@ def _may_be(planned: PlannedCall, call: ToolCall) -> bool:
         return False
     if planned.is_unreadable:
         return True
-    return planned.call.arguments.keys() == call.arguments.keys() and all(
-        name in planned.sources or _value(planned, name) == _value(call, name) for name in call.arguments
-    )
-
-
-def _value(of: PlannedCall | ToolCall, name: str) -> Any:
-    arguments = of.call.arguments if isinstance(of, PlannedCall) else of.arguments
-    return arguments.get(name, _MISSING)
-
-
-def _all_names(planned: PlannedCall, call: ToolCall) -> list[str]:
-    return list(dict.fromkeys([*planned.call.arguments, *call.arguments]))
+    before, now = planned.call.arguments, call.arguments
+    return before.keys() == now.keys() and set(differing_names(before, now)) <= set(planned.sources)
 
 
 def _names(names: Sequence[str] | Mapping[str, object]) -> str:
     shown = [clean_line(name, 40) for name in list(names)[:_MAX_NAMES]]
     return ", ".join([*shown, "…"] if len(names) > _MAX_NAMES else shown)
-
-
-def _text(value: JsonValue) -> str:
-    if value is _MISSING:
-        return "(not given)"
-    return json.dumps(without_numbers(value), ensure_ascii=False, default=str)
-
-
-def _excerpt(text: str, other: str) -> str:
-    """The text from where it begins to differ from the other one."""
-    first = next((at for at, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), len(other))
-    start = max(0, min(first, len(text)) - _BEFORE_DIFFERENCE)
-    shown = text[start : start + _MAX_EXCERPT]
-    return f"{'…' if start else ''}{shown}{'…' if start + _MAX_EXCERPT < len(text) else ''}"

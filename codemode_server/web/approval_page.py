@@ -17,6 +17,8 @@ from codemode_server.domain.approvals import AnswerScope, ApprovalAnswer, Questi
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.text import legible
+from codemode_server.web.difference_html import STYLE as DIFFERENCE_STYLE
+from codemode_server.web.difference_html import difference_html
 
 CHANNEL = "page"
 MAX_REASON_CHARACTERS = 500
@@ -34,7 +36,7 @@ _STYLE = (
     "fieldset{border:1px solid #bbb;margin:1em 0}label{display:block;margin:.4em 0}"
     "button{font:inherit;padding:.4em 1.4em;margin-right:1em}"
     "@media(prefers-color-scheme:dark){body{background:#181818;color:#eee}pre{background:#2a2a2a}}"
-)
+) + DIFFERENCE_STYLE
 STYLE_SOURCE = f"'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'"
 """What a Content-Security-Policy calls the style of these pages, so that it allows no other."""
 
@@ -50,7 +52,7 @@ def question_html(question: Question, action: str, hidden: str = "") -> str:
         f"<h1>May a program call <code>{_shown(question.title)}</code>?</h1>",
         f"<p>{_shown(_EFFECTS[question.effect])} It needs your approval: {_shown(question.reason)}.</p>",
         *_section("It would send", _arguments(question.arguments)),
-        *_section("What differs (- before, + now)", _preformatted(question.changes)),
+        *_section("What differs (- before, + now)", [difference_html(question.changes)] if question.changes else []),
         *_section("Lines of the program that may make this call", _preformatted(question.lines)),
         *_section("What the program has done so far", _preformatted(question.done)),
         *_section("Data that this session has read", _preformatted(question.sources)),

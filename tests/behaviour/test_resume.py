@@ -169,6 +169,11 @@ async def test_a_write_with_other_arguments_needs_a_person(shared: Product) -> N
         asked = await shared.answer(is_approved=False)
     assert "departs from its earlier run" in asked.question.reason
     assert "call 1 (diary/write)" in asked.question.reason
+    assert asked.question.changes == (
+        "compared with call 1 of the earlier run:",
+        '- text: "aFalse"',
+        '+ text: "aTrue"',
+    )
     assert "departs from its earlier run" in answers[0].text
     assert shared.diary() == ["aFalse"]
 

@@ -195,6 +195,7 @@ def question(**more: Any) -> Question:
         "reason": "rule 2 of permissions.rules (ask: github/create_*)",
         "arguments": {"repo": "acme/web", "title": "Checkout fails with an empty basket"},
         "lines": ("7: create_issue(repo=REPO, title=found.title)",),
+        "changes": ('- title: "Checkout fails with an empty cart"', '+ title: "Checkout fails with an empty basket"'),
         "done": ("1. github.list_issues",),
         "sources": ("github.list_issues (untrusted)",),
         "pattern": {"repo": "acme/web"},

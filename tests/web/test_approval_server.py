@@ -53,7 +53,7 @@ class TestThePage:
         async with at_page(changed) as (opened, browser):
             shown = (await browser.get(opened.address)).text
         assert "What differs" in shown
-        assert "+Always copy eve." in shown
+        assert '<ins class="whole">Always copy eve.</ins>' in shown
         assert "and any <code>title</code>" in shown
         async with at_page() as (opened, browser):
             assert "What differs" not in (await browser.get(opened.address)).text, "control"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from codemode_server.text import legible
+from codemode_server.web.difference_html import difference_html
 from codemode_server.web.ui.token_marks import with_token_links
 
 _FOLDER = Path(__file__).parent
@@ -93,6 +94,10 @@ def _json_lines(text: str) -> list[_Line]:
     return [_Line(line) for line in json_lines(text)]
 
 
+def _difference(lines: Sequence[str]) -> Markup:
+    return Markup(difference_html([shown(line) for line in lines]))  # noqa: S704 - it escapes all that it shows
+
+
 def _with_tokens(text: str, known: Collection[str], base: str) -> Markup:
     return with_token_links(escape(shown(text)), known, base)
 
@@ -109,4 +114,5 @@ _ENVIRONMENT.filters["moment"] = moment
 _ENVIRONMENT.filters["duration"] = duration
 _ENVIRONMENT.filters["text_lines"] = _text_lines
 _ENVIRONMENT.filters["json_lines"] = _json_lines
+_ENVIRONMENT.filters["difference"] = _difference
 _ENVIRONMENT.filters["tokens"] = _with_tokens

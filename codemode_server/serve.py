@@ -201,6 +201,7 @@ class _Service:
                 self._tools.set_target(app.meta_tools)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._pass_on_connected, app)
+                    tasks.start_soon(self._serve_pages, app)
                     await self._stop.wait()
                     tasks.cancel_scope.cancel()
         except* CodemodeError as errors:
@@ -277,6 +278,14 @@ class _Service:
         await self._connected.wait()
         self._app = app
         app.connect(self._host_features)
+
+    async def _serve_pages(self, app: App) -> None:
+        """After the first answer, since their libraries take a while to load."""
+        if not app.config.settings.pages.serve:
+            return
+        await self._connected.wait()
+        served_pages = await anyio.to_thread.run_sync(import_module, "codemode_server.cli.served_pages")
+        await served_pages.serve(app)
 
     async def _take_signals(self) -> None:
         if sys.platform == "win32":

@@ -17,6 +17,7 @@ from codemode_server.guardrail_settings import GuardrailSettings as GuardrailSet
 from codemode_server.http_settings import HttpSettings as HttpSettings
 from codemode_server.http_settings import PrincipalName
 from codemode_server.metric_settings import MetricSettings
+from codemode_server.page_settings import PageSettings
 from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.privacy_settings import PrivacySettings as PrivacySettings
@@ -284,6 +285,7 @@ class Settings(Section):
     sandbox: SandboxSettings = SandboxSettings()
     permissions: PermissionSettings = PermissionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    pages: PageSettings = PageSettings()
     guardrails: tuple[GuardrailSettings, ...] = ()
     """Validators that programs, calls and results pass, in this order. Read at the start."""
     privacy: PrivacySettings = PrivacySettings()

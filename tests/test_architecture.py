@@ -62,6 +62,7 @@ NEUTRAL |= {
     "known_tokens",
     "known_values",
     "metric_settings",
+    "page_settings",
     "permission_settings",
     "privacy_settings",
     "processes",

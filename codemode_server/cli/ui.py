@@ -1,4 +1,4 @@
-"""The `ui` command: serves local pages in a browser until it is interrupted.
+"""The `ui` command: opens local pages in a browser, those of a running product or its own until it is interrupted.
 
 The address admits one browser, and whoever has it can approve calls. So it goes to the person's terminal and browser,
 and never to the command's output, which a model that runs commands would read.
@@ -13,19 +13,26 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.to_thread
 
+from codemode_server.cli import served_pages
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.person_at_terminal import require_terminal, show_person
+from codemode_server.cli.terminal import announce
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.first_listing import state_folder
 from codemode_server.web.browser import Browser
+from codemode_server.web.ui.admission import ENTRANCE
+from codemode_server.web.ui.one_time_codes import OneTimeCodes
 
 LINE = "This address opens the pages once, in one browser; do not pass it on. Ctrl+C ends them."
+LINE_OF_PRODUCT = (
+    "A running codemode-server serves the pages. This address opens them once, in one browser, within "
+    f"{served_pages.MAX_AGE_S / 60:.0f} minutes; do not pass it on."
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
-    parser.add_argument("--port", type=_port, default=0, metavar="NUMBER", help="default: a free one")
+    parser.add_argument("--port", type=_port, default=None, metavar="NUMBER", help="serve here; default: a free one")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
 
@@ -34,7 +41,7 @@ def run(parsed: argparse.Namespace) -> int:
     loaded = load(config_file(parsed))
     problem: BaseException | None = None
     try:
-        anyio.run(_serve, loaded, parsed.port, not parsed.no_browser)
+        anyio.run(_open, loaded, parsed.port, not parsed.no_browser)
     except* (OSError, CodemodeError) as group:  # of the tasks of the server
         problem = group.exceptions[0]
     if problem is not None:
@@ -42,10 +49,18 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-async def _serve(loaded: LoadedSettings, port: int, with_browser: bool) -> None:
+async def _open(loaded: LoadedSettings, port: int | None, with_browser: bool) -> None:
+    """Open the pages of a product, unless a port is asked for; there may be none."""
     browser = Browser("Open the pages of codemode-server")
     try:
-        async with opened(loaded, port) as address:
+        served = None if port is not None else await served_pages.found(loaded, announce)
+        if served is not None:
+            address = served.new_address()
+            show_person(f"{address}\n{LINE_OF_PRODUCT}")
+            if with_browser and await anyio.to_thread.run_sync(browser.open, address):
+                await served.wait_opened(address)  # the browser reads its page from a file
+            return
+        async with opened(loaded, port or 0) as address:
             show_person(f"{address}\n{LINE}")
             if with_browser:
                 await anyio.to_thread.run_sync(browser.open, address)
@@ -62,33 +77,12 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
         OSError: the port is taken.
         JournalUnavailable: the record can't be used.
     """
-    from codemode_server.cli.token_reveals import TokenReveals
-    from codemode_server.cli.ui_records import StoredRecords
-    from codemode_server.cli.ui_servers import StoredServers
-    from codemode_server.storage.database import Database
-    from codemode_server.storage.database_thread import DatabaseThread
-    from codemode_server.web import local_server
-    from codemode_server.web.ui.admission import Admission
-    from codemode_server.web.ui.site import UiSite
+    from codemode_server.cli.page_products import StartedProducts
+    from codemode_server.cli.page_serving import serving
 
-    folder = state_folder(loaded.settings)
-    databases, thread = (Database(folder), Database(folder)), DatabaseThread(folder)
-    definitions = Database(folder)
-    try:
-        async with anyio.create_task_group() as tasks:
-            records = StoredRecords(loaded, databases, thread, tasks)
-            servers = StoredServers(loaded, definitions, thread, tasks)
-
-            def site_at(origin: str) -> UiSite:
-                return UiSite(origin, records, servers, TokenReveals(loaded, thread), Admission())
-
-            async with local_server.serving(site_at, port=port) as site:
-                yield site.address
-            tasks.cancel_scope.cancel()
-    finally:
-        thread.close()
-        for database in (*databases, definitions):
-            database.close()
+    codes = OneTimeCodes()
+    async with serving(StartedProducts(loaded), codes, port) as origin:
+        yield f"{origin}{ENTRANCE}{codes.new()}"
 
 
 def _port(text: str) -> int:

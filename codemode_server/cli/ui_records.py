@@ -13,11 +13,11 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from codemode_server.approved_rules import write_rule
+from codemode_server.cli.page_products import PageProduct
 from codemode_server.cli.permissions import KnownTools, arguments_of, explanation_text
-from codemode_server.cli.running_again import run_again
-from codemode_server.config import LoadedSettings, load
+from codemode_server.config import load
 from codemode_server.config.description import masked
-from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.config.live import local_principal
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import CodemodeError
@@ -29,7 +29,7 @@ from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit_history import read_execution
 from codemode_server.gateway.policy.rules import PermissionRules
-from codemode_server.redaction import Redactor, payload
+from codemode_server.redaction import payload
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
@@ -62,14 +62,15 @@ class StoredRecords:
     """Implements `web.ui.records.Records` for the local principal. Programs and checks run in the task group."""
 
     def __init__(
-        self, loaded: LoadedSettings, databases: tuple[Database, Database], thread: DatabaseThread, tasks: TaskGroup
+        self, product: PageProduct, databases: tuple[Database, Database], thread: DatabaseThread, tasks: TaskGroup
     ) -> None:
         """Only this uses `databases`; there are two, so that a search does not wait for a sum."""
         database, sums = databases
-        self._loaded = loaded
+        loaded = product.loaded
+        self._product = product
         self._tasks = tasks
         self._principal = local_principal(loaded.settings)
-        self._config = LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets))
+        self._config = product.config
         cipher = JournalCipher(state_folder(loaded.settings))
         self._history = SqliteHistory(database)
         self._savings = SqliteSavings(sums)
@@ -151,7 +152,7 @@ class StoredRecords:
 
     async def _run_again(self, action: Action, execution_id: ExecutionId) -> None:
         try:
-            text, _ = await run_again(self._loaded, action, execution_id, as_json=False)
+            text = await self._product.run_again(action, execution_id)
         except CodemodeError as error:
             text = str(error)
         self._reruns[execution_id] = Rerun(action, is_running=False, text=text)
@@ -173,7 +174,7 @@ class StoredRecords:
 
     def _offered(self, it: Approval) -> Approval:
         """Without the answer `always` where no file can get its rule."""
-        return it if self._loaded.place is not None else replace(it, question=replace(it.question, rule=None))
+        return it if self._product.loaded.place is not None else replace(it, question=replace(it.question, rule=None))
 
     async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:
         found = await self._approvals.get(self._principal, approval_id)
@@ -183,9 +184,9 @@ class StoredRecords:
             stored = await self._approvals.answer(approval_id, answer)
         if stored is None or stored.answer != answer:
             raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
-        if answer.is_approved and answer.scope is AnswerScope.ALWAYS and self._loaded.place is not None:
+        if answer.is_approved and answer.scope is AnswerScope.ALWAYS and self._product.loaded.place is not None:
             try:
-                await anyio.to_thread.run_sync(write_rule, self._loaded.place, stored.question)
+                await anyio.to_thread.run_sync(write_rule, self._product.loaded.place, stored.question)
             except CodemodeError as error:
                 raise CodemodeError(
                     f"approved for this program only, since the rule could not be written: {error}"
@@ -219,7 +220,7 @@ class StoredRecords:
 
     async def _known(self, read: Callable[[KnownTools], _T]) -> _T:
         """What the present configuration and the last run say; nothing is started."""
-        path = self._loaded.path
+        path = self._product.loaded.path
 
         def known() -> _T:
             with KnownTools.of(load(path, require_trust=False, resolve=False)) as tools:

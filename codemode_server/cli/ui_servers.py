@@ -12,14 +12,13 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from codemode_server.catalog.catalog import Server
+from codemode_server.cli.page_products import PageProduct
 from codemode_server.cli.permissions import KnownTools
-from codemode_server.cli.product import inspected
 from codemode_server.cli.signing_in import has_sign_in, http_server
 from codemode_server.cli.tool_reviews import StoredTools, WaitingTool, accepted_text, digest_of_review
 from codemode_server.cli.ui_sign_ins import BegunSignIns
 from codemode_server.config import LoadedSettings
 from codemode_server.config.description import masked, shown_address
-from codemode_server.config.loading import load_place
 from codemode_server.config.server_switch import switch_servers
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
@@ -36,7 +35,6 @@ from codemode_server.web.ui.server_records import (
     key_of,
 )
 
-_CONNECT_SECONDS = 30.0
 _MAX_LINES = 5_000
 """Lines of a difference in a page; a longer one is reviewed at a terminal."""
 
@@ -44,9 +42,9 @@ _MAX_LINES = 5_000
 class StoredServers:
     """Implements `web.ui.server_records.ServerRecords` for the local principal. Checks run in the task group."""
 
-    def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread, tasks: TaskGroup) -> None:
+    def __init__(self, product: PageProduct, database: Database, thread: DatabaseThread, tasks: TaskGroup) -> None:
         """`database` reads, `thread` writes."""
-        self._loaded = loaded
+        self._product = product
         self._database = database
         self._thread = thread
         self._tasks = tasks
@@ -56,7 +54,7 @@ class StoredServers:
         self._check_problem: str | None = None
         self._is_checking = False
         self._done = ""
-        self._sign_ins = BegunSignIns(tasks, self._usable, lambda name: self._forget(key_of(name)))
+        self._sign_ins = BegunSignIns(tasks, self._product.usable, lambda name: self._forget(key_of(name)))
 
     async def servers(self) -> Servers:
         if self._check_problem is not None and not self._is_checking:
@@ -73,8 +71,7 @@ class StoredServers:
 
     async def _check(self) -> None:
         try:
-            loaded = await anyio.to_thread.run_sync(self._usable)
-            async with inspected(loaded, _CONNECT_SECONDS) as app:
+            async with self._product.inspected() as app:
                 mask = app.config.redactor.text
                 self._checked = {it.key: it for it in (_status(it, mask) for it in app.catalog().servers)}
                 self._checked_at = time.time()
@@ -88,17 +85,18 @@ class StoredServers:
         self._forget(key)
 
     def _switch(self, key: str, *, is_enabled: bool) -> str:
-        if self._loaded.place is None:
+        place = self._product.loaded.place
+        if place is None:
             raise CodemodeError("there is no configuration to edit; `codemode-server init` writes a first one")
-        loaded = self._present()
-        switched = switch_servers(self._loaded.place, [_name_of(loaded, key)], is_enabled=is_enabled)
+        loaded = self._product.present()
+        switched = switch_servers(place, [_name_of(loaded, key)], is_enabled=is_enabled)
         return masked("; ".join(filter(None, [switched.text, switched.trust_needed])), loaded)
 
     async def review(self, key: str, tool_key: str) -> ToolReview | None:
         return await anyio.to_thread.run_sync(self._review, key, tool_key)
 
     def _review(self, key: str, tool_key: str) -> ToolReview | None:
-        loaded = self._present()
+        loaded = self._product.present()
         shown = _of_tool(self._tools(loaded).waiting(None), key, tool_key)
         if not shown:
             return None
@@ -109,7 +107,7 @@ class StoredServers:
         return ToolReview(changes, digest_of_review(shown), terminal)
 
     async def accept(self, key: str, tool_key: str, digest: str) -> bool:
-        loaded = await anyio.to_thread.run_sync(self._present)
+        loaded = await anyio.to_thread.run_sync(self._product.present)
         tools = self._tools(loaded)
         shown = _of_tool(await anyio.to_thread.run_sync(tools.waiting, None), key, tool_key)
         if not shown or digest_of_review(shown) != digest:
@@ -119,17 +117,17 @@ class StoredServers:
         return True
 
     async def sign_in(self, key: str) -> SignInPage:
-        loaded = await anyio.to_thread.run_sync(self._present)
+        loaded = await anyio.to_thread.run_sync(self._product.present)
         name = _name_of(loaded, key)
         mask = partial(masked, loaded=loaded)
         url = shown_address(http_server(loaded, name).url or "", loaded)
         return SignInPage(mask(name), mask(url), self._sign_ins.state(name))
 
     async def begin_sign_in(self, key: str) -> None:
-        self._sign_ins.begin(_name_of(await anyio.to_thread.run_sync(self._present), key))
+        self._sign_ins.begin(_name_of(await anyio.to_thread.run_sync(self._product.present), key))
 
     async def cancel_sign_in(self, key: str) -> None:
-        self._sign_ins.cancel(_name_of(await anyio.to_thread.run_sync(self._present), key))
+        self._sign_ins.cancel(_name_of(await anyio.to_thread.run_sync(self._product.present), key))
 
     def _forget(self, key: str) -> None:
         """What an earlier check found of a server is not so any more."""
@@ -140,7 +138,7 @@ class StoredServers:
 
     def _last_known(self) -> tuple[ServerStatus, ...]:
         """As of the present configuration and the last run; nothing is started. Blocks."""
-        loaded = self._present()
+        loaded = self._product.present()
         changes: dict[str, list[ToolChange]] = {}
         for it in self._tools(loaded).waiting(None):
             changes.setdefault(it.definition.server, []).append(_change(it, it.change.shortened(), loaded))
@@ -155,15 +153,6 @@ class StoredServers:
                 )
                 for it in known.catalog.servers
             )
-
-    def _present(self) -> LoadedSettings:
-        """The present configuration, of which nothing may be started."""
-        place = self._loaded.place
-        return self._loaded if place is None else load_place(place, require_trust=False, resolve=False)
-
-    def _usable(self) -> LoadedSettings:
-        """The present configuration, with its secrets; one that was changed since it was trusted is refused."""
-        return self._loaded if self._loaded.place is None else load_place(self._loaded.place)
 
 
 def _of_tool(waiting: Iterable[WaitingTool], key: str, tool_key: str) -> list[WaitingTool]:

@@ -91,6 +91,7 @@ _READ_AT_START: dict[str, set[str] | None] = {
     "sandbox": None,
     "tracing": None,
     "metrics": None,
+    "pages": None,
     "results": None,
     "http": None,
     "state": {"dir", "skills", "workflows", "on_damage"},

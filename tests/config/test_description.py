@@ -83,6 +83,7 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             f"sandbox: backend auto, require any, warm 0, image {DEFAULT_IMAGE}, memory_mb 512, cpus 1, disk_mb 256, "
             "idle_seconds 900, age_seconds 7200",
             "approvals: defaults",
+            "pages: defaults",
             "guardrails: none",
             "privacy: nothing is protected",
             "limits: wall_seconds 1.5, calls 5",

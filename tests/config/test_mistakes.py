@@ -67,8 +67,8 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(folder: Folder) 
         "upstream.yaml:22: limits.calls: must be at least 0",
         "upstream.yaml:23: sandbox: must be a mapping, not a list; write `key: value` lines",
         "upstream.yaml:24: foo: unknown key; there are "
-        "servers, principal, groups, http, sandbox, permissions, approvals, guardrails, privacy, limits, tracing, "
-        "metrics, search, types, results, skills, state",
+        "servers, principal, groups, http, sandbox, permissions, approvals, pages, guardrails, privacy, limits, "
+        "tracing, metrics, search, types, results, skills, state",
         "upstream.yaml:25: limits: stands twice, first on line 20; keep one",
     ]
 

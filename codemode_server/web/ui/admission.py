@@ -1,4 +1,4 @@
-"""Who may see the pages: the one browser that brings the secret, which works once.
+"""Who may see the pages: a browser that brings a code, which works once.
 
 The browser gets a cookie, and the pages are at a path that nobody can guess. Cookies are sent to every port of an
 address, so that another server on 127.0.0.1 would get one for `/`; it does not get one for a path that it does not
@@ -9,47 +9,52 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections import deque
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from codemode_server.web.local_server import path_of
+from codemode_server.web.ui.one_time_codes import OneTimeCodes
 
+ENTRANCE = "/open/"
+"""What the path that admits a browser begins with; the code follows."""
 _COOKIE = "codemode"
 _BYTES = 32
+_MAX_BROWSERS = 8
+"""Browsers that are admitted at once; the one that was admitted first has to enter again."""
 
 
 class Admission:
-    """One browser's session; made anew for each start."""
+    """The browsers that were admitted; made anew for each start."""
 
-    def __init__(self) -> None:
-        self._secret: str | None = secrets.token_urlsafe(_BYTES)
-        self._cookie = secrets.token_urlsafe(_BYTES)
+    def __init__(self, codes: OneTimeCodes) -> None:
+        self._codes = codes
+        self._cookies: deque[str] = deque(maxlen=_MAX_BROWSERS)
         self.base = f"/s/{secrets.token_urlsafe(_BYTES)}"
         """The path of the pages, without a slash at its end."""
         self.form_token = secrets.token_urlsafe(_BYTES)
         """Every form has to send it."""
 
-    @property
-    def entrance(self) -> str:
-        """The path that admits the first browser that asks for it."""
-        return f"/open/{self._secret or ''}"
+    def is_entrance(self, path: str) -> bool:
+        """Whether a browser that asks for this path would be admitted."""
+        return path.startswith(ENTRANCE) and self._codes.is_open(path.removeprefix(ENTRANCE))
 
     def redeem(self, path: str) -> bool:
-        """Whether this is the entrance; from then on it is none."""
-        is_right = self._secret is not None and _equal(path, self.entrance)
-        if is_right:
-            self._secret = None
-        return is_right
+        """Whether this is an entrance; from then on it is none."""
+        return path.startswith(ENTRANCE) and self._codes.use(path.removeprefix(ENTRANCE))
 
     def admit(self, response: Response) -> None:
-        """Give the cookie to the browser that gets this response."""
-        response.set_cookie(_COOKIE, self._cookie, path=self.base, httponly=True, samesite="strict")
+        """Give a cookie to the browser that gets this response."""
+        cookie = secrets.token_urlsafe(_BYTES)
+        self._cookies.append(cookie)
+        response.set_cookie(_COOKIE, cookie, path=self.base, httponly=True, samesite="strict")
 
     def is_admitted(self, request: Request) -> bool:
-        """Whether the request comes from the browser that was admitted, and for one of the pages."""
+        """Whether the request comes from a browser that was admitted, and for one of the pages."""
         is_within = _equal(path_of(request)[: len(self.base) + 1], f"{self.base}/")
-        return is_within and _equal(request.cookies.get(_COOKIE, ""), self._cookie)
+        given = request.cookies.get(_COOKIE, "")
+        return is_within and any(_equal(given, cookie) for cookie in self._cookies)
 
     def is_own_form(self, token: str) -> bool:
         """Whether a form was on one of these pages."""

@@ -50,7 +50,7 @@ class UiSite:
     def __init__(
         self, origin: str, records: Records, servers: ServerRecords, tokens: TokenRecords, admission: Admission
     ) -> None:
-        self._origin = origin
+        self.origin = origin
         self._records = records
         self._servers = ServerPages(servers, self._page, self._message, self._redirect)
         self._token_records = tokens
@@ -58,8 +58,6 @@ class UiSite:
         self._admission = admission
         base = f"{origin}{admission.base}"
         self.sources = f"style-src {base}/page.css; script-src {base}/live.js; connect-src {base}/"
-        self.address = f"{origin}{admission.entrance}"
-        """Admits the first browser that opens it."""
 
     async def response(self, request: Request) -> Response:
         path, admission = local_server.path_of(request), self._admission
@@ -68,6 +66,8 @@ class UiSite:
             response: Response = page("entered", base=admission.base)
             admission.admit(response)
             return response
+        if request.method == "HEAD" and admission.is_entrance(path):
+            return Response(status_code=204)  # `ui` asks whether the browser has been there
         if not admission.is_admitted(request):
             text = "Start `codemode-server ui` again: its address opens the pages once, in one browser."
             return page("message", status=403, base="", title="Not admitted", text=text)
@@ -111,7 +111,7 @@ class UiSite:
     async def _posted(self, parts: list[str], request: Request) -> Response:
         form = await local_server.form_of(request)
         given = {} if form is None else _one_each(form)
-        is_own = local_server.is_from_own_page(request, self._origin)
+        is_own = local_server.is_from_own_page(request, self.origin)
         if form is None or not is_own or not self._admission.is_own_form(given.get("token", "")):
             return self._message(403, "Refused", "The form came from another page.")
         match parts:

@@ -1,0 +1,306 @@
+"""The pages that a running product serves, and how `codemode-server ui` finds them: real products, real listeners."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from mcp import Client, StdioServerParameters
+
+from codemode_server.app import App
+from codemode_server.cli import served_pages
+from codemode_server.cli.served_pages import ServedPages
+from codemode_server.config import load
+from tests.behaviour.product import Host, configuration, in_memory, office
+from tests.web.pages import Pages
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs modes of files and pseudo-terminals")
+
+
+@asynccontextmanager
+async def serving(path: Path) -> AsyncIterator[App]:
+    """A product in this process that serves its pages."""
+    async with App.open(load(path)) as app, anyio.create_task_group() as tasks:
+        before = files(path.parent)
+        tasks.start_soon(served_pages.serve, app)
+        with anyio.fail_after(20):
+            while files(path.parent) == before:
+                await anyio.sleep(0.01)
+        yield app
+        tasks.cancel_scope.cancel()
+
+
+def configured(folder: Path, pages: dict[str, Any] | None = None, **sections: Any) -> Path:
+    return configuration(folder, {}, pages={"serve": True} if pages is None else pages, **sections)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted((folder / "state" / "pages").glob("*/access.json"))
+
+
+async def found(path: Path, told: list[str] | None = None) -> ServedPages | None:
+    return await served_pages.found(load(path), ([] if told is None else told).append)
+
+
+async def enter(served: ServedPages, browser: httpx2.AsyncClient) -> Pages:
+    site = Pages(served.new_address(), browser)
+    await site.enter()
+    return site
+
+
+class TestEntering:
+    async def test_opens_the_pages_of_the_product(self, tmp_path: Path) -> None:
+        path = configured(tmp_path)
+        async with serving(path), httpx2.AsyncClient() as browser:
+            served = await found(path)
+            assert served is not None
+            site = await enter(served, browser)
+            assert "No executions are recorded yet." in await site.text("executions")
+        assert await found(path) is None, "it has ended"
+        assert files(tmp_path) == []
+
+    @pytest.mark.page_attack
+    async def test_an_address_that_was_used_admits_nobody_and_a_new_one_does(self, tmp_path: Path) -> None:
+        path = configured(tmp_path)
+        async with serving(path), httpx2.AsyncClient() as browser, httpx2.AsyncClient() as thief:
+            served = await found(path)
+            assert served is not None
+            address = served.new_address()
+            assert await served.is_open(address)
+            site = Pages(address, browser)
+            await site.enter()
+            assert not await served.is_open(address)
+            again = await thief.get(address)
+            assert again.status_code == 403
+            assert "set-cookie" not in again.headers
+            assert (await thief.get(f"{site.base}/executions")).status_code == 403
+            other = await enter(served, thief)
+            assert "Executions" in await other.text("executions"), "control"
+            assert "Executions" in await site.text("executions"), "the first browser stays"
+
+    async def test_waits_until_a_browser_has_been_there(self, tmp_path: Path) -> None:
+        path = configured(tmp_path)
+        async with serving(path), httpx2.AsyncClient() as browser, anyio.create_task_group() as tasks:
+            served = await found(path)
+            assert served is not None
+            address, done = served.new_address(), anyio.Event()
+
+            async def wait() -> None:
+                await served.wait_opened(address)
+                done.set()
+
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert not done.is_set()
+            await browser.get(address)
+            with anyio.fail_after(10):
+                await done.wait()
+
+    async def test_shows_the_servers_of_the_product_as_they_are(self, tmp_path: Path) -> None:
+        path = configuration(tmp_path, office(tmp_path, "github"), pages={"serve": True})
+        async with serving(path) as app, httpx2.AsyncClient(timeout=60) as browser:
+            app.connect()
+            served = await found(path)
+            assert served is not None
+            site = await enter(served, browser)
+            await site.post("servers/check")
+            with anyio.fail_after(60):
+                while "As checked" not in (shown := await site.text("servers")):
+                    await anyio.sleep(0.02)
+            assert 'class="status ready"' in shown
+            (server,) = app.catalog().servers
+            assert server.state.value == "ready", "the check ended nothing"
+
+    async def test_runs_a_program_again_in_the_product(self, tmp_path: Path) -> None:
+        path = configured(tmp_path, permissions={"default": "allow"})
+        async with in_memory(path) as host:
+            name = (await host.run("1 + 1")).content["execution_id"]
+        async with serving(path), httpx2.AsyncClient(timeout=60) as browser:
+            served = await found(path)
+            assert served is not None
+            site = await enter(served, browser)
+            assert (await site.post(f"executions/{name}/replay")).status_code == 303
+            with anyio.fail_after(60):
+                while "Replayed from this page" not in await site.text(f"executions/{name}"):
+                    await anyio.sleep(0.02)
+
+
+class TestFinding:
+    async def test_is_off_unless_the_configuration_says_so(self, tmp_path: Path) -> None:
+        path = configured(tmp_path, pages={})
+        async with App.open(load(path)) as app:
+            assert not app.config.settings.pages.serve
+
+    @posix
+    @pytest.mark.page_attack
+    async def test_the_file_is_private_and_no_address(self, tmp_path: Path) -> None:
+        path = configured(tmp_path)
+        async with serving(path):
+            (file,) = files(tmp_path)
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+            assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+            assert stat.S_IMODE(file.parent.parent.stat().st_mode) == 0o700
+            access = json.loads(file.read_text())
+            async with httpx2.AsyncClient() as thief:
+                refused = await thief.get(f"http://127.0.0.1:{access['port']}/open/{access['key']}")
+            assert refused.status_code == 403
+
+    @posix
+    @pytest.mark.page_attack
+    async def test_a_file_that_others_can_read_is_not_used(self, tmp_path: Path) -> None:
+        path, told = configured(tmp_path), list[str]()
+        async with serving(path):
+            (file,) = files(tmp_path)
+            file.chmod(0o644)
+            assert await found(path, told) is None
+            file.chmod(0o600)
+            assert await found(path) is not None, "control"
+        assert len(told) == 1
+        assert "can be read by others" in told[0]
+
+    @posix
+    @pytest.mark.page_attack
+    async def test_a_link_in_place_of_the_file_is_not_followed(self, tmp_path: Path) -> None:
+        path, told = configured(tmp_path), list[str]()
+        async with serving(path):
+            (file,) = files(tmp_path)
+            moved = tmp_path / "moved.json"
+            file.rename(moved)
+            file.symlink_to(moved)
+            assert await found(path, told) is None
+            file.unlink()
+            moved.rename(file)
+            assert await found(path) is not None, "control"
+
+    @pytest.mark.parametrize("content", ["", "[]", "{}", '{"port": 99999999}', "x" * 100_000])
+    async def test_a_file_that_cannot_be_read_is_named_and_left_out(self, tmp_path: Path, content: str) -> None:
+        path, told = configured(tmp_path), list[str]()
+        async with serving(path):
+            (file,) = files(tmp_path)
+            file.write_text(content)
+            assert await found(path, told) is None
+        assert str(file) in told[0]
+
+    async def test_two_products_on_one_state_folder_each_serve_the_pages(self, tmp_path: Path) -> None:
+        path = configured(tmp_path)
+        async with serving(path):
+            first = await found(path)
+            async with serving(path):
+                second = await found(path)
+                assert first is not None
+                assert second is not None
+                assert first.access.port != second.access.port, "the newest one is found"
+                assert await first.is_open(first.new_address()), "the other one goes on"
+                of_second = second.new_address().replace(f":{second.access.port}/", f":{first.access.port}/")
+                assert not await first.is_open(of_second), "each has a key of its own"
+            again = await found(path)
+            assert again is not None
+            assert again.access == first.access
+
+    async def test_pages_of_another_configuration_or_principal_are_not_used(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = configured(tmp_path)
+        other = tmp_path / "other.yaml"
+        other.write_text(path.read_text())
+        async with serving(path):
+            assert await found(other) is None
+            monkeypatch.setenv("CODEMODE_PRINCIPAL", "somebody")
+            assert await found(path) is None
+            monkeypatch.delenv("CODEMODE_PRINCIPAL")
+            assert await found(path) is not None, "control"
+
+    async def test_a_taken_port_is_logged_and_the_product_goes_on(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            path = configured(tmp_path, pages={"serve": True, "port": port})
+            async with App.open(load(path)) as app:
+                with anyio.fail_after(20):
+                    await served_pages.serve(app)
+            assert await found(path) is None
+        assert f"the pages are not served on port {port}" in caplog.text
+        assert "pages.port" in caplog.text
+
+
+@posix
+class TestTheCommand:
+    async def test_opens_the_pages_of_a_product_that_a_host_started(self, tmp_path: Path) -> None:
+        path = configured(tmp_path)
+        stderr = tmp_path / "stderr"
+        command = [sys.executable, "-m", "codemode_server", "--config", str(path)]
+        started = StdioServerParameters(command="sh", args=["-c", 'exec "$@" 2>"$0"', str(stderr), *command])
+        async with Client(started) as client:
+            host = Host(client, tmp_path)
+            await host.until(lambda: bool(files(tmp_path)), 30)
+            access = json.loads(files(tmp_path)[0].read_text())
+            shown = await anyio.to_thread.run_sync(ui, path)
+            (address,) = re.findall(r"http://127\.0\.0\.1:\d+/open/\S+", shown)
+            assert f":{access['port']}/" in address
+            assert "A running codemode-server serves the pages." in shown
+            async with httpx2.AsyncClient() as browser:
+                site = Pages(address, browser)
+                await site.enter()
+                assert "Executions" in await site.text("executions")
+            answers = [await host.call("list_dir", path="/"), await host.run("1 + 1")]
+        logs = "".join(it.read_text() for it in (tmp_path / "state" / "logs").iterdir())
+        assert "the pages are served" in logs, "control"
+        told = [logs, stderr.read_text(), *(it.text for it in answers)]
+        for secret in (access["key"], address.rpartition("/")[2], "/open/", site.base.rpartition("/")[2]):
+            assert not [text for text in told if secret in text]
+
+    async def test_serves_the_pages_itself_where_the_product_was_killed(self, tmp_path: Path) -> None:
+        path = configured(tmp_path)
+        command = [sys.executable, "-m", "codemode_server", "serve", "--http", "127.0.0.1:0", "--config", str(path)]
+        product = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            with anyio.fail_after(60):
+                while not files(tmp_path):
+                    await anyio.sleep(0.02)
+            assert await found(path) is not None, "control"
+            left = files(tmp_path)[0]
+            product.send_signal(signal.SIGKILL)
+            await anyio.to_thread.run_sync(product.wait)
+            assert left.exists(), "control: it could not remove it"
+            shown = await anyio.to_thread.run_sync(ui, path)
+        finally:
+            product.kill()
+            product.communicate()
+        assert "Ctrl+C ends them." in shown
+        assert not left.exists()
+
+
+def ui(path: Path) -> str:
+    """What `codemode-server ui --no-browser` shows at a terminal, until it ends or serves pages itself."""
+    import pty
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        command = [sys.executable, "-m", "codemode_server", "ui", "--no-browser", "--config", str(path)]
+        os.execv(sys.executable, command)
+    text = ""
+    try:
+        while "Ctrl+C" not in text and (data := os.read(terminal, 1_000)):
+            text += data.decode()
+    except OSError:  # Linux says so once the command has ended
+        pass
+    if "Ctrl+C" in text:
+        os.kill(pid, signal.SIGINT)
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    return text

@@ -74,6 +74,8 @@ class Deny:
 
     kind: ClassVar[str] = "deny"
     reason: str
+    advice: str = "Do not try again; tell the user."
+    """What the model is to do; empty if the reason says it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guarded_calls import GuardedArguments
-from codemode_server.gateway.privacy import Release
+from codemode_server.gateway.release import Release
 from codemode_server.gateway.targets import CallTarget, title_of
 from codemode_server.off_loop import run_sized
 

@@ -73,7 +73,8 @@ from codemode_server.gateway.host_log import CallLog
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.policy.refusals import require_not_denied
-from codemode_server.gateway.privacy import CallPrivacy, naming_release
+from codemode_server.gateway.privacy import CallPrivacy
+from codemode_server.gateway.release import naming_release
 from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, summarise, without_secrets
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers

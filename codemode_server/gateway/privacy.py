@@ -7,8 +7,7 @@ sent, and only for tools that may receive that kind of data (`privacy.release`).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,57 +16,42 @@ import anyio
 from codemode_server.catalog.catalog import Server
 from codemode_server.catalog.labels import PRIVATE
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Allow, Ask, Decision, Deny
+from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.errors import CallRefused, JournalUnavailable, ResultWithheld, SettingsError
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, TokenStore, label_of
+from codemode_server.domain.privacy_tokens import TOKEN, TokenStore, label_of
 from codemode_server.extras import install_command
 from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.protection import mode_of, released_to
+from codemode_server.gateway.policy.protection import mode_of
+from codemode_server.gateway.release import Release, restriction_of, values_of
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy import is_installed
 from codemode_server.privacy.encodings import from_base64, read_text, to_base64
 from codemode_server.privacy.findings import Finding, Findings
-from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in, with_values
+from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in
 from codemode_server.privacy.token_map import TokenMap
-from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings, ProtectionMode
+from codemode_server.privacy.values_in_text import NotPlaceable, with_values
+from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
 from codemode_server.sandbox.contract import Reply
 
 if TYPE_CHECKING:
     from codemode_server.privacy.detector import Detector
 
-_MAX_NAMED = 5
-"""Tokens that a reason names."""
 _MAX_EXPLAINED = 1_000
 """Sessions that are remembered; a model that is told twice is not wrong."""
+_TOKENS_IN_PROGRAMS = (
+    "Programs compare, count and join whole tokens; have the server compute what needs a part, the length or the order "
+    "of a value"
+)
+_VALUES_IN_PROGRAMS = "Programs see the values; only what leaves them has tokens"
 MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The tokens in the arguments of one call, and what would be sent in their places."""
-
-    arguments: dict[str, Any]
-    """With the values."""
-    known: Mapping[str, KnownToken]
-    """Those of the tokens that the principal has or had."""
-    disguised: Mapping[str, str] = field(default_factory=dict)
-    """Tokens of values that a program, which sees values, has rewritten: they are sent as they are → their kinds."""
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return tuple(sorted({*(it.kind for it in self.known.values()), *self.disguised.values()}))
-
-    @property
-    def forgotten(self) -> list[str]:
-        return sorted(token for token, it in self.known.items() if it.original is None)
 
 
 class CallPrivacy:
@@ -140,41 +124,18 @@ class CallPrivacy:
             disguised = await run_sized(has_many, texts.kinds_in, arguments)
         if not known and not disguised:
             return None
-        return Release(await run_sized(has_many, with_values, arguments, _values(known)), known, disguised)
+        try:
+            sent = await run_sized(has_many, with_values, arguments, values_of(known))
+        except NotPlaceable as error:
+            return Release(arguments, known, disguised, str(error))
+        return Release(sent, known, disguised)
 
     def restriction(self, target: CallTarget, release: Release | None) -> Deny | Ask | None:
         """What holds for a call because of the values that it would send, and since its answer has to be protected;
         None if nothing does."""
         if (refusal := self._refusal(target)) is not None or release is None:
             return refusal
-        if forgotten := release.forgotten:
-            return Deny(
-                f"{', '.join(forgotten[:_MAX_NAMED])} was forgotten or has expired, and stands for nothing any more; "
-                "read the data again for a token that is valid"
-            )
-        names = Spellings.of_server(target.server), target.spellings
-        released = released_to(self._config.settings.privacy, *names)
-        if ALL_KINDS in released:
-            return None
-        held = {token: it for token, it in release.known.items() if it.kind not in released}
-        rewritten = {token: kind for token, kind in release.disguised.items() if kind not in released}
-        if not held and not rewritten:
-            return None
-        kinds = ", ".join(sorted({*(it.kind for it in held.values()), *rewritten.values()}))
-        name = f"{target.server.raw_name}/{target.raw_name}"
-        if self._config.settings.privacy.on_release == "ask":
-            return Ask(
-                f"personal data ({kinds}) would go to {name}, and privacy.release does not name it",
-                (
-                    *(f"{token} ({it.kind}) is {it.original!r}" for token, it in sorted(held.items())),
-                    *(f"the arguments have {token} ({kind}) in another form" for token, kind in rewritten.items()),
-                ),
-            )
-        some = ", ".join(sorted({**held, **rewritten})[:_MAX_NAMED])
-        return Deny(
-            f"{name} may not receive personal data of the kind {kinds} (the arguments have {some}); `privacy.release` "
-            "in upstream.yaml names who may"
-        )
+        return restriction_of(self._config.settings.privacy, target, release)
 
     async def sent(
         self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], decided: Release | None
@@ -193,7 +154,10 @@ class CallPrivacy:
         if now.forgotten:
             restriction = self.restriction(target, now)
             raise CallRefused(f"{title_of(target)} was not called: {restriction.reason if restriction else ''}")
-        return await run_sized(is_large(arguments), with_values, arguments, _values(known))
+        try:
+            return await run_sized(is_large(arguments), with_values, arguments, values_of(known))
+        except NotPlaceable as error:  # since guardrails have changed the arguments
+            raise CallRefused(f"{title_of(target)} was not called: {error}") from error
 
     async def received(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
         """An answer with tokens in place of personal data.
@@ -236,8 +200,9 @@ class CallPrivacy:
             self._explained.popitem(last=False)
         sees_values = self._config.settings.privacy.programs == "values"
         calls.messages.append(
-            "tokens such as <EMAIL_1> stand for personal data, the same one for the same value; give them to tools as "
-            f"they are: a tool that may receive the value gets it{'; programs see the values' if sees_values else ''}"
+            "tokens such as <EMAIL_1> stand for personal data, the same one for the same value. Give them to tools as "
+            "they are: one that may receive the value gets it. Show them to the user as they are, who can look them up"
+            ". " + (_VALUES_IN_PROGRAMS if sees_values else _TOKENS_IN_PROGRAMS)
         )
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
@@ -256,8 +221,10 @@ class CallPrivacy:
             known = await self._tokens.find(calls.context.principal.principal_id, named)
         except JournalUnavailable as error:
             raise ResultWithheld(f"{title_of(target)} was called, and its result is withheld: {error}") from error
-        values = _values(known)
-        return replace(reply, value=await run_sized(has_many, with_values, reply.value, values)) if values else reply
+        if not (values := values_of(known)):
+            return reply
+        put = partial(with_values, is_sent=False)
+        return replace(reply, value=await run_sized(has_many, put, reply.value, values))
 
     async def error_text(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
         """The error of an upstream, without secrets and with tokens in place of personal data."""
@@ -367,18 +334,6 @@ def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
     privacy = CallPrivacy(config, TokenMap(store))
     config.values_of = privacy.values_of
     return privacy
-
-
-def naming_release(decision: Decision, release: Release | None) -> Decision:
-    """The decision on a call that sends personal data; records are to have the kinds."""
-    if release is None or not isinstance(decision, Allow):
-        return decision
-    return Allow(f"{decision.reason}; sends personal data ({', '.join(release.kinds)})")
-
-
-def _values(known: Mapping[str, KnownToken]) -> dict[str, str | int | float]:
-    """What tokens stand for that were not forgotten."""
-    return {token: it.value for token, it in known.items() if it.value is not None}
 
 
 def _without_tokens(findings: Findings) -> Findings:

@@ -1,4 +1,4 @@
-"""Puts tokens in place of findings in JSON values, and values in place of tokens. Pure."""
+"""Puts tokens in place of findings in JSON values. Pure."""
 
 from __future__ import annotations
 
@@ -75,19 +75,3 @@ def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:
 def tokens_in(value: JsonValue) -> set[str]:
     """What looks like a token in the texts and keys of a value."""
     return {found[0] for text in texts_in(value) if "<" in text for found in TOKEN.finditer(text)}
-
-
-def with_values(value: Any, values: Mapping[str, str | int | float]) -> Any:
-    """The value with the values of these tokens in their places. A text that is a token and nothing else becomes the
-    value as JSON has it; a key and a longer text take it as text."""
-    if isinstance(value, str):
-        return values[value] if value in values else _with_values(value, values)
-    if isinstance(value, dict):
-        return {_with_values(key, values): with_values(item, values) for key, item in value.items()}
-    if isinstance(value, list):
-        return [with_values(item, values) for item in value]
-    return value
-
-
-def _with_values(text: str, values: Mapping[str, str | int | float]) -> str:
-    return TOKEN.sub(lambda found: str(values.get(found[0], found[0])), text) if "<" in text else text

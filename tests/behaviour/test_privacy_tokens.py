@@ -228,7 +228,7 @@ async def test_the_audit_has_the_kinds_that_were_sent_and_no_values(tmp_path: Pa
 async def test_the_model_is_told_once_in_a_session_what_tokens_are(tmp_path: Path) -> None:
     async with in_memory(protected(tmp_path), mode="legacy") as host:
         assert "stand for personal data" not in (await host.run("1")).text
-        assert "give them to tools as they are" in (await host.run(SHEET + "rows[0]")).text
+        assert "Give them to tools as they are" in (await host.run(SHEET + "rows[0]")).text
         assert "stand for personal data" not in (await host.run(SHEET + "rows[0]")).text
 
 

@@ -10,8 +10,9 @@ from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges, labe
 from codemode_server.known_values import found_in
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.normal_forms import normal_form
-from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in, with_values
+from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in
 from codemode_server.privacy.token_map import KnownTexts
+from codemode_server.privacy.values_in_text import with_values
 from codemode_server.redaction import MASK, Redactor
 
 REGIONS = ("DE", "US")

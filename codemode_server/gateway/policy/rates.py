@@ -66,7 +66,9 @@ class CallQuota:
         wait = self._rates.seconds_until_free(calls, _QUOTA, RuleLimit(per_minute, _MINUTE_S))
         if wait is None:
             return None
-        return Deny(f"limits.calls_per_minute is {per_minute:,}; the next call is possible in {math.ceil(wait)} s")
+        return Deny(
+            f"limits.calls_per_minute is {per_minute:,}; the next call is possible in {math.ceil(wait)} s", advice=""
+        )
 
     def count(self, calls: ExecutionCalls, per_minute: int) -> None:
         """Count a call that is let through."""

@@ -19,7 +19,6 @@ from codemode_server.gateway.policy.rules import PermissionRules, Subject
 
 _MAX_PRINCIPALS = 64
 """Principals with rules of their own for which decisions are remembered."""
-_ADVICE = ". Do not try again; tell the user."
 
 
 def require_not_denied(title: str, decision: Decision) -> None:
@@ -37,8 +36,9 @@ def refusal_of(decision: Decision) -> Refusal | None:
     match decision:
         case Allow() | Ask() | Replay() | Capture():
             return None
-        case Deny(reason=reason):
-            return Refusal("not permitted", f"is not permitted: {reason.rstrip('.')}", reason, _ADVICE)
+        case Deny(reason=reason, advice=advice):
+            said = f". {advice}" if advice else ""
+            return Refusal("not permitted", f"is not permitted: {reason.rstrip('.')}", reason, said)
 
 
 @dataclass(frozen=True, slots=True)

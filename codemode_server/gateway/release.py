@@ -1,0 +1,93 @@
+"""What the arguments of a call would send in place of tokens, and whether its tool may receive that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from codemode_server.domain.calls import Allow, Ask, Decision, Deny
+from codemode_server.domain.privacy_tokens import KnownToken
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.protection import released_to
+from codemode_server.gateway.targets import CallTarget
+from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
+
+_MAX_NAMED = 5
+"""Tokens that a reason names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The tokens in the arguments of one call, and what would be sent in their places."""
+
+    arguments: dict[str, Any]
+    """With the values."""
+    known: Mapping[str, KnownToken]
+    """Those of the tokens that the principal has or had."""
+    disguised: Mapping[str, str] = field(default_factory=dict)
+    """Tokens of values that a program, which sees values, has rewritten: they are sent as they are → their kinds."""
+    obstacle: str = ""
+    """Why a value can't be put in its place; then `arguments` has the tokens."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(sorted({*(it.kind for it in self.known.values()), *self.disguised.values()}))
+
+    @property
+    def forgotten(self) -> list[str]:
+        return sorted(token for token, it in self.known.items() if it.original is None)
+
+
+def values_of(known: Mapping[str, KnownToken]) -> dict[str, str | int | float]:
+    """What tokens stand for that were not forgotten."""
+    return {token: it.value for token, it in known.items() if it.value is not None}
+
+
+def restriction_of(settings: PrivacySettings, target: CallTarget, release: Release) -> Deny | Ask | None:
+    """What holds for a call because of the values that it would send; None if nothing does."""
+    if forgotten := release.forgotten:
+        return Deny(
+            f"{_named(dict.fromkeys(forgotten, ''))} was forgotten or has expired, and stands for nothing any more; "
+            "read the data again for a token that is valid",
+            advice="",
+        )
+    released = released_to(settings, Spellings.of_server(target.server), target.spellings)
+    is_all = ALL_KINDS in released
+    held = {token: it for token, it in release.known.items() if not is_all and it.kind not in released}
+    rewritten = {token: kind for token, kind in release.disguised.items() if not is_all and kind not in released}
+    if release.obstacle and (settings.on_release == "ask" or not (held or rewritten)):
+        return Deny(release.obstacle, advice="")
+    if not held and not rewritten:
+        return None
+    of_kinds = {token: it.kind for token, it in held.items()} | rewritten
+    kinds = ", ".join(sorted({*of_kinds.values()}))
+    name = f"{target.server.raw_name}/{target.raw_name}"
+    if settings.on_release == "ask":
+        return Ask(
+            f"personal data ({kinds}) would go to {name}, and privacy.release does not name it",
+            (
+                *(f"{token} ({it.kind}) is {it.original!r}" for token, it in sorted(held.items())),
+                *(f"the arguments have {token} ({kind}) in another form" for token, kind in rewritten.items()),
+            ),
+        )
+    return Deny(
+        f"{name} may not receive personal data of the kind {kinds}, and the arguments have {_named(of_kinds)}; "
+        "`privacy.release` in upstream.yaml names who may",
+        advice="Call it without these, or tell the user.",
+    )
+
+
+def naming_release(decision: Decision, release: Release | None) -> Decision:
+    """The decision on a call that sends personal data; records are to have the kinds."""
+    if release is None or not isinstance(decision, Allow):
+        return decision
+    return Allow(f"{decision.reason}; sends personal data ({', '.join(release.kinds)})")
+
+
+def _named(kinds: Mapping[str, str]) -> str:
+    """Some of these tokens, one of each kind first, and how many more there are."""
+    first = {kind: token for token, kind in sorted(kinds.items(), reverse=True)}
+    ordered = [*sorted(first.values()), *sorted(kinds.keys() - {*first.values()})]
+    more = len(ordered) - _MAX_NAMED
+    return ", ".join(ordered[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,128 @@
+"""Puts values in place of tokens within longer texts, so that none ends the string around it. Pure.
+
+A program that builds SQL or JSON sees the token and can't escape the value: `'<NAME_1>'` would become `'O'Neil'`. The
+values come from upstreams, so that would also let whoever writes a name there write a statement here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from codemode_server.domain.privacy_tokens import TOKEN
+
+Values = Mapping[str, str | int | float]
+"""Tokens → what they stand for."""
+_NAME = r"[\w.\"`\[\]]+"
+_BEFORE = r"(?>\s+|--[^\n]*\n|/\*.*?\*/|\()*+(?:explain\s+(?:query\s+plan\s+|analyze\s+)?)?"
+_SQL = re.compile(
+    rf"{_BEFORE}(?:select\s+(?:distinct\s+|top\s+\d+\s+)?(?:\*|'|\d|case\b|{_NAME}\s*(?:,|\(|\|\||as\b|from\b))"
+    rf"|insert\s+(?:or\s+\w+\s+|ignore\s+)?into\s+{_NAME}\s*(?:\(|values\b|select\b)|replace\s+into\s+{_NAME}\s*\("
+    rf"|update\s+{_NAME}(?:\s+(?:as\s+)?\w+)?\s+set\s|delete\s+from\s+{_NAME}\s|merge\s+into\s|values\s*\("
+    rf"|with\s+(?:recursive\s+)?{_NAME}\s*(?:\([^)]*\)\s*)?as\s*\(|call\s+{_NAME}\s*\(|exec(?:ute)?\s+{_NAME}\s+[@'\d])",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The beginning of a statement, after comments; prose that begins with such a word goes on otherwise."""
+_SQL_WORD = re.compile(
+    rf"{_BEFORE}(?:select|insert|update|delete|replace|merge|with|values|call|exec|execute|create|alter|begin)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_SQL_KEYS = frozenset({"sql", "query", "statement", "statements", "stmt", "soql", "soqlquery", "rawsql", "sqlquery"})
+"""Names of arguments whose text is a statement if it begins with such a word."""
+_OUTSIDE = re.compile(rf"{TOKEN.pattern}|['\"`]|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+"""What matters in SQL outside strings: a token, a mark that begins a string or a name, a comment."""
+_INSIDE = {mark: re.compile(rf"{TOKEN.pattern}|{mark}") for mark in "'\"`"}
+_BARE = re.compile(r"[\w+]+(?:[.@-]\w+)*")
+"""A value that SQL reads as one number or word, so that it ends nothing; it may still be no valid one."""
+
+
+class NotPlaceable(ValueError):
+    """Raised when a value can't be put in a text without changing what the rest of it means; the message says why."""
+
+
+def with_values(value: Any, values: Values, *, is_sent: bool = True) -> Any:
+    """A JSON value with the values of these tokens in their places. A text that is a token and nothing else becomes
+    the value as JSON has it; a key and a longer text take it as text, escaped if the text is JSON or, if `is_sent`,
+    SQL.
+
+    Raises:
+        NotPlaceable: not without `is_sent`.
+    """
+    return _with_values(value, values, "", is_sent)
+
+
+def _with_values(value: Any, values: Values, key: str, is_sent: bool) -> Any:
+    """`key` is that of the value, or of the list around it."""
+    if isinstance(value, str):
+        return values[value] if value in values else _within(value, values, key, is_sent)
+    if isinstance(value, dict):
+        return {
+            _within(name, values, "", is_sent): _with_values(item, values, name, is_sent)
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_with_values(item, values, key, is_sent) for item in value]
+    return value
+
+
+def _within(text: str, values: Values, key: str, is_sent: bool) -> str:
+    if "<" not in text or not any(found[0] in values for found in TOKEN.finditer(text)):
+        return text
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            held = json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return _in_json(text, held, values, is_sent)
+    if is_sent and (_SQL.match(text) or (_is_sql_key(key) and _SQL_WORD.match(text))):
+        return _in_sql(text, values)
+    return _plain(text, values)
+
+
+def _is_sql_key(key: str) -> bool:
+    return key.replace("_", "").casefold() in _SQL_KEYS
+
+
+def _plain(text: str, values: Values) -> str:
+    return TOKEN.sub(lambda found: str(values.get(found[0], found[0])), text)
+
+
+def _in_json(text: str, held: Any, values: Values, is_sent: bool) -> str:
+    """As it is written, where no value needs an escape; else written anew."""
+    named = {found[0] for found in TOKEN.finditer(text)}
+    if all(_is_plain_in_json(str(values.get(token, ""))) for token in named):
+        return _plain(text, values)
+    texts = {token: str(value) for token, value in values.items()}
+    return json.dumps(with_values(held, texts, is_sent=is_sent), ensure_ascii=False)
+
+
+def _is_plain_in_json(text: str) -> bool:
+    return len(json.dumps(text, ensure_ascii=False)) == len(text) + 2
+
+
+def _in_sql(text: str, values: Values) -> str:
+    """With quotation marks doubled, as SQL writes them in a string, and only where a value can end nothing."""
+    pieces: list[str] = []
+    place, quote = 0, ""
+    while found := (_INSIDE[quote] if quote else _OUTSIDE).search(text, place):
+        piece = found[0]
+        if piece in ("'", '"', "`"):
+            quote = "" if quote else piece
+        pieces += [text[place : found.start()], _for_sql(piece, values[piece], quote) if piece in values else piece]
+        place = found.end()
+    return "".join((*pieces, text[place:]))
+
+
+def _for_sql(token: str, value: str | int | float, quote: str) -> str:
+    text = str(value)
+    if not quote and not _BARE.fullmatch(text):
+        raise NotPlaceable(f"{token} stands in SQL without quotation marks around it; write '{token}'")
+    if "\\" in text:
+        raise NotPlaceable(
+            f"what {token} stands for has a backslash, which not every database reads in the same way within SQL; give "
+            "it to a tool that takes the value as an argument of its own"
+        )
+    return text.replace(quote, 2 * quote) if quote else text

@@ -1,0 +1,123 @@
+"""Values in place of tokens within SQL and JSON: no value ends the string around it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+import pytest
+
+from codemode_server.privacy.values_in_text import NotPlaceable, with_values
+
+NAME = "<NAME_1>"
+HOSTILE = "x'); DROP TABLE people; --"
+
+
+def put(text: str, value: str | int | float, key: str = "query") -> Any:
+    return with_values({key: text}, {NAME: value})[key]
+
+
+def rows(statement: str) -> list[Any]:
+    """What SQLite makes of a statement, beside a table of people."""
+    with sqlite3.connect(":memory:") as database:
+        database.executescript("CREATE TABLE people (name TEXT, note TEXT); INSERT INTO people VALUES ('O''Neil', '')")
+        database.executescript(statement) if not statement.lower().startswith("select") else None
+        asked = statement if statement.lower().startswith("select") else "SELECT name FROM people"
+        return [row[0] for row in database.execute(asked)]
+
+
+class TestSql:
+    def test_an_apostrophe_in_a_value_ends_no_string(self) -> None:
+        assert rows(put(f"SELECT note || name FROM people WHERE name = '{NAME}'", "O'Neil")) == ["O'Neil"]
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            f"INSERT INTO people VALUES ('{NAME}', 'x')",
+            f"insert or replace into people (name, note) values ('{NAME}', 'x')",
+            f"-- 'new\nINSERT INTO people VALUES ('{NAME}', 'x')",
+            f"/* it's new */ INSERT INTO people VALUES ('{NAME}', 'x')",
+            f"INSERT INTO people (note, name) VALUES ('-- it''s new', '{NAME}')",
+            f"INSERT INTO people SELECT '{NAME}', 'x'",
+        ],
+    )
+    def test_a_hostile_value_is_stored_as_it_is(self, statement: str) -> None:
+        assert rows(put(statement, HOSTILE)) == ["O'Neil", HOSTILE]
+
+    def test_without_the_escape_the_value_would_be_a_statement(self) -> None:
+        """The control of the tests above."""
+        with pytest.raises(sqlite3.OperationalError, match="no such table: people"):
+            rows(f"INSERT INTO people VALUES ('{NAME}', 'x')".replace(NAME, "x', ''); DROP TABLE people; --"))
+
+    def test_a_value_that_an_update_sets_is_one_string(self) -> None:
+        assert rows(put(f"UPDATE people SET name = '{NAME}'", HOSTILE)) == [HOSTILE]
+
+    def test_a_value_between_other_words_of_a_string_is_escaped(self) -> None:
+        assert rows(put(f"SELECT name FROM people WHERE name LIKE '%{NAME}%'", "O'Neil")) == ["O'Neil"]
+
+    def test_a_name_in_quotation_marks_is_escaped_for_them(self) -> None:
+        assert put(f'SELECT "{NAME}" FROM people', 'a"b') == 'SELECT "a""b" FROM people'
+
+    @pytest.mark.parametrize("key", ["text", "body", "arguments"])
+    def test_a_statement_is_known_by_its_beginning_whatever_the_argument_is_called(self, key: str) -> None:
+        assert put(f"DELETE FROM people WHERE name = '{NAME}'", "O'Neil", key).endswith("'O''Neil'")
+
+    @pytest.mark.parametrize("value", [HOSTILE, "Ann Lovelace", "1 OR true", "--"])
+    def test_without_quotation_marks_only_a_single_word_is_put_in(self, value: str) -> None:
+        with pytest.raises(NotPlaceable, match="without quotation marks"):
+            put(f"SELECT * FROM people WHERE name = {NAME}", value)
+
+    def test_without_quotation_marks_a_number_is_put_in(self) -> None:
+        assert put(f"SELECT * FROM people WHERE id = {NAME}", 4111) == "SELECT * FROM people WHERE id = 4111"
+
+    def test_a_backslash_is_refused_since_databases_differ_about_it(self) -> None:
+        with pytest.raises(NotPlaceable, match="backslash"):
+            put(f"SELECT * FROM people WHERE name = '{NAME}'", "a\\")
+
+    def test_a_token_in_a_comment_stays_one(self) -> None:
+        assert put(f"SELECT * FROM people -- {NAME}", HOSTILE) == f"SELECT * FROM people -- {NAME}"
+
+    def test_a_token_that_is_unknown_stays_one(self) -> None:
+        statement = f"SELECT * FROM people WHERE name IN ('{NAME}', '<NAME_2>')"
+        assert put(statement, "Ann") == "SELECT * FROM people WHERE name IN ('Ann', '<NAME_2>')"
+
+    @pytest.mark.timeout(10)
+    def test_many_comments_take_no_long_time(self) -> None:
+        text = "/**/" * 50_000 + f"x '{NAME}'"
+        assert put(text, "Ann") == text.replace(NAME, "Ann")
+
+
+class TestJson:
+    def test_quotation_marks_and_line_breaks_end_no_string(self) -> None:
+        value = 'Ann "A"\nLovelace\\'
+        assert json.loads(put(json.dumps({"to": f"Dear {NAME}"}), value)) == {"to": f"Dear {value}"}
+
+    def test_json_within_json_is_escaped_twice(self) -> None:
+        text = json.dumps({"body": json.dumps({"name": NAME})})
+        assert json.loads(json.loads(put(text, 'a"b'))["body"]) == {"name": 'a"b'}
+
+    def test_a_text_that_needs_no_escape_stays_as_it_is_written(self) -> None:
+        assert put(f'{{ "to" :  "{NAME}" }}', "O'Neil") == '{ "to" :  "O\'Neil" }'
+
+
+class TestOtherTexts:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            f"Dear '{NAME}', select a gift from the list",
+            f"Select something nice for '{NAME}' from us",
+            f"Update '{NAME}' about the set",
+            f"[{NAME}]",
+            f"with best regards, '{NAME}'",
+        ],
+    )
+    def test_in_prose_a_value_stands_as_it_is(self, text: str) -> None:
+        assert put(text, "O'Neil", "text") == text.replace(NAME, "O'Neil")
+
+    def test_what_programs_get_back_is_not_escaped_for_sql(self) -> None:
+        statement = f"SELECT * FROM people WHERE name = '{NAME}'"
+        assert with_values(statement, {NAME: "O'Neil"}, is_sent=False) == statement.replace(NAME, "O'Neil")
+
+    def test_a_text_that_is_a_token_becomes_the_value_as_json_has_it(self) -> None:
+        assert put(NAME, 4111.0) == 4111.0

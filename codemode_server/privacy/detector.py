@@ -32,10 +32,10 @@ from codemode_server.privacy.findings import (
     Findings,
     Kind,
 )
-from codemode_server.privacy.numbers import CODE, MAX_CODE_CHARACTERS, RUN, codes_in, numbers_in
+from codemode_server.privacy.numbers import MAX_CODE_CHARACTERS, RUN, code_starts, codes_in, numbers_in
 from codemode_server.privacy.own_patterns import compile_pattern
 from codemode_server.privacy.parts import Part, SearchedText, searched_text, searched_value
-from codemode_server.privacy.texts import IPV4, IPV6, emails_in, ip_confidence, streets_in
+from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, streets_in
 
 _OWN_CONFIDENCE = 0.95
 _MAX_FIELD_VALUE_CHARACTERS = 300
@@ -102,16 +102,14 @@ def _all_candidates(
         yield start, end, Kind.EMAIL, confidence
     for start, end in credentials_in(text):
         yield start, end, Kind.CREDENTIAL, 0.95
-    for pattern in (IPV4, IPV6):
-        for found in pattern.finditer(text):
-            if confidence := ip_confidence(found[0], evidence(found.start())):
-                yield *found.span(), Kind.IP, confidence
+    for found in ips_in(text):
+        if confidence := ip_confidence(found[0], evidence(found.start())):
+            yield *found.span(), Kind.IP, confidence
     for run in RUN.finditer(text):
         base = run.start()
         for start, end, kind, confidence in numbers_in(run[0], partial(_evidence, searched, base), regions):
             yield base + start, base + end, kind, confidence
-    for code in CODE.finditer(text):
-        base = code.start()
+    for base in code_starts(text):
         if match := codes_in(text[base : base + MAX_CODE_CHARACTERS], evidence(base)):
             yield base + match[0], base + match[1], match[2], match[3]
     for start, end, confidence in streets_in(text):

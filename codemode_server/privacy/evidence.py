@@ -78,6 +78,11 @@ _PERSON_FIELDS_LIST = (
     " sobrenome apelido voornaam achternaam volledigenaam"
 )
 _PERSON_FIELDS = frozenset(_PERSON_FIELDS_LIST.split())
+_MIN_END_CHARACTERS = 3
+_ENDS_OF_PERSON_FIELDS = frozenset(
+    field[at:] for field in _PERSON_FIELDS for at in range(len(field) - _MIN_END_CHARACTERS + 1)
+)
+"""The last word of a label may be the end of a compound: `name`, `client`."""
 _NAME_FIELDS_LIST = (
     "name nombre nom nome naam contact customer client patient employee kunde kontakt cliente contacto contatto"
     " contato author assignee owner recipient sender attendee manager"
@@ -140,7 +145,7 @@ def ends_telling_label(word: str) -> bool:
         return False
     last, joined = words[-1], "".join(words)
     is_known = _EVIDENCE.get(last) in (Kind.BIRTH_DATE, Kind.CREDENTIAL) or any(part in joined for part in _BIRTH)
-    return is_known or any(field.endswith(last) for field in _PERSON_FIELDS)
+    return is_known or last in _ENDS_OF_PERSON_FIELDS
 
 
 @lru_cache(4096)

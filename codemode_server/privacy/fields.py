@@ -20,7 +20,8 @@ _NO_NAMES_LIST = "none null unknown anonymous admin root test system default n/a
 _NO_NAMES = frozenset(_NO_NAMES_LIST.split())
 _NO_PASSWORDS_LIST = "none null required optional string hidden true false bearer password"
 _NO_PASSWORDS = frozenset(_NO_PASSWORDS_LIST.split())
-_ASSIGNS = re.compile(r"[:=]")
+_ASSIGNS = re.compile(r"[:=](?<!\d\d:)")
+"""After a label; between hours and minutes there is none."""
 _VALUE = re.compile(r" {0,2}(?P<value>[\"'][^\n\"\x00]{1,120}[\"']|[^\n\",;|&=\x00]{1,120}(?P<next>=)?)")
 _NO_LABEL = re.compile(r"[^\w -]")
 _MAX_LABEL_CHARACTERS = 44

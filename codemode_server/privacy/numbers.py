@@ -18,11 +18,16 @@ RUN = re.compile(
     r"[+(0-9](?<![^\W_].)(?<!\d\..)(?:(?<=\d)|\(?\d)(?:[ \u00a0\u202f./()-]{0,3}\d){6,29}(?![^\W_])", re.DOTALL
 )
 """Digits with what separates them: one or several numbers."""
-CODE = re.compile(
-    r"(?<![^\W_])(?:[A-Za-z]{2}[0-9]{2}[ -]?[A-Za-z0-9]{3}|[A-Z]{6}[0-9LMNP-V]{2}[A-Z]|[A-Z]{2} ?[0-9A-Z]{0,2}[0-9]{3}"
-    r"|[A-Z]{2} ?[0-9]{2} ?[0-9]{2} ?[0-9]|[XYZ]-?[0-9]{7}|[0-9]{8}-?[A-Z](?![^\W_]))"
+_CODE_OF_LETTERS = re.compile(
+    r"[A-Z](?<![^\W_].)(?:[A-Z][0-9]{2}[ -]?[A-Za-z0-9]{3}|[A-Z]{5}[0-9LMNP-V]{2}[A-Z]|[A-Z] ?[0-9A-Z]{0,2}[0-9]{3}"
+    r"|[A-Z] ?[0-9]{2} ?[0-9]{2} ?[0-9]|(?<=[XYZ])-?[0-9]{7})"
 )
-"""How an account, a tax number or an identity card with letters may begin."""
+_CODE_OF_DIGITS = re.compile(
+    r"[0-9](?:(?<=[A-Za-z][a-z].)[0-9][ -]?[A-Za-z0-9]{3}|(?<=[a-z][A-Z].)[0-9][ -]?[A-Za-z0-9]{3}"
+    r"|(?<![^\W_].)[0-9]{7}-?[A-Z](?![^\W_]))"
+)
+"""How an account, a tax number or an identity card with letters may begin. Patterns whose first character is one of few
+are searched in a fraction of the time of others."""
 MAX_CODE_CHARACTERS = 48
 _DIGITS = re.compile(r"\D+")
 _SEPARATORS = re.compile(r"[ \u00a0\u202f]")
@@ -215,6 +220,18 @@ _IBAN_LENGTHS = {
     }.items()
     for country in countries.split()
 }  # fmt: skip
+
+
+def code_starts(text: str) -> Iterator[int]:
+    """Where accounts, tax numbers or identity cards with letters may begin."""
+    for found in _CODE_OF_LETTERS.finditer(text):
+        yield found.start()
+    for found in _CODE_OF_DIGITS.finditer(text):
+        at = found.start()
+        if not text[at - 1 : at].isalpha():
+            yield at
+        elif not text[max(0, at - 3) : at - 2].isalnum():
+            yield at - 2
 
 
 def codes_in(text: str, says: Evidence) -> Match | None:

@@ -29,8 +29,12 @@ _COUNTRIES_TOO = frozenset({"py", "rs", "md", "sh", "so", "zip"})
 _COMMON_TOP_LEVELS = frozenset({"com", "org", "net", "edu", "gov", "info", "example"})
 _HOST = re.compile(r"[^\W\d_](?:[^\W_]|-){1,62}")
 """A name of a host that is no version and no size of a picture."""
-IPV4 = re.compile(r"\d(?<![\w.-]\d)\d{0,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w-]|\.\d)")
-IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|::)[0-9A-Fa-f:]{1,40}(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:])")
+_IPV4 = re.compile(r"\d(?<![\w.-]\d)\d{0,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w-]|\.\d)")
+_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|::)[0-9A-Fa-f:]{1,40}(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:])")
+
+_MAYBE_IPV4 = re.compile(r"\.\d{1,3}\.\d")
+_MAYBE_IPV6 = re.compile(r"::|:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:")
+"""What begins with a rare character is searched in no time."""
 
 _LINKS = r"(?:(?:de|du|des|del|della|dei|da|do|das|dos|la|las|le|les|los|el|e|van|der|den) |[dl]['’])"
 _NAME = rf"(?:{_LINKS}{{0,3}}[^\W\d_a-zß-öø-ÿ][\w'’.-]{{0,30}})"
@@ -107,6 +111,14 @@ def _domain_end(text: str) -> int:
     before = labels[-2].casefold()  # `ann@example.org.pdf`, a file that is named by an address
     is_host = before in _COMMON_TOP_LEVELS or (len(before) == 2 and before.isalpha() and before not in _FILE_ENDS)
     return len(text) - len(top) - 1 if len(labels) > 2 and is_host and all(map(_HOST.fullmatch, labels[:-1])) else 0
+
+
+def ips_in(text: str) -> Iterator[re.Match[str]]:
+    """What looks like an address of the Internet."""
+    if _MAYBE_IPV4.search(text):
+        yield from _IPV4.finditer(text)
+    if _MAYBE_IPV6.search(text):
+        yield from _IPV6.finditer(text)
 
 
 def ip_confidence(text: str, says: Evidence) -> float:

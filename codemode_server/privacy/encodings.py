@@ -51,7 +51,7 @@ def read_text(data: bytes) -> TextFile | None:
         if data.startswith(mark):
             return _decoded(data, encoding)
     sniffed = data[:_LONGEST_SNIFFED]
-    if wide := _wide_encoding(sniffed):
+    if b"\0" in sniffed and (wide := _wide_encoding(sniffed)):
         return _decoded(data, wide)
     controls = len(sniffed) - len(sniffed.translate(None, _CONTROLS))
     if controls * 20 > len(sniffed):
@@ -121,6 +121,11 @@ class Wrapping(StrEnum):
 
     JSON = "json"
     BASE64 = "base64"
+
+
+def may_be_wrapped(text: str) -> bool:
+    """Whether `unwrapped` may find something; most texts can't be either."""
+    return text[0] in "{[ \n\r\t" or (len(text) >= _MIN_BASE64_CHARACTERS and " " not in text)
 
 
 def unwrapped(text: str) -> tuple[Wrapping, Any] | None:

@@ -17,7 +17,7 @@ MAX_CONTEXT_CHARACTERS = 48
 """How much of the text before a value is read."""
 _MAX_FIELD_CHARACTERS = 64
 _MAX_WORDS_BEFORE = 5
-_ENDS = ("\n", ". ", ", ", "; ", '" ', "| ")
+_UP_TO_LAST_END = re.compile(r'.*(?:\n|[.,;"|] )', re.DOTALL)
 """What ends the words that belong to an earlier value."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[^\W\d_]+")
 
@@ -167,8 +167,8 @@ def schema_evidence(schema_format: str) -> Kind | None:
 
 def context_evidence(before: str) -> Kind | Against | None:
     """What the last words before a value say; those of another line, sentence, cell or pair say nothing."""
-    start = max(before.rfind(end) + len(end) if end in before else 0 for end in _ENDS)
-    for word in reversed(_words(before[start:])[-_MAX_WORDS_BEFORE:]):
+    ended = _UP_TO_LAST_END.match(before)
+    for word in reversed(_words(before[ended.end() :] if ended else before)[-_MAX_WORDS_BEFORE:]):
         if word in _EVIDENCE:
             return _EVIDENCE[word]
     return None

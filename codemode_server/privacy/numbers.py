@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import accumulate
 
 from codemode_server.privacy.evidence import Against
 from codemode_server.privacy.findings import Kind
@@ -55,12 +56,23 @@ Match = tuple[int, int, str, float]
 def numbers_in(run: str, evidence: Callable[[int], Evidence], regions: tuple[str, ...]) -> Iterator[Match]:
     """The numbers in a run of digits; `evidence` says what stands before a position of it."""
     groups = _groups(run)
+    if len(groups) == 1:
+        start, end = groups[0]
+        kind, confidence = classify(run[start:end], evidence(start), regions)
+        if confidence:
+            yield start, end, kind, confidence
+        return
+    before = [0, *accumulate(sum(map(str.isdigit, run[start:end])) for start, end in groups)]
     first = 0
     while first < len(groups):
         start = groups[first][0]
+        if before[-1] - before[first] < _MIN_DIGITS:
+            return
         says = evidence(start)
         best: tuple[str, float, int] = ("", 0.0, first)
         for last in range(min(len(groups), first + _MAX_GROUPS) - 1, first - 1, -1):
+            if not _MIN_DIGITS <= before[last + 1] - before[first] <= _MAX_DIGITS:
+                continue
             is_part = first > 0 or last < len(groups) - 1
             kind, confidence = classify(run[start : groups[last][1]].strip(), says, regions, is_part)
             if confidence > best[1]:

@@ -14,10 +14,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.privacy.encodings import Wrapping, unwrapped
+from codemode_server.privacy.encodings import Wrapping, may_be_wrapped, unwrapped
 from codemode_server.privacy.evidence import describes_person, has_evidence, may_tell_alone, schema_evidence
 from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
 from codemode_server.privacy.tables import (
+    COLUMNS_KEYS,
+    NEUTRAL_KEYS,
     VALUE_KEYS,
     cells_in,
     columns_of,
@@ -34,6 +36,7 @@ _MAX_NAME_CHARACTERS = 16
 """A longer key may be a credential, although it is an identifier."""
 _MIN_KEY_DIGITS = 4
 """A key with so many digits may be the number of an account or an identity card."""
+_MAX_KNOWN_KEYS = 64
 _DIGIT = re.compile("[0-9]")
 Path = tuple[Any, Any] | None
 """The path of the value around it, and the step from there; None for the whole value."""
@@ -97,7 +100,33 @@ def searched_value(value: JsonValue, schema: dict[str, Any] | None = None) -> Se
     return builder.done()
 
 
-@lru_cache(4096)
+class _Keys(NamedTuple):
+    """What the keys of an object say, before its values are looked at."""
+
+    known: tuple[tuple[str, bool], ...]
+    """Each key, and whether it may be personal data itself."""
+    is_person: bool
+    has_values: bool
+    """Whether one of them says nothing, so that what is below it belongs to another name."""
+    has_columns: bool
+
+
+def _keys_of(item: dict[str, Any]) -> _Keys:
+    keys = tuple(item)
+    return _known_keys(keys) if len(keys) <= _MAX_KNOWN_KEYS else _read_keys(keys)
+
+
+def _read_keys(keys: tuple[str, ...]) -> _Keys:
+    known = tuple((key, _is_searched(key)) for key in keys)
+    is_person = any(map(describes_person, keys))
+    has_values = not NEUTRAL_KEYS.isdisjoint(keys)
+    return _Keys(known, is_person, has_values, not COLUMNS_KEYS.isdisjoint(keys))
+
+
+_known_keys = lru_cache(2048)(_read_keys)
+"""Rows of one list have the same keys."""
+
+
 def _is_searched(key: str) -> bool:
     """Whether a key may be personal data itself."""
     return not key.isidentifier() or len(key) > _MAX_NAME_CHARACTERS or len(_DIGIT.findall(key)) >= _MIN_KEY_DIGITS
@@ -147,21 +176,27 @@ class _Builder:
         depth: int,
     ) -> None:
         about = _member(schema, "properties") or _NOTHING
-        label = label_of(item)
-        is_person = any(map(describes_person, item))
-        header, own = columns_of(item)
+        known, is_person, has_values, has_columns = _keys_of(item)
+        label = label_of(item) if has_values else ""
+        header, own = columns_of(item) if has_columns else ("", ())
         columns = own or columns
-        for key, child in item.items():
+        for (key, is_searched), child in zip(known, item.values(), strict=True):
             inner, near = key, is_person
-            if (key in VALUE_KEYS or (key == "title" and type(child) is list)) and not is_person:
+            if has_values and not is_person and (key in VALUE_KEYS or (key == "title" and type(child) is list)):
                 inner = (label if child != label else "") or name or key
                 near = beside
-            elif (label and child == label) or key == header:
+            elif label and child == label:
                 inner = ""
             place = (path, key)
-            if _is_searched(key):
+            if is_searched:
                 self._add(key, place, "", None, False, True)
-            self.visit(child, place, inner, near, () if key == header else columns, about.get(key), depth)
+            if key == header and header:
+                self.visit(child, place, "", near, (), None, depth)
+            elif type(child) is str:
+                if child:
+                    self.text(child, place, inner, about.get(key), near, depth)
+            elif child is not None and child is not True and child is not False:
+                self.visit(child, place, inner, near, columns, about.get(key), depth)
 
     def _list(
         self, rows: list[Any], path: Path, name: str, beside: bool, columns: tuple[str, ...], schema: Schema, depth: int
@@ -210,8 +245,7 @@ class _Builder:
             self.visit(cell, (path, at), columns[at] if at < len(columns) else "", beside, (), None, depth)
 
     def text(self, text: str, path: Path, name: str, schema: Schema, beside: bool, depth: int = 0) -> None:
-        found = unwrapped(text)
-        if found is not None:
+        if may_be_wrapped(text) and (found := unwrapped(text)) is not None:
             wrapping, inner = found
             if wrapping is Wrapping.JSON:
                 self.visit(inner, (path, wrapping), name, beside, (), None, depth + 1)

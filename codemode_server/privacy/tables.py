@@ -34,6 +34,8 @@ _COLUMNS_KEYS = ("columns", "headers", "header", "fields", "column_names", "colu
 # fmt: on
 VALUE_KEYS = frozenset(_VALUE_KEYS_LIST.split())
 """Keys that say nothing: what is below them belongs to the name above."""
+NEUTRAL_KEYS = VALUE_KEYS | {"title"}
+COLUMNS_KEYS = frozenset(_COLUMNS_KEYS)
 
 
 def label_of(item: Any) -> str:

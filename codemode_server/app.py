@@ -22,7 +22,7 @@ from codemode_server.config_takeover import ConfigTakeover
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.input_requests import Feature
 from codemode_server.executions.approvals.approver import PersonApprover
-from codemode_server.executions.approvals.elicitation import ElicitationChannel
+from codemode_server.executions.approvals.person_channels import person_channels
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
@@ -162,7 +162,7 @@ class App:
         return PersonApprover(
             self.stores.approvals,
             self.config,
-            [ElicitationChannel(self.config), self._page_channel],
+            person_channels(self.config, self._page_channel),
             texts_of=lambda execution_id: self.executions.texts_of(execution_id),
             sources_of=self.sources.labelled,
             write_rule=None if place is None else partial(write_rule, place),

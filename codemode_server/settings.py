@@ -55,6 +55,9 @@ class ApprovalSettings(Section):
     browser: Literal["auto", "never"] = "auto"
     """Whether the page of a question is opened in the user's browser, where the host can show neither forms nor
     addresses and there is a display."""
+    notify: Literal["never", "desktop"] = "never"
+    """Whether the desktop shows a notification, with the names of server and tool, for a question that has no answer
+    after ten seconds."""
 
 
 class LimitSettings(Section):

@@ -14,6 +14,7 @@ import anyio.to_thread
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.domain.errors import SettingsError
+from codemode_server.executions.approvals.desktop import NoNotifier, find_notifier
 from codemode_server.extras import install_command
 from codemode_server.guardrails.loading import installed, load_guardrails
 from codemode_server.privacy import is_installed
@@ -41,7 +42,14 @@ def run(parsed: argparse.Namespace) -> int:
     loaded = load_with_warnings(config_file(parsed))
     settings = loaded.settings
     sandbox, search, guardrails, privacy = settings.sandbox, settings.search, settings.guardrails, settings.privacy
-    report = anyio.run(partial(examine, sandbox, search, guardrails, privacy, boot=parsed.boot, announce=announce))
+    examined = partial(
+        examine,
+        *(sandbox, search, guardrails, privacy),
+        has_notifications=settings.approvals.notify == "desktop",
+        boot=parsed.boot,
+        announce=announce,
+    )
+    report = anyio.run(examined)
     show(Redactor(loaded.secrets).text(report.text))
     return 0 if report.is_met else 1
 
@@ -73,6 +81,7 @@ async def examine(
     guardrails: Sequence[GuardrailSettings] = (),
     privacy: PrivacySettings | None = None,
     *,
+    has_notifications: bool = False,
     boot: bool,
     announce: Callable[[str], None],
 ) -> Report:
@@ -92,7 +101,17 @@ async def examine(
     guarding = await anyio.to_thread.run_sync(_guardrails, guardrails)
     protection = _privacy(privacy or PrivacySettings())
     is_met = is_met and ranking.is_met and not guarding.remedy and not protection.remedy
-    return Report((*checks, _search(ranking), guarding, protection), destination, is_met)
+    notifying = await anyio.to_thread.run_sync(_notifications) if has_notifications else ()
+    is_met = is_met and not any(it.remedy for it in notifying)
+    return Report((*checks, _search(ranking), guarding, protection, *notifying), destination, is_met)
+
+
+def _notifications() -> tuple[Check, ...]:
+    """What `approvals.notify` needs."""
+    found = find_notifier()
+    if isinstance(found, NoNotifier):
+        return (Check("notifications", "missing", f"approvals.notify: {found.reason}", found.remedy),)
+    return (Check("notifications", "ok", f"shown by {found.command[0]}"),)
 
 
 def _privacy(settings: PrivacySettings) -> Check:

@@ -3,6 +3,7 @@ a machine that lacks something is made by a bad MSB_HOME, and one that has every
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -260,3 +261,21 @@ async def test_with_nothing_that_works_programs_run_nowhere(monkeypatch: pytest.
         "nothing, since `sandbox.backend: wasm` can't be met as things are",
     )
     assert "make component" in report.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a part of the system")
+def test_a_missing_notifier_is_named_if_the_configuration_wants_one(tmp_path: Path) -> None:
+    settings = "sandbox: {backend: wasm}\nsearch: {ranker: lexical}\n"
+    there, environment = tmp_path / "bin", {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    there.mkdir()
+    (tmp_path / "upstream.yaml").write_text(settings)
+    assert "notifications" not in rows(command(tmp_path, "--config upstream.yaml doctor"))
+    (tmp_path / "upstream.yaml").write_text(f"{settings}approvals: {{notify: desktop}}\n")
+    missing = command(tmp_path, "--config upstream.yaml doctor", environment={**environment, "PATH": str(there)})
+    assert rows(missing)["notifications"] == ("missing", "approvals.notify: notify-send is not installed")
+    assert "notifications: install notify-send" in missing.stdout
+    fake = there / "notify-send"
+    fake.write_text("#!/bin/sh\n")
+    fake.chmod(0o700)
+    found = command(tmp_path, "--config upstream.yaml doctor", environment={**environment, "PATH": str(there)})
+    assert rows(found)["notifications"] == ("ok", f"shown by {fake}")

@@ -11,6 +11,7 @@ from codemode_server.cli.page_products import PageProduct
 from codemode_server.cli.token_reveals import TokenReveals
 from codemode_server.cli.ui_records import StoredRecords
 from codemode_server.cli.ui_servers import StoredServers
+from codemode_server.cli.ui_tools import StoredToolStubs
 from codemode_server.first_listing import state_folder
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -37,7 +38,8 @@ async def serving(product: PageProduct, codes: OneTimeCodes, port: int = 0) -> A
             servers = StoredServers(product, definitions, thread, tasks)
 
             def site_at(origin: str) -> UiSite:
-                return UiSite(origin, records, servers, TokenReveals(product.loaded, thread), Admission(codes))
+                tools, tokens = StoredToolStubs(product), TokenReveals(product.loaded, thread)
+                return UiSite(origin, records, servers, tools, tokens, Admission(codes))
 
             async with local_server.serving(site_at, port=port) as site:
                 yield site.origin

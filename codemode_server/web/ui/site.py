@@ -35,6 +35,7 @@ from codemode_server.web.ui.server_pages import ServerPages
 from codemode_server.web.ui.server_records import ServerRecords
 from codemode_server.web.ui.token_marks import with_token_links
 from codemode_server.web.ui.token_pages import TokenPages, TokenRecords
+from codemode_server.web.ui.tool_pages import ToolPages, ToolRecords
 from codemode_server.web.ui.waterfall import Bar, waterfall
 
 UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING})
@@ -48,11 +49,18 @@ class UiSite:
     """A `local_server.Site`."""
 
     def __init__(
-        self, origin: str, records: Records, servers: ServerRecords, tokens: TokenRecords, admission: Admission
+        self,
+        origin: str,
+        records: Records,
+        servers: ServerRecords,
+        tools: ToolRecords,
+        tokens: TokenRecords,
+        admission: Admission,
     ) -> None:
         self.origin = origin
         self._records = records
         self._servers = ServerPages(servers, self._page, self._message, self._redirect)
+        self._tools = ToolPages(tools, self._page, self._message)
         self._token_records = tokens
         self._tokens = TokenPages(tokens, self._page)
         self._admission = admission
@@ -96,6 +104,8 @@ class UiSite:
                 return await self._approval(ApprovalId(name))
             case ["servers", *rest]:
                 return await self._servers.shown(rest, request)
+            case ["tools", *rest]:
+                return await self._tools.shown(rest)
             case ["privacy", name]:
                 return await self._tokens.shown(name)
             case ["permissions"]:

@@ -1,0 +1,125 @@
+"""The pages of a server's tools: what programs import, with what earlier calls showed of the results."""
+
+from __future__ import annotations
+
+import re
+import time
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from codemode_server.config import load
+from codemode_server.domain.tools import ToolDefinition
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.listing_store import ListingStore
+from codemode_server.upstreams.cache import CachedListing, fingerprint
+from codemode_server.web.ui.server_records import key_of
+from tests.behaviour.product import Host, in_memory, office
+from tests.web.pages import Pages, pages
+
+GITHUB = f"tools/{key_of('github')}"
+
+
+def stub_on(page: str) -> str:
+    """The text of the stub, as the page shows it."""
+    (listed,) = re.findall(r'<ol class="code"[^>]*>(.*?)</ol>', page, re.DOTALL)
+    return "\n".join(unescape(it) for it in re.findall(r"<li>(.*?)</li>", listed, re.DOTALL))
+
+
+async def read_by_a_model(host: Host, tool: str) -> str:
+    answer = await host.call("read_tool", path=f"/servers/github/{tool}.py")
+    return "\n".join(line for line in answer.text.strip().split("\n") if not line.startswith("# /servers/"))
+
+
+async def opened(site: Pages, tool: str) -> str:
+    return await site.text(f"{GITHUB}/{key_of(tool)}")
+
+
+class TestTools:
+    async def test_are_listed_below_their_server_and_lead_to_their_stubs(self, tmp_path: Path) -> None:
+        async with pages(tmp_path, servers=office(tmp_path, "github")) as (site, _):
+            assert "No tools of it are known" in await site.text(GITHUB), "nothing ran yet"
+            async with in_memory(tmp_path / "upstream.yaml") as host:
+                await host.settled()
+            assert f'/{GITHUB}">' in await site.text("servers")
+            listed = await site.text(GITHUB)
+        assert f'/{GITHUB}/{key_of("list_issues")}"><code>list_issues</code></a></td><td>unknown</td>' in listed
+
+    async def test_stub_is_the_one_that_models_read_and_says_what_calls_showed(self, tmp_path: Path) -> None:
+        async with pages(tmp_path, servers=office(tmp_path, "github"), permissions={"default": "allow"}) as (site, _):
+            async with in_memory(tmp_path / "upstream.yaml") as host:
+                await host.settled()
+            before = await opened(site, "list_issues")
+            assert "learned at the first call" in before
+            async with in_memory(tmp_path / "upstream.yaml") as host:
+                await host.run("from servers.github import list_issues\nlist_issues(repo='a')")
+                read = await read_by_a_model(host, "list_issues")
+            after = await opened(site, "list_issues")
+        assert "learned from 1 call" in after
+        assert "observed in 1 call" in stub_on(after)
+        assert "observed" not in stub_on(before), "control"
+        assert read == stub_on(after).strip()
+
+    async def test_page_leads_to_what_decides_on_a_call(self, tmp_path: Path) -> None:
+        async with pages(tmp_path, servers=office(tmp_path, "github")) as (site, _):
+            async with in_memory(tmp_path / "upstream.yaml") as host:
+                await host.settled()
+            (link,) = re.findall(r'href="[^"]*/(permissions\?call=[^"]+)"', await opened(site, "list_issues"))
+            assert "rule 1" in await site.text(unescape(link))
+
+    @pytest.mark.parametrize("path", ["tools", "tools/", "tools/github", f"{GITHUB}/list_issues", f"{GITHUB}/x/y"])
+    async def test_other_addresses_have_nothing(self, tmp_path: Path, path: str) -> None:
+        async with pages(tmp_path, servers=office(tmp_path, "github")) as (site, _):
+            async with in_memory(tmp_path / "upstream.yaml") as host:
+                await host.settled()
+            assert (await site.get(path)).status_code == 404
+            assert "list_issues" in await site.text(GITHUB), "control"
+
+
+async def listed(folder: Path, *tools: ToolDefinition, server: str = "github") -> None:
+    """Store a listing of a server, as a product does."""
+    loaded = load(folder / "upstream.yaml")
+    database, thread = Database(folder / "state"), DatabaseThread(folder / "state")
+    stored = CachedListing(tools, stored_at=time.time())
+    await ListingStore(database, thread).put(server, fingerprint(loaded.settings.servers[server]), stored)
+    await thread.run(lambda _: None, is_cache=True)
+    thread.close()
+    database.close()
+
+
+class TestWhatServersWrote:
+    @pytest.mark.page_attack
+    async def test_is_text_on_both_pages(self, tmp_path: Path) -> None:
+        hostile = "</li></ol><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e"
+        schema = {"type": "object", "properties": {hostile: {"type": "string", "description": hostile}}}
+        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, _):
+            await listed(tmp_path, ToolDefinition("evil", hostile, input_schema=schema))
+            shown = await site.text(GITHUB) + await opened(site, "evil")
+        assert "onerror=alert(1)&gt;" in shown, "control"
+        assert "<script" not in shown
+        assert "<img" not in shown
+        assert "49" not in re.sub(r"[0-9a-f]{16}", "", shown)
+        assert "\u202e" not in shown
+
+    @pytest.mark.page_attack
+    async def test_has_no_secret_of_the_configuration(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        secret = "ghp_q8W2nR5tY7uI9oP1aS3dF6gH4jK0lZ"
+        monkeypatch.setenv("GITHUB_TOKEN", secret)
+        async with pages(tmp_path, servers={"github": {"command": "x", "env": {"TOKEN": "${GITHUB_TOKEN}"}}}) as (
+            site,
+            _,
+        ):
+            await listed(tmp_path, ToolDefinition("echo", f"Says {secret}."))
+            shown = await site.text(GITHUB) + await opened(site, "echo")
+        assert shown.count("Says ***.") >= 2, "control"
+        assert secret not in shown
+
+    async def test_can_be_thousands_of_tools(self, tmp_path: Path) -> None:
+        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, _):
+            await listed(tmp_path, *(ToolDefinition(f"tool_{n}", "Does it.") for n in range(1_500)))
+            shown = await site.text(GITHUB)
+            assert "tool_1499" in await opened(site, "tool_1499")
+        assert shown.count("<tr><td>") == 1_000
+        assert "and 500 more tools" in shown

@@ -50,7 +50,7 @@ class HostLog:
             self._dropped += 1
             return
         self._taken, self._characters = self._taken + 1, self._characters + len(text)
-        self._waiting.append(LogMessage(message.level, _logger(server, message, redactor), text))
+        self._waiting.append(LogMessage(message.level, _logger(server, message, redactor, protect), text))
         self._wake()
 
     async def wait(self) -> None:
@@ -110,6 +110,6 @@ def _text(message: LogMessage, redactor: Redactor, protect: Callable[[str], str]
     return text if is_whole else text[:MAX_MESSAGE_CHARACTERS] + "…"
 
 
-def _logger(server: str, message: LogMessage, redactor: Redactor) -> str:
-    own = redactor.line(message.logger or "", _MAX_NAME_CHARACTERS)
+def _logger(server: str, message: LogMessage, redactor: Redactor, protect: Callable[[str], str]) -> str:
+    own = redactor.line(protect((message.logger or "")[: 2 * _MAX_NAME_CHARACTERS]), _MAX_NAME_CHARACTERS)
     return f"{server}/{own}" if own else server

@@ -18,6 +18,7 @@ _MIN_LATIN_BYTES = 64
 _MAX_LATIN_SHARE = 0.3
 """Share of bytes beyond ASCII in a text of a language with Latin letters."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\r\n-]+={0,2}[\r\n]*")
+_BEFORE_JSON = ("{", "[", " ", "\n", "\r", "\t")
 _LINE = re.compile(r"\r?\n")
 _LONGEST_SNIFFED = 4_096
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
@@ -125,13 +126,12 @@ class Wrapping(StrEnum):
 
 def may_be_wrapped(text: str) -> bool:
     """Whether `unwrapped` may find something; most texts can't be either."""
-    return text[0] in "{[ \n\r\t" or (len(text) >= _MIN_BASE64_CHARACTERS and " " not in text)
+    return text.startswith(_BEFORE_JSON) or (len(text) >= _MIN_BASE64_CHARACTERS and " " not in text)
 
 
 def unwrapped(text: str) -> tuple[Wrapping, Any] | None:
     """What a text holds that is JSON or base64 of a text: a JSON value, or the text."""
-    first = text[:1]
-    if first in "{[ \n\r\t":
+    if text.startswith(_BEFORE_JSON):
         stripped = text.strip()
         if stripped[:1] in ("{", "[") and stripped[-1:] in ("}", "]"):
             value = _json_of(stripped)

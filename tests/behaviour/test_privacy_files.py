@@ -24,13 +24,17 @@ for line in sys.stdin:
     message = json.loads(line)
     method = message.get("method")
     if method == "initialize":
-        answer(message["id"], {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+        answer(message["id"], {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "resources": {}},
                "serverInfo": {"name": "files", "version": "1"}})
     elif method == "tools/list":
         answer(message["id"], {"tools": [{"name": name, "description": "Get.", "inputSchema": {"type": "object"}}
                for name in RESULTS]})
     elif method == "tools/call":
         answer(message["id"], {"content": RESULTS[message["params"]["name"]]})
+    elif method == "resources/read":
+        uri = message["params"]["uri"]
+        open(sys.argv[2], "a").write(uri + "\\n")
+        answer(message["id"], {"contents": [{"uri": uri, "text": "read " + uri}]})
     elif "id" in message:
         answer(message["id"], {})
 """
@@ -44,7 +48,7 @@ READ_RAW = (
 def files(folder: Path, *blocks: Any, mode: str | None = "tokens") -> Path:
     script = folder / "files.py"
     script.write_text(SERVER)
-    server = {"command": sys.executable, "args": [str(script), json.dumps({"get": blocks})]}
+    server = {"command": sys.executable, "args": [str(script), json.dumps({"get": blocks}), str(folder / "read.log")]}
     return configuration(folder, {"files": server}, **({"privacy": {"servers": {"files": mode}}} if mode else {}))
 
 

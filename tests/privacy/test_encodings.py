@@ -82,6 +82,12 @@ def test_json_in_a_text_is_written_again_as_it_was(form: dict[str, Any]) -> None
     assert made == json.dumps(wanted, **form)
 
 
+@pytest.mark.parametrize("text", ["", " ", "{", "[]", "{}", "\n", "\ufeff"])
+def test_texts_without_content_have_no_findings(text: str) -> None:
+    assert Detector().in_text(text).found == ()
+    assert tokenized({"body": text}) == {"body": text}
+
+
 def test_json_with_a_key_twice_is_searched_as_a_text() -> None:
     text = '{"a": "ann.lee@example.org", "a": "x"}'
     assert tokenized([text]) == ['{"a": "<EMAIL_1>", "a": "x"}']

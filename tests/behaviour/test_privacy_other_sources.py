@@ -1,0 +1,97 @@
+"""What a protected server says beside results: log messages, proposals, questions, prompts, resources and links.
+
+Each has its control: without the section it has the value.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .person import Person
+from .product import configuration, in_memory
+from .test_input_requests import ask, asking
+from .test_log_messages import Console, logged, set_level, tell, wanting
+from .test_privacy_files import files
+from .test_privacy_listings import EMAIL, SERVER, URI, crm
+from .test_prompt_completion import PLAN, complete, completing
+
+both_ways = pytest.mark.parametrize("is_on", [True, False])
+
+
+def protected(server: str, *, is_on: bool) -> dict[str, Any]:
+    return {"privacy": {"servers": {server: "tokens"}}} if is_on else {}
+
+
+@both_ways
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_log_messages_have_kinds_in_text_data_and_the_name_of_the_logger(
+    tmp_path: Path, mode: str, is_on: bool
+) -> None:
+    console = Console()
+    path = configuration(tmp_path, asking(tmp_path, "legacy"), **protected("asking", is_on=is_on))
+    messages = logged("error", f"no {EMAIL}", EMAIL), logged("error", {"full_name": "Ann Lee", "mail": EMAIL})
+    async with in_memory(path, **wanting(mode, "info", console)) as host:
+        await set_level(host, mode, "info")
+        await tell(host, *messages)
+    shown = [
+        ("error", "asking/<EMAIL>", "no <EMAIL>"),
+        ("error", "asking", '{"full_name": "<NAME>", "mail": "<EMAIL>"}'),
+    ]
+    given = [
+        ("error", f"asking/{EMAIL}", f"no {EMAIL}"),
+        ("error", "asking", json.dumps({"full_name": "Ann Lee", "mail": EMAIL})),
+    ]
+    assert console.lines == (shown if is_on else given)
+
+
+@both_ways
+async def test_proposals_with_personal_data_are_left_out(tmp_path: Path, is_on: bool) -> None:
+    path = configuration(
+        tmp_path, completing(tmp_path, {"values": [EMAIL, "Grand"]}), **protected("completing", is_on=is_on)
+    )
+    async with in_memory(path) as host:
+        assert (await complete(host, PLAN, "hotel", "G")).values == (["Grand"] if is_on else [EMAIL, "Grand"])
+
+
+@both_ways
+async def test_a_form_has_tokens_in_its_text_and_its_fields(tmp_path: Path, is_on: bool) -> None:
+    person = Person(content={"city": "Oslo"})
+    form = {"type": "object", "properties": {"city": {"type": "string", "description": f"of {EMAIL}"}}}
+    question = {"method": "elicitation/create", "params": {"message": f"Is {EMAIL} right?", "requestedSchema": form}}
+    path = configuration(tmp_path, asking(tmp_path, "legacy"), **protected("asking", is_on=is_on))
+    async with in_memory(path, **person.callbacks) as host:
+        await ask(host, question)
+    (seen,) = person.seen
+    shown = "<EMAIL_1>" if is_on else EMAIL
+    assert f"Is {shown} right?" in seen.message
+    assert seen.requested_schema["properties"]["city"]["description"] == f"of {shown}"
+
+
+@both_ways
+async def test_a_prompt_has_tokens(tmp_path: Path, is_on: bool) -> None:
+    async with in_memory(crm(tmp_path, SERVER, is_on=is_on)) as host:
+        given = await host.client.get_prompt("crm/p")
+        assert (given.description, given.messages[0].content.text) == (("<EMAIL_1>" if is_on else EMAIL),) * 2  # type: ignore[union-attr]
+
+
+@both_ways
+async def test_a_resource_has_tokens(tmp_path: Path, is_on: bool) -> None:
+    uri = "crm://c/<EMAIL>" if is_on else URI
+    async with in_memory(crm(tmp_path, is_on=is_on)) as host:
+        answer = await host.run(f"from servers.crm import resources\nresources.read({uri!r}).text")
+        assert answer.value == ("mail crm://c/<EMAIL_1>" if is_on else f"mail {URI}")
+
+
+@both_ways
+async def test_a_link_has_tokens_in_its_uri_and_is_read_as_what_it_is(tmp_path: Path, is_on: bool) -> None:
+    link = {"type": "resource_link", "uri": URI, "name": EMAIL, "description": f"of {EMAIL}"}
+    async with in_memory(files(tmp_path, link, mode="tokens" if is_on else None)) as host:
+        answer = await host.run("from servers.files import get\nlink = get()\nprint(link.text)\n(link.uri, link.name)")
+        shown = "<EMAIL_1>" if is_on else EMAIL
+        assert answer.value == [f"crm://c/{shown}", shown]
+        assert answer.content["stdout"] == f"read crm://c/{shown}\n"
+    assert (tmp_path / "read.log").read_text().split() == [URI]

@@ -66,7 +66,7 @@ class StaticEncoder:
         header, body = _read(path)
         scales_at = header.vocabulary_bytes
         rows_at = scales_at + 4 * header.tokens
-        vocabulary = body[:scales_at].decode("utf-8").split("\n")[:-1]
+        vocabulary = _vocabulary(header, body)
         if len(vocabulary) != header.tokens:
             raise EncoderFailed(f"the static table {str(path)!r} has {len(vocabulary)} tokens, not {header.tokens}")
         self.name = f"static-{header.sha256[:12]}"
@@ -172,6 +172,19 @@ def _folded(text: str) -> str:
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+
+
+def known_words(path: Path = TABLE) -> list[str]:
+    """The words and pieces of words of the table, without accents and in small letters; reads the file at each call.
+
+    Raises:
+        EncoderFailed: the file is missing or damaged.
+    """
+    return _vocabulary(*_read(path))
+
+
+def _vocabulary(header: _Header, body: bytes) -> list[str]:
+    return body[: header.vocabulary_bytes].decode("utf-8").split("\n")[:-1]
 
 
 def _read(path: Path) -> tuple[_Header, bytes]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from codemode_server.privacy.originals import Originals
@@ -42,7 +40,7 @@ class TestAnOriginalWithDigitsOrSigns:
 
 class TestAName:
     @pytest.mark.parametrize(
-        "text", ["Mark", "Dear Mark,", '{"name":"Mark"}', "Mark_2", "Mark's", r'"a\nMark"', r"\xe4Mark", r"\u00e4Mark"]
+        "text", ["Mark", "Dear Mark,", '{"name":"Mark"}', "Mark_2", "Mark's", r'"a\nMark"', r"a%20Mark", r"\u0020Mark"]
     )
     def test_is_found_where_it_stands_alone(self, text: str) -> None:
         assert found(text) == [("Mark", NAME)]
@@ -52,7 +50,7 @@ class TestAName:
         originals.add("Ann Lee", NAME)
         assert originals.spans("MsAnn Lees") == [(2, 9, NAME)]
 
-    @pytest.mark.parametrize("text", ["Markdown", "a bookMark", "mark it as read", "Mark2"])
+    @pytest.mark.parametrize("text", ["Markdown", "a bookMark", "mark it as read", "Mark2", "äMark", r"\u00e4Mark"])
     def test_is_not_found_in_other_words(self, text: str) -> None:
         assert found(text) == []
 
@@ -62,9 +60,3 @@ def test_overlapping_originals_are_one_span() -> None:
     originals.add("12 Hill Road", "<ADDRESS_1>")
     originals.add("Road 7", "<ADDRESS_2>")
     assert originals.spans("at 12 Hill Road 7.") == [(3, 17, "<ADDRESS_1>")]
-
-
-def test_every_other_character_keeps_its_length_in_small_letters() -> None:
-    """Or spans would be shifted."""
-    longer = [chr(it) for it in range(sys.maxunicode + 1) if len(chr(it).lower()) != 1]
-    assert longer == ["\u0130"]

@@ -104,7 +104,7 @@ class App:
         self.metrics = Metrics(product_telemetry.readings(self))
         self.stores = Stores(
             *(self.state_folder, self.database, last_run.thread, settings.state),
-            expire_seconds=lambda: self.config.settings.privacy.expire_seconds,
+            token_limits=lambda: self.config.settings.privacy.limits,
         )
         self.privacy = call_privacy(self.config, self.stores.tokens)
         self.learning = learned_types(self.config, self.database, self.stores.thread)

@@ -26,16 +26,17 @@ def texts_in(value: JsonValue) -> Iterator[str]:
 
 
 def text_batches(value: JsonValue) -> Iterator[list[str]]:
-    """The strings, keys and numbers of a value as texts, for searches of which each costs something."""
+    """The strings, keys and numbers of a value as texts, for searches of which each costs something. Items of a list
+    and values of an object are in their order: a text may be spread over them."""
     batch: list[str] = []
     size, waiting = 0, [value]
     while waiting:
         item = waiting.pop()
         if isinstance(item, dict):
-            waiting += item.values()
+            waiting += reversed(item.values())
             waiting += item
         elif isinstance(item, list):
-            waiting += item
+            waiting += reversed(item)
         elif isinstance(item, str) and len(item) > BATCH_CHARACTERS:
             yield [item]
         elif not isinstance(item, bool | None):

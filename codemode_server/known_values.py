@@ -51,16 +51,24 @@ def with_spans_replaced(text: str, spans: Iterable[Span], limit: int | None = No
     return "".join(parts)
 
 
-def _found_together(values: KnownValues, texts: list[str]) -> dict[str, list[Span] | None]:
-    found: dict[str, list[Span] | None] = {}
+def _found_together(values: KnownValues, texts: list[str]) -> dict[str, list[Span]]:
     starts = [0, *accumulate(len(text) + 1 for text in texts)]
-    by_place: dict[int, list[Span]] = {}
+    by_text: dict[str, set[Span]] = {}
     for start, end, put in values.spans("\n".join(texts)):
         first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
-        if first == last and end - starts[first] <= len(texts[first]):
-            by_place.setdefault(first, []).append((start - starts[first], end - starts[first], put))
-        else:  # what is found over several texts may be in none of them
-            found |= dict.fromkeys(texts[first : last + 1])
-    for place, spans in by_place.items():
-        found.setdefault(texts[place], spans)
-    return found
+        for place in range(first, last + 1):  # one that is spread over several texts is replaced in each of them
+            begin, stop = max(start - starts[place], 0), min(end - starts[place], len(texts[place]))
+            if begin < stop:
+                by_text.setdefault(texts[place], set()).add((begin, stop, put))
+    return {text: _merged(sorted(spans)) for text, spans in by_text.items()}
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    """One text may stand at several places, of which each has spans."""
+    merged: list[Span] = []
+    for start, end, put in spans:
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]), merged[-1][2])
+        else:
+            merged.append((start, end, put))
+    return merged

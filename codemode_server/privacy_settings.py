@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from codemode_server.domain.privacy_tokens import DEFAULT_MAX_TOKENS, TokenLimits
 from codemode_server.privacy.findings import DetectionSettings, Kind
 from codemode_server.privacy.own_patterns import compile_pattern
 from codemode_server.setting_types import Glob, Section, checked_glob
@@ -76,6 +77,9 @@ class PrivacySettings(DetectionFields):
     """`forbid`: once a session has read data of a tool with the label `private` (`servers.<name>.labels`), the model
     gets no free text of its programs: only numbers, booleans, values of enumerations that output schemas declare, and
     keys that the program writes out."""
+    max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, le=1_000_000)
+    """How many tokens of a principal may stand for something; each takes about 5 KB of memory while the product runs.
+    A result that would need more is withheld."""
     expire_after: str | None = Field(default=None, max_length=10)
     """How long a token stands for its value after a result had it last: `30d`, `12h`. Default: until you forget it
     (`codemode-server privacy forget`)."""
@@ -129,8 +133,9 @@ class PrivacySettings(DetectionFields):
         return self.shown_files if self.is_on else "show"
 
     @property
-    def expire_seconds(self) -> float | None:
-        return None if self.expire_after is None else seconds_of(self.expire_after)
+    def limits(self) -> TokenLimits:
+        expire_seconds = None if self.expire_after is None else seconds_of(self.expire_after)
+        return TokenLimits(self.max_tokens, expire_seconds)
 
 
 def seconds_of(text: str) -> float:

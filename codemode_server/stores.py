@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from codemode_server.domain.privacy_tokens import TokenLimits
 from codemode_server.settings import StateSettings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -31,9 +32,9 @@ class Stores:
         database: Database,
         thread: DatabaseThread,
         settings: StateSettings,
-        expire_seconds: Callable[[], float | None] = lambda: None,
+        token_limits: Callable[[], TokenLimits] = TokenLimits,
     ) -> None:
-        """Takes over the open database and its thread. `expire_seconds`: see `SqliteTokens`."""
+        """Takes over the open database and its thread. `token_limits`: see `SqliteTokens`."""
         self.database = database
         self.ownership = Ownership(folder)
         self.upkeep = Upkeep(folder, self.ownership, *_retention(settings))
@@ -51,7 +52,7 @@ class Stores:
         self.sources = SqliteSources(database, thread)
         self.exchanges = SqliteExchanges(thread)
         self.definitions = SqliteDefinitions(database, self.thread)
-        self.tokens = SqliteTokens(self.thread, TokenCipher(folder), expire_seconds)
+        self.tokens = SqliteTokens(self.thread, TokenCipher(folder), token_limits)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
 

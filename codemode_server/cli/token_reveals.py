@@ -30,9 +30,7 @@ def revealed_line(token: KnownToken) -> str:
 
 def stored_tokens(loaded: LoadedSettings, thread: DatabaseThread) -> SqliteTokens:
     """The tokens in the state folder of the configuration."""
-    return SqliteTokens(
-        thread, TokenCipher(state_folder(loaded.settings)), lambda: loaded.settings.privacy.expire_seconds
-    )
+    return SqliteTokens(thread, TokenCipher(state_folder(loaded.settings)), lambda: loaded.settings.privacy.limits)
 
 
 class TokenReveals:

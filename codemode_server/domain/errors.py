@@ -6,6 +6,7 @@
     ├── JournalUnavailable     the person: the database can't be used (permissions, locked)
     │   ├── JournalDamaged     its file is not a sound database
     │   └── JournalFull        the disk is full
+    ├── TokensFull             the person: a principal has as many privacy tokens as it may
     ├── AuditUnavailable       the person: the audit can't be read
     ├── SecretUnavailable      the person: a secret can't be read or stored
     │   └── SecretLocked       another process is changing it
@@ -78,6 +79,12 @@ class JournalUnavailable(CodemodeError):
     """Raised when a call or execution can't be recorded; nothing is sent that is not recorded first."""
 
     code = "journal_unavailable"
+
+
+class TokensFull(CodemodeError):
+    """Raised when personal data would need more privacy tokens than a principal may have."""
+
+    code = "tokens_full"
 
 
 class AuditUnavailable(CodemodeError):

@@ -10,6 +10,7 @@ from typing import Protocol
 from codemode_server.domain.ids import PrincipalId
 
 TOKEN = re.compile(r"<([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)_([1-9][0-9]{0,8})>")
+DEFAULT_MAX_TOKENS = 50_000
 _MAX_LABEL_CHARACTERS = 40
 
 
@@ -56,6 +57,16 @@ class TokenChanges:
     """Number of the last change, for the next time."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenLimits:
+    """What the configuration says about the tokens of each principal."""
+
+    tokens: int = DEFAULT_MAX_TOKENS
+    """How many may stand for something."""
+    expire_seconds: float | None = None
+    """How long one stands for its value after the last use; None: for ever."""
+
+
 class TokenStore(Protocol):
     """The tokens of all principals, shared by the products on one state folder."""
 
@@ -63,6 +74,7 @@ class TokenStore(Protocol):
         """The token of each value; a value that has none gets one. A token is never used for another value.
 
         Raises:
+            TokensFull: the principal has as many as it may.
             JournalUnavailable: the store can't be used.
         """
 

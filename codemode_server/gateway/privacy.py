@@ -17,7 +17,7 @@ from codemode_server.catalog.catalog import Server
 from codemode_server.catalog.labels import PRIVATE
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Ask, Deny
-from codemode_server.domain.errors import CallRefused, JournalUnavailable, ResultWithheld, SettingsError
+from codemode_server.domain.errors import CallRefused, JournalUnavailable, ResultWithheld, SettingsError, TokensFull
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import TOKEN, TokenStore, label_of
@@ -302,7 +302,7 @@ class CallPrivacy:
         make = partial(self._tokens.tokens_for, calls.context.principal.principal_id, found)
         try:
             tokens = await make(self._config.settings.privacy.detection.regions, numbers_among(found))
-        except JournalUnavailable as error:
+        except (JournalUnavailable, TokensFull) as error:
             raise ResultWithheld(f"{title} was called, and its result is withheld: {error}") from error
         return await run_sized(has_many, replaced, value, found, tokens)
 

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
+Codes = NDArray[np.uint32]
+Flags = NDArray[np.bool_]
 
 INVISIBLE = 0
 SPACE = 0x20
@@ -52,7 +54,7 @@ def fold(text: str) -> bytes:
     return fold_codes(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)).tobytes()
 
 
-def fold_codes(codes: NDArray[np.uint32]) -> Bytes:
+def fold_codes(codes: Codes) -> Bytes:
     """A byte for each code point."""
     folded = _TABLE[codes]
     unknown = folded == _UNKNOWN
@@ -92,19 +94,37 @@ def fold_utf8(data: Bytes) -> Bytes:
     folded = _UTF8_STARTS[data]
     if not (data >= _NON_ASCII).any():
         return folded
+    is_two, is_three = _sequences(data)
     first = np.concatenate([data, np.zeros(2, np.uint8)]).astype(np.uint32)
     second, third = first[1:-1] & 0x3F, first[2:] & 0x3F
-    continues = (first & 0xC0) == _NON_ASCII
     first = first[:-2]
-    is_two = (first >= _TWO_BYTES) & (first < _THREE_BYTES) & continues[1:-1]
-    is_three = (first >= _THREE_BYTES) & (first < _FOUR_BYTES) & continues[1:-1] & continues[2:]
-    folded[is_two] = fold_codes(((first & 0x1F) << 6 | second)[is_two])
-    folded[is_three] = fold_codes(((first & 0x0F) << 12 | second << 6 | third)[is_three])
-    follows = np.zeros(len(data) + 2, bool)
-    follows[1:-1] |= is_two | is_three
-    follows[2:] |= is_three
-    folded[follows[:-2]] = INVISIBLE
+    folded[is_two] = fold_codes(((first & 0x1F) << 6 | second)[is_two].astype(np.uint32))
+    folded[is_three] = fold_codes(((first & 0x0F) << 12 | second << 6 | third)[is_three].astype(np.uint32))
+    folded[_following(is_two, is_three)] = INVISIBLE
     return folded
+
+
+def are_text(data: Bytes) -> Flags:
+    """Whether each byte is of a character in UTF-8 that is shown, or that ends a line."""
+    is_two, is_three = _sequences(data)
+    found: Flags = (_UTF8_STARTS[data] != BREAK) | is_two | is_three | _following(is_two, is_three)
+    return found
+
+
+def _sequences(data: Bytes) -> tuple[Flags, Flags]:
+    """Where a sequence of two bytes begins, and where one of three."""
+    continues = np.zeros(len(data) + 2, bool)
+    np.equal(data & 0xC0, _NON_ASCII, out=continues[: len(data)])
+    is_two = (data >= _TWO_BYTES) & (data < _THREE_BYTES) & continues[1:-1]
+    is_three = (data >= _THREE_BYTES) & (data < _FOUR_BYTES) & continues[1:-1] & continues[2:]
+    return is_two, is_three
+
+
+def _following(is_two: Flags, is_three: Flags) -> Flags:
+    follows = np.zeros(len(is_two), bool)
+    follows[1:] = is_two[:-1] | is_three[:-1]
+    follows[2:] |= is_three[:-2]
+    return follows
 
 
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC2, 0xE0, 0xF0

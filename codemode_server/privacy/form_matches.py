@@ -58,8 +58,6 @@ class Searched:
             return None
         before, after = first - len(form.lead), last + len(form.trail)
         has_all = before >= 0 and self.data[before:first] == form.lead and self.data[last:after] == form.trail
-        if not form.characters and not has_all:
-            return None
         start, end = self.reading.span(before, after) if has_all else self.reading.span(first, last)
         inner = self.text[slice(*self.reading.span(first, last))]
         return Found(start, end, True, form.token) if _is_spelled(form, inner) else None
@@ -71,7 +69,8 @@ class Searched:
         size = end - start
         there = self.data[first:last]
         is_literal = b" " not in there and there != self.characters[start:end] and there in form.inner
-        if not is_literal and all(word.isalpha() and is_ordinary(word) for word in _words(self.characters[start:end], own)):
+        words = _words(self.characters[start:end], own)
+        if not is_literal and all(word.isalpha() and is_ordinary(word) for word in words):
             return None
         if size < MIN_FREE or is_digits:
             gaps = self._gaps(start, end)

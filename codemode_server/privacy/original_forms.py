@@ -66,9 +66,9 @@ class Form:
         self.written = written
         self.token = token
         literal = fold(written).replace(bytes([INVISIBLE]), b"")
-        self.inner = literal.strip(SEPARATORS)
-        """Folded, from its first letter or digit to its last."""
-        self.lead = literal[: literal.find(self.inner)] if self.inner else literal
+        self.inner = literal.strip(SEPARATORS) or literal
+        """Folded, from its first letter or digit to its last, if it has any."""
+        self.lead = literal[: literal.find(self.inner)]
         self.trail = literal[len(self.lead) + len(self.inner) :]
         self.characters = literal.translate(None, SEPARATORS)
         """Its letters and digits."""

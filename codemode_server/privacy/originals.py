@@ -183,6 +183,8 @@ class Originals:
                 best = _better(best, placed)
                 if placed[1].is_whole:
                     break
+            if best is None and len(window) == PART_DIGITS:  # a short number may stand before another one
+                best = next(self._at(searched, window[:PART_CHARACTERS], at), None)
             if best is not None:
                 done, found = best
                 yield found
@@ -218,7 +220,8 @@ class Originals:
             chosen &= is_known & ~is_number
             likely = np.flatnonzero(chosen)
             chosen[likely] = self._telling.has(sixes[likely])
-            chosen |= self._anchors.has(sixes)
+            likely = np.flatnonzero(self._anchors.has(sixes))
+            chosen[likely[self._telling.has(sixes[likely])]] = True
             numbers = np.flatnonzero(are_digits(some, PART_DIGITS))
             for table in (self._known, self._telling):
                 numbers = numbers[table.has(canonical_keys(some[numbers], PART_DIGITS))]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.privacy.escapes import Unescaped, unescaped
-from codemode_server.privacy.folding import BREAK, CLASS, INVISIBLE, NOTHING, Bytes, fold, fold_codes, fold_utf8
+from codemode_server.privacy.folding import BREAK, CLASS, INVISIBLE, Bytes, are_text, fold, fold_codes, fold_utf8
 
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -32,9 +32,9 @@ _NO_DIGIT = 0xFF
 _SEXTETS = np.full(256, _NO_DIGIT, np.uint8)
 for _value, _pair in enumerate([*"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", "+-", "/_"]):
     _SEXTETS[[ord(_character) for _character in _pair]] = _value
-_SMALL, _SIGNS = (26, 51), 62
-"""What has small letters and signs only is a word, or a path: base64 of a name would be like that by chance once in a
-thousand times, and of an address never."""
+_SMALL, _LETTERS, _SIGNS = 26, 52, 62
+"""What has small letters and signs only is a word, or a path, and what has no letters is a number: base64 of six
+characters would be like that by chance once in a thousand times, and of a longer text never."""
 _ZERO = np.zeros(1, np.int64)
 _PADDING = np.full(3, _NO_DIGIT, np.uint8)
 """Completes the last group."""
@@ -97,7 +97,8 @@ def _without_breaks(data: Bytes, starts: Places, ends: Places) -> Reading:
 def _base64(text: str) -> Iterator[Reading]:
     """Each run that may be base64, in all four ways in which groups of four may begin."""
     digits = _SEXTETS[np.frombuffer(text.encode("latin-1", "replace"), np.uint8)]
-    places = _runs(digits != _NO_DIGIT, _MIN_BASE64, (digits < _SMALL[0]) | ((digits > _SMALL[1]) & (digits < _SIGNS)))
+    is_letter, is_small = digits < _LETTERS, (digits >= _SMALL) & (digits < _LETTERS)
+    places = _runs(digits != _NO_DIGIT, _MIN_BASE64, is_letter, (digits < _SIGNS) & ~is_small)
     digits = np.append(np.append(digits, np.uint8(_NO_DIGIT))[places], _PADDING)
     for phase in range(min(4, len(places))):
         count = (len(digits) - phase) // 4
@@ -110,10 +111,12 @@ def _base64(text: str) -> Iterator[Reading]:
         is_none = [one == _NO_DIGIT for one in (first, second, third, fourth)]
         for column in range(3):
             decoded[is_none[column] | is_none[column + 1], column] = _NO_DIGIT
-        chosen = _texts(folded := fold_utf8(decoded.ravel()))
+        chosen = _texts(data := decoded.ravel())
         if len(chosen):
             origin = phase + 4 * (chosen // 3) + chosen % 3
-            yield _without_breaks(folded[chosen], places[origin], places[np.minimum(origin + 1, len(places) - 1)] + 1)
+            yield _without_breaks(
+                fold_utf8(data[chosen]), places[origin], places[np.minimum(origin + 1, len(places) - 1)] + 1
+            )
 
 
 def _hexadecimal(plain: Reading) -> Iterator[Reading]:
@@ -134,23 +137,23 @@ def _hexadecimal(plain: Reading) -> Iterator[Reading]:
         high, low = (digits[phase + at : phase + 2 * count : 2] for at in range(2))
         decoded = (high << 4 | low & 0x0F).astype(np.uint8)
         decoded[(high == _NO_DIGIT) | (low == _NO_DIGIT)] = _NO_DIGIT
-        found = _texts(folded := fold_utf8(decoded))
+        found = _texts(decoded)
         if len(found):
             origin = phase + 2 * found
             first, last = (chosen[np.minimum(places[origin + at], len(chosen) - 1)] for at in range(2))
             starts = first if plain.starts is None else plain.starts[first]
             ends = last + 1 if plain.ends is None else plain.ends[last]
-            yield _without_breaks(folded[found], starts, ends)
+            yield _without_breaks(fold_utf8(decoded[found]), starts, ends)
 
 
-def _runs(is_digit: Flags, least: int, is_telling: Flags | None = None) -> Places:
-    """All positions of the runs that have so many digits at least, and a telling one among them, each run followed by
-    the position after it."""
+def _runs(is_digit: Flags, least: int, *needed: Flags) -> Places:
+    """All positions of the runs that have so many digits at least, and some of each kind that is needed. Each run is
+    followed by the position after it."""
     edges = np.diff(is_digit.view(np.int8), prepend=0, append=0)
     starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     is_long = ends - starts >= least
-    if is_telling is not None:
-        before = np.concatenate([_ZERO, np.cumsum(is_telling)])
+    for flags in needed:
+        before = np.concatenate([_ZERO, np.cumsum(flags)])
         is_long &= before[ends] > before[starts]
     starts, ends = starts[is_long], ends[is_long]
     sizes = ends - starts + 1
@@ -158,8 +161,9 @@ def _runs(is_digit: Flags, least: int, is_telling: Flags | None = None) -> Place
     return places
 
 
-def _texts(folded: Bytes) -> Places:
-    """The positions of those parts that are text and long enough, each followed by a break, if there is one."""
-    places = _runs(CLASS[folded] != NOTHING, _MIN_DECODED)
-    inside: Places = places[places < len(folded)]
+def _texts(decoded: Bytes) -> Places:
+    """The positions of those parts that are text and long enough, each followed by a byte that is none, if there is
+    one."""
+    places = _runs(are_text(decoded), _MIN_DECODED)
+    inside: Places = places[places < len(decoded)]
     return inside

@@ -43,6 +43,11 @@ class KnownTexts:
     def last_change(self) -> int:
         return self._last_change
 
+    @property
+    def is_empty(self) -> bool:
+        """The first value takes longer than others, since the list of ordinary words is read then."""
+        return not self._known
+
     def take(self, changes: TokenChanges) -> None:
         with self._guard:
             for one in changes.tokens:
@@ -123,7 +128,8 @@ class TokenMap:
             if changes.number < texts.last_change:  # the database is another one: it was damaged, or moved away
                 texts = self._texts[principal] = KnownTexts()
                 changes = await self._store.changes(principal, 0)
-            await run_sized(len(changes.tokens) > _FEW, texts.take, changes)
+            has_much_to_do = len(changes.tokens) > _FEW or (bool(changes.tokens) and texts.is_empty)
+            await run_sized(has_much_to_do, texts.take, changes)
         return texts
 
     async def tokens_for(

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.domain.errors import JournalUnavailable, TokensFull
 from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, PersonalValue, TokenChanges, label_of
+from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, PersonalValue, TokenChanges, TokenLimits, label_of
 from codemode_server.off_loop import run_sized
 from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
 from codemode_server.storage.database_thread import DatabaseThread
@@ -39,33 +39,46 @@ class TokenCipher(PrivateCipher):
 
 
 class SqliteTokens:
-    """`expire_seconds` gives how long a token stands for its value after the last use; None: for ever."""
+    """`limits` gives how many tokens a principal may have, and for how long they stand for their values."""
 
     def __init__(
         self,
         thread: DatabaseThread,
         cipher: TokenCipher,
-        expire_seconds: Callable[[], float | None] = lambda: None,
+        limits: Callable[[], TokenLimits] = TokenLimits,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._thread = thread
         self._cipher = cipher
-        self._expire_seconds = expire_seconds
+        self._limits = limits
         self._clock = clock
         self._expired_at: dict[PrincipalId, float] = {}
 
     async def tokens_for(self, principal: PrincipalId, values: Sequence[PersonalValue]) -> Sequence[str]:
-        now = self._clock()
+        now, most = self._clock(), self._limits().tokens
 
-        def find_or_make(connection: sqlite3.Connection) -> list[str]:
+        def find_or_make(connection: sqlite3.Connection) -> list[str] | None:
             self._expire(connection, principal, now)
-            return [self._token_for(connection, principal, it, now) for it in values]
+            room = _Room(connection, principal, most)
+            tokens: list[str] = []
+            for value in values:
+                if (token := self._token_for(connection, principal, value, now, room)) is None:
+                    return None
+                tokens.append(token)
+            return tokens
 
-        return await self._thread.run(find_or_make)
+        made = await self._thread.run(find_or_make)
+        if made is None:
+            raise TokensFull(
+                f"there are {most:,} privacy tokens already, the maximum (privacy.max_tokens in upstream.yaml); "
+                "`codemode-server privacy forget --older-than 30d` makes room"
+            )
+        return made
 
     def _token_for(
-        self, connection: sqlite3.Connection, principal: PrincipalId, value: PersonalValue, now: float
-    ) -> str:
+        self, connection: sqlite3.Connection, principal: PrincipalId, value: PersonalValue, now: float, room: _Room
+    ) -> str | None:
+        """None: the value has no token, and there is no room for another one."""
         normal = f"{value.kind}\0{value.normal}".encode("utf-8", "surrogatepass")
         lookup = self._cipher.fingerprint(normal, f"privacy/{principal}")
         found = connection.execute(
@@ -79,6 +92,8 @@ class SqliteTokens:
                     (now, principal, label, number),
                 )
             return f"<{label}_{number}>"
+        if not room.take():
+            return None
         label = label_of(value.kind)
         (number,) = connection.execute(
             "SELECT coalesce(max(number), 0) + 1 FROM privacy_tokens WHERE principal = ? AND label = ?",
@@ -165,7 +180,7 @@ class SqliteTokens:
         return await self._thread.run(forget, is_durable=True)
 
     def _expire(self, connection: sqlite3.Connection, principal: PrincipalId, now: float) -> None:
-        seconds = self._expire_seconds()
+        seconds = self._limits().expire_seconds
         if seconds is None or now - self._expired_at.get(principal, 0.0) < _EXPIRY_SECONDS:
             return
         self._expired_at[principal] = now
@@ -187,6 +202,25 @@ class SqliteTokens:
                     original = None
             known.append(KnownToken(token, kind, original, is_number, made_at, used_at))
         return known
+
+
+class _Room:
+    """How many tokens a principal may still get. Counted when the first one is made."""
+
+    def __init__(self, connection: sqlite3.Connection, principal: PrincipalId, most: int) -> None:
+        self._connection = connection
+        self._principal = principal
+        self._most = most
+        self._left: int | None = None
+
+    def take(self) -> bool:
+        if self._left is None:
+            (count,) = self._connection.execute(
+                "SELECT count(*) FROM privacy_tokens WHERE principal = ? AND lookup IS NOT NULL", (self._principal,)
+            ).fetchone()
+            self._left = self._most - count
+        self._left -= 1
+        return self._left >= 0
 
 
 def _place(principal: PrincipalId, token: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
@@ -20,7 +21,7 @@ ORIGINALS = {
     STREET: "14 Pemberly Road",
     PHONE: "+49 30 901820",
 }
-DISGUISES = {
+DISGUISES: dict[str, Callable[[str], str]] = {
     "as it is": lambda it: it,
     "in capital letters": lambda it: it.upper(),
     "in small letters": lambda it: it.lower(),
@@ -134,13 +135,13 @@ class TestAPart:
         assert originals.spans("11-BRONTOK@b.org") == [(0, 16, "<EMAIL_1>")]
 
     @pytest.mark.parametrize(
-        "original", ["1984-03-12", "12.3.1984", "12 March 1984", "192.168.117.203", "2001:db8::17:203"]
+        "original", ["1984-03-12", "12.3.1984", "12 March 1984", "192.168.1.203", "2001:db8::1:203"]
     )
     def test_of_a_date_or_an_address_of_a_machine_tells_nothing(self, original: str) -> None:
         originals = Originals()
         originals.add(original, "<DATE_1>")
         assert originals.spans(f"on {original}.") == [(3, 3 + len(original), "<DATE_1>")]
-        assert originals.spans("198403 1984 March 19216811 2001db8 2001:db8") == []
+        assert originals.spans("198403 1984 March 1921681 192.168.1 2001db8 2001:db8") == []
 
 
 class TestAPlace:

@@ -9,14 +9,16 @@ from pathlib import Path
 import anyio
 import pytest
 
+from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.privacy_tokens import PersonalValue
+from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
 
 ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
 ANN = PersonalValue("email", "ann@example.org", "Ann@Example.org")
 BEN = PersonalValue("email", "ben@example.org", "ben@example.org")
+CLEO = PersonalValue("email", "cleo@example.org", "cleo@example.org")
 Open = Callable[..., SqliteTokens]
 
 
@@ -26,10 +28,13 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def open_one(
-            *, expire_seconds: float | None = None, clock: Callable[[], float] = lambda: 1000.0
+            *,
+            expire_seconds: float | None = None,
+            max_tokens: int = 1000,
+            clock: Callable[[], float] = lambda: 1000.0,
         ) -> SqliteTokens:
             thread = stack.enter_context(closing(DatabaseThread(tmp_path)))
-            return SqliteTokens(thread, TokenCipher(tmp_path), lambda: expire_seconds, clock)
+            return SqliteTokens(thread, TokenCipher(tmp_path), lambda: TokenLimits(max_tokens, expire_seconds), clock)
 
         yield open_one
 
@@ -46,6 +51,17 @@ async def test_a_value_has_one_token_and_each_principal_and_label_its_own_number
     assert await store.tokens_for(ALICE, [phone]) == ["<PHONE_1>"]
     (known,) = await store.find(ALICE, ["<EMAIL_1>", "<EMAIL_9>", "no token"])
     assert (known.kind, known.original) == ("email", "Ann@Example.org")
+
+
+async def test_a_principal_gets_no_more_tokens_than_it_may_have_and_forgetting_makes_room(opened: Open) -> None:
+    store = opened(max_tokens=2)
+    assert await store.tokens_for(ALICE, [ANN, BEN]) == ["<EMAIL_1>", "<EMAIL_2>"]
+    with pytest.raises(TokensFull, match=r"2 privacy tokens already, .*privacy\.max_tokens"):
+        await store.tokens_for(ALICE, [ANN, CLEO])
+    assert await store.tokens_for(ALICE, [BEN, ANN]) == ["<EMAIL_2>", "<EMAIL_1>"], "those it has it keeps"
+    assert await store.tokens_for(BOB, [CLEO]) == ["<EMAIL_1>"], "others have their own"
+    await store.forget(ALICE, ["<EMAIL_1>"])
+    assert await store.tokens_for(ALICE, [CLEO]) == ["<EMAIL_3>"]
 
 
 async def test_products_that_work_at_the_same_time_give_no_number_twice(opened: Open) -> None:

@@ -26,23 +26,40 @@ def texts_in(value: JsonValue) -> Iterator[str]:
 
 
 def text_batches(value: JsonValue) -> Iterator[list[str]]:
-    """The strings, keys and numbers of a value as texts, for searches of which each costs something. Items of a list
-    and values of an object are in their order: a text may be spread over them."""
-    batch: list[str] = []
-    size, waiting = 0, [value]
+    """The strings, keys and numbers of a value as texts, for searches of which each costs something.
+
+    Items and values are in their order and keys in batches of their own, since a text may be spread over many items.
+    """
+    values, keys = _Batch(), _Batch()
+    waiting = [value]
     while waiting:
         item = waiting.pop()
         if isinstance(item, dict):
             waiting += reversed(item.values())
-            waiting += item
+            for key in item:
+                if keys.add(key):
+                    yield keys.take()
         elif isinstance(item, list):
             waiting += reversed(item)
         elif isinstance(item, str) and len(item) > BATCH_CHARACTERS:
             yield [item]
-        elif not isinstance(item, bool | None):
-            batch.append(str(item))
-            size += len(batch[-1]) + 1
-            if size > BATCH_CHARACTERS:
-                yield batch
-                batch, size = [], 0
-    yield batch
+        elif not isinstance(item, bool | None) and values.add(str(item)):
+            yield values.take()
+    yield keys.take()
+    yield values.take()
+
+
+class _Batch:
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._size = 0
+
+    def add(self, text: str) -> bool:
+        """Whether the batch is complete now."""
+        self._texts.append(text)
+        self._size += len(text) + 1
+        return self._size > BATCH_CHARACTERS
+
+    def take(self) -> list[str]:
+        taken, self._texts, self._size = self._texts, [], 0
+        return taken

@@ -33,7 +33,8 @@ def found_in(values: KnownValues, value: JsonValue) -> Found:
         if len(batch) == 1 and len(batch[0]) > BATCH_CHARACTERS:
             found[batch[0]] = None
         else:
-            found |= _found_together(values, batch)
+            for text, spans in _found_together(values, batch).items():
+                found[text] = _merged(sorted({*(found.get(text) or ()), *spans}))
     return found
 
 

@@ -151,6 +151,7 @@ CAUGHT = {
     "a character on each line": _output("for c in it:\n    print(c)", lambda text: text[::2]),
     "a character in each item": _value("list(it)", "".join),
     "a character at each key": _value("{str(n): c for n, c in enumerate(it)}", lambda row: "".join(row.values())),
+    "a character in each row": _value("[{'c': c} for c in it]", lambda rows: "".join(row["c"] for row in rows)),
     "in two halves": _value("[it[:12], it[12:]]", "".join),
     "in two halves, the second one first": _value("[it[12:], it[:12]]", lambda it: it[1] + it[0]),
     "in eight characters a program": _each("it[{start}:{end}]", 8),

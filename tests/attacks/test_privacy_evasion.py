@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -40,14 +41,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "security.md"
 
 
-def product(folder: Path, programs: str) -> Path:
+def product(folder: Path, programs: str, **sections: Any) -> Path:
     script = folder / "people.py"
     script.write_text(SERVER)
     return configuration(
         folder,
         {"people": {"command": sys.executable, "args": [str(script)]}},
         privacy={"servers": {"people": "tokens"}, "programs": programs},
-        permissions={"default": "allow"},
+        **sections,
     )
 
 

@@ -26,6 +26,11 @@ class Found(NamedTuple):
     token: str
 
 
+def rank(found: Found) -> tuple[bool, int]:
+    """The greater, the better it says what is there."""
+    return found.is_whole, found.end - found.start
+
+
 class Searched:
     """A reading with its letters and digits side by side."""
 

@@ -130,6 +130,29 @@ async def test_a_value_in_the_name_of_a_file_or_in_a_picture_is_not_shown(host: 
     assert VALUE not in shown.text
 
 
+@pytest.mark.evasion
+async def test_a_skill_with_a_value_is_listed_found_and_read_without_it(host: Host) -> None:
+    """A program writes it, and another tool shows it."""
+    save = (
+        "name = 'at_' + ''.join(c if c.isalnum() else '_' for c in it)\n"
+        'text = f\'def send() -> str:\\n    """Quarterly figures: {it}, {it[::-1]}."""\\n    return {it!r}\\n\'\n'
+        "open('/skills/quarterly.py', 'w').write(text)\nopen(f'/skills/{name}.py', 'w').write(text)"
+    )
+    for read, written in ((READ_HARMLESS, HARMLESS), (READ, VALUE)):
+        assert (await host.run(read + save)).content["status"] == "succeeded"
+        given = [
+            await host.call("list_dir", path="/skills"),
+            await host.call("read_tool", path="/skills/quarterly.py"),
+            await host.call("search_tools", query="quarterly figures"),
+        ]
+        text = "".join(it.result.model_dump_json() for it in given).casefold()
+        as_name = re.sub("[^a-z]", "_", written)
+        assert "at_" in text
+        assert "quarterly" in text
+        for spelled in (written, written[::-1], as_name):
+            assert (spelled in text) is (written == HARMLESS), "the harmless text is the control"
+
+
 async def test_the_guide_has_the_count() -> None:
     counted = re.search(r"Of (\d+) programs that try[^.]*?, (\d+)\s+get", " ".join(GUIDE.read_text().split()))
     assert counted is not None

@@ -195,3 +195,10 @@ class TestManyOriginalsWithOneWindow:
             originals.add("z" * number, f"<KEY_{number}>")
         ((start, end, _),) = originals.spans(f"It is {'z' * 150}.")
         assert (start, end) == (6, 156)
+
+    def test_that_are_short_are_all_found(self) -> None:
+        originals = Originals()
+        values = [f"10.{one}.{two}" for one in range(10) for two in range(10)]
+        for number, value in enumerate(values):
+            originals.add(value, f"<KEY_{number}>")
+        assert [token for _, _, token in originals.spans(", ".join(values))] == [f"<KEY_{it}>" for it in range(100)]

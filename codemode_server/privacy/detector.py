@@ -23,7 +23,7 @@ from codemode_server.privacy.evidence import (
     context_evidence,
     field_evidence,
 )
-from codemode_server.privacy.fields import by_field, labelled_in, stripped
+from codemode_server.privacy.fields import by_field, columns_of_people, labelled_in, stripped
 from codemode_server.privacy.findings import (
     DEFAULT_THRESHOLD,
     MAX_FINDINGS,
@@ -121,10 +121,11 @@ def _all_candidates(
 
 
 def _by_fields(searched: SearchedText) -> Iterator[Candidate]:
+    people = columns_of_people(searched)
     for part in searched.telling:
         if part.end - part.start <= _MAX_FIELD_VALUE_CHARACTERS:
             start, end = stripped(searched.text, part.start, part.end)
-            if found := by_field(part, searched.text[start:end]):
+            if found := by_field(part, searched.text[start:end], part.column in people):
                 yield start, end, *found
     yield from labelled_in(searched.text)
 

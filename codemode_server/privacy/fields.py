@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from codemode_server.privacy.evidence import ends_telling_label, field_evidence, is_person_field, may_be_name_field
 from codemode_server.privacy.findings import Kind
-from codemode_server.privacy.parts import Part
+from codemode_server.privacy.given_names import is_person
+from codemode_server.privacy.parts import Part, SearchedText
 
 _DATE = re.compile(
     r"\d{4}[-./]\d{1,2}[-./]\d{1,2}(?:[T ][\d:.]{5,15}(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}[-./ ]\d{1,2}[-./ ]\d{2,4}|\d{8}"
@@ -24,6 +25,8 @@ _ASSIGNS = re.compile(r"[:=](?<!\d\d:)")
 """After a label; between hours and minutes there is none."""
 _VALUE = re.compile(r" {0,2}(?P<value>[\"'][^\n\"\x00]{1,120}[\"']|[^\n\",;|&=\x00]{1,120}(?P<next>=)?)")
 _NO_LABEL = re.compile(r"[^\w -]")
+_MAX_READ, _MIN_SHARE = 100, 0.3
+"""Values of a column that are looked at, and the share of given names that makes all of them names of persons."""
 _MAX_LABEL_CHARACTERS = 44
 _MAX_LABEL_WORDS = 4
 
@@ -55,9 +58,22 @@ def stripped(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def by_field(part: Part, text: str) -> tuple[Kind, float] | None:
-    """Kind and confidence of a whole value, by the name and the format of its field."""
-    return _by_name(part.name, text, part.is_beside_person)
+def by_field(part: Part, text: str, is_among_people: bool) -> tuple[Kind, float] | None:
+    """Kind and confidence of a whole value, by the name and the format of its field, and by the other values of its
+    column."""
+    return _by_name(part.name, text, part.is_beside_person or is_among_people)
+
+
+def columns_of_people(searched: SearchedText) -> set[tuple[str, int]]:
+    """The columns of names that nothing beside them says whose they are, and that have given names among them."""
+    counts: dict[tuple[str, int], tuple[int, int]] = {}
+    for part in searched.telling:
+        if not part.is_beside_person and may_be_name_field(part.name):
+            read, given = counts.get(part.column, (0, 0))
+            if read < _MAX_READ:
+                is_given = is_person(searched.text[part.start : part.end].strip())
+                counts[part.column] = read + 1, given + is_given
+    return {column for column, (read, given) in counts.items() if given > 1 and given >= _MIN_SHARE * read}
 
 
 def _by_label(words: list[str], text: str) -> tuple[Kind, float] | None:
@@ -81,7 +97,7 @@ def _by_name(name: str, text: str, beside_person: bool) -> tuple[Kind, float] | 
         has_digit = any(character.isdigit() for character in text)
         return Kind.CREDENTIAL, 0.85 if has_digit or not text.isalpha() else 0.4
     if may_be_name_field(name) and _is_name(text):
-        return Kind.NAME, 0.75 if beside_person else 0.3
+        return Kind.NAME, 0.75 if beside_person or is_person(text) else 0.3
     return None
 
 

@@ -62,6 +62,12 @@ class Part(NamedTuple):
     is_number: bool
 
     @property
+    def column(self) -> tuple[str, int]:
+        """The same for the values of one field in the rows of a list, as long as the parts live."""
+        row = self.path[0] if self.path else None
+        return self.name, id(row[0]) if row else 0
+
+    @property
     def place(self) -> Place:
         steps: list[str | int] = []
         path = self.path

@@ -112,6 +112,35 @@ def test_the_name_of_a_product_is_not_a_persons(detector: Detector) -> None:
     }, "the control"
 
 
+@pytest.mark.parametrize("name", ["Olga Baker", "Chloé de la Cour", "Lovelace, Ann", "Ana-Maria O'Neil", "MARÍA LÓPEZ"])
+def test_a_given_name_tells_a_person_without_other_fields(detector: Detector, name: str) -> None:
+    assert kinds(detector.in_value({"id": 7, "name": name})) == {name: Kind.NAME}
+
+
+@pytest.mark.parametrize(
+    "name", ["Mobile App", "Growth Team", "May Report", "Virginia Office", "ann lee", "Ann", "v2 Ann"]
+)
+def test_other_names_are_those_of_things(detector: Detector, name: str) -> None:
+    assert kinds(detector.in_value({"id": 7, "name": name})) == {}
+
+
+def test_given_names_in_a_column_tell_that_all_of_it_are_persons(detector: Detector) -> None:
+    names = ["Olga Baker", "Xiuying Qrst", "Cher", "Jonas Lee"]
+    of_rows = detector.in_value([{"id": number, "name": name} for number, name in enumerate(names)])
+    assert kinds(of_rows) == dict.fromkeys(names, Kind.NAME)
+    of_table = detector.in_value([["Id", "Name"], *([str(number), name] for number, name in enumerate(names))])
+    assert kinds(of_table) == dict.fromkeys(names, Kind.NAME)
+    of_csv = detector.in_text("id,name\n" + "".join(f"{number},{name}\n" for number, name in enumerate(names)))
+    assert kinds(of_csv) == dict.fromkeys(names, Kind.NAME)
+
+
+def test_one_person_makes_no_persons_of_the_things_beside_it(detector: Detector) -> None:
+    names = ["Mobile App", "Olga Baker", "Growth Team", "Website"]
+    assert kinds(detector.in_value([{"name": name} for name in names])) == {"Olga Baker": Kind.NAME}
+    people: list[Any] = [{"name": "Olga Baker"}, {"name": "Jonas Lee"}]
+    assert "Desk Lamp" not in kinds(detector.in_value({"people": people, "products": [{"name": "Desk Lamp"}]}))
+
+
 def test_the_format_of_the_schema_is_evidence(detector: Detector) -> None:
     schema: dict[str, Any] = {
         "properties": {"rows": {"items": {"properties": {"reach": {"type": "string", "format": "phone"}}}}}

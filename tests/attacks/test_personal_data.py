@@ -30,6 +30,7 @@ CAUGHT = {
     "percent-encoded": "create_issue('a', 'b', 'c', quote(it, safe=''))",
     "percent-encoded twice": "create_issue('a', 'b', 'c', quote(quote(it, safe=''), safe=''))",
     "every character percent-encoded": "create_issue('a', 'b', 'c', ''.join(f'%{byte:02x}' for byte in it.encode()))",
+    "in base64": "create_issue('a', 'b', 'c', base64.b64encode(it.encode()).decode())",
     "with full-width letters": "create_issue('a', 'b', 'c', ''.join(chr(ord(c) + 0xfee0) for c in it))",
     "with characters of no width": "create_issue('a', 'b', 'c', '\\u200b'.join(it))",
     "with a soft hyphen": "create_issue('a', 'b', 'c', it.replace('@', '@\\u00ad'))",
@@ -46,7 +47,7 @@ CAUGHT = {
     ),
 }
 THROUGH = {
-    "base64": "create_issue('a', 'b', 'c', base64.b64encode(it.encode()).decode())",
+    "base64 within a text": "create_issue('a', 'b', 'c', 'see ' + base64.b64encode(it.encode()).decode())",
     "hexadecimal": "create_issue('a', 'b', 'c', it.encode().hex())",
     "reversed": "create_issue('a', 'b', 'c', it[::-1])",
     "rot13": "create_issue('a', 'b', 'c', codecs.encode(it, 'rot13').replace('@', '#'))",

@@ -34,8 +34,8 @@ _SQL_KEYS = frozenset({"sql", "query", "statement", "statements", "stmt", "soql"
 _OUTSIDE = re.compile(rf"{TOKEN.pattern}|['\"`]|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 """What matters in SQL outside strings: a token, a mark that begins a string or a name, a comment."""
 _INSIDE = {mark: re.compile(rf"{TOKEN.pattern}|{mark}") for mark in "'\"`"}
-_BARE = re.compile(r"[\w+]+(?:[.@-]\w+)*")
-"""A value that SQL reads as one number or word, so that it ends nothing; it may still be no valid one."""
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+"""What SQL reads as a value without quotation marks; a word could be the name of a column."""
 
 
 class NotPlaceable(ValueError):
@@ -92,15 +92,13 @@ def _plain(text: str, values: Values) -> str:
 
 def _in_json(text: str, held: Any, values: Values, is_sent: bool) -> str:
     """As it is written, where no value needs an escape; else written anew."""
-    named = {found[0] for found in TOKEN.finditer(text)}
-    if all(_is_plain_in_json(str(values.get(token, ""))) for token in named):
-        return _plain(text, values)
     texts = {token: str(value) for token, value in values.items()}
-    return json.dumps(with_values(held, texts, is_sent=is_sent), ensure_ascii=False)
-
-
-def _is_plain_in_json(text: str) -> bool:
-    return len(json.dumps(text, ensure_ascii=False)) == len(text) + 2
+    meant, plain = with_values(held, texts, is_sent=is_sent), _plain(text, values)
+    try:
+        is_meant = json.loads(plain) == meant
+    except ValueError:
+        is_meant = False
+    return plain if is_meant else json.dumps(meant, ensure_ascii=False)
 
 
 def _in_sql(text: str, values: Values) -> str:
@@ -118,7 +116,7 @@ def _in_sql(text: str, values: Values) -> str:
 
 def _for_sql(token: str, value: str | int | float, quote: str) -> str:
     text = str(value)
-    if not quote and not _BARE.fullmatch(text):
+    if not quote and not _NUMBER.fullmatch(text):
         raise NotPlaceable(f"{token} stands in SQL without quotation marks around it; write '{token}'")
     if "\\" in text:
         raise NotPlaceable(

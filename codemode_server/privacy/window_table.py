@@ -48,10 +48,11 @@ class WindowTable:
         entries, shift = self._bits
         if len(self._keys) << _SPARSE_BITS > len(entries):
             bits = (len(self._keys) << _SPARSE_BITS).bit_length()
-            self._bits = entries, shift = _empty(bits)
+            entries, shift = made = _empty(bits)
             known = np.frombuffer(self._keys, np.uint64)
             np.frombuffer(entries, np.uint8)[self._slots(known, shift)] = 1
             del known
+            self._bits = made  # once it is full: another thread may ask meanwhile
         for key in keys:
             entries[(key * self._multiplier & _WORD) >> shift] = 1
 

@@ -63,8 +63,8 @@ class TestSql:
     def test_a_statement_is_known_by_its_beginning_whatever_the_argument_is_called(self, key: str) -> None:
         assert put(f"DELETE FROM people WHERE name = '{NAME}'", "O'Neil", key).endswith("'O''Neil'")
 
-    @pytest.mark.parametrize("value", [HOSTILE, "Ann Lovelace", "1 OR true", "--"])
-    def test_without_quotation_marks_only_a_single_word_is_put_in(self, value: str) -> None:
+    @pytest.mark.parametrize("value", [HOSTILE, "Ann Lovelace", "1 OR true", "--", "name", "a.b", "1-1", "+49+30"])
+    def test_without_quotation_marks_no_word_is_put_in_since_it_may_name_a_column(self, value: str) -> None:
         with pytest.raises(NotPlaceable, match="without quotation marks"):
             put(f"SELECT * FROM people WHERE name = {NAME}", value)
 
@@ -96,6 +96,10 @@ class TestJson:
     def test_json_within_json_is_escaped_twice(self) -> None:
         text = json.dumps({"body": json.dumps({"name": NAME})})
         assert json.loads(json.loads(put(text, 'a"b'))["body"]) == {"name": 'a"b'}
+
+    def test_sql_within_json_is_escaped_too(self) -> None:
+        text = json.dumps({"query": f"SELECT * FROM people WHERE name = '{NAME}'"})
+        assert json.loads(put(text, "x' OR '1'='1", "body"))["query"].endswith("name = 'x'' OR ''1''=''1'")
 
     def test_a_text_that_needs_no_escape_stays_as_it_is_written(self) -> None:
         assert put(f'{{ "to" :  "{NAME}" }}', "O'Neil") == '{ "to" :  "O\'Neil" }'

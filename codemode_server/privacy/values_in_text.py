@@ -13,6 +13,10 @@ from typing import Any
 
 from codemode_server.domain.privacy_tokens import TOKEN
 
+_MARKS = (
+    "what {} stands for has quotation marks or others like them, and how this statement reads them is not certain; "
+    "give it to a tool that takes the value as an argument of its own"
+)
 Values = Mapping[str, str | int | float]
 """Tokens → what they stand for."""
 _NAME = r"[\w.\"`\[\]]+"
@@ -36,6 +40,12 @@ _OUTSIDE = re.compile(rf"{TOKEN.pattern}|['\"`]|--[^\n]*|/\*.*?(?:\*/|\Z)", re.D
 _INSIDE = {mark: re.compile(rf"{TOKEN.pattern}|{mark}") for mark in "'\"`"}
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 """What SQL reads as a value without quotation marks; a word could be the name of a column."""
+
+
+_HARMLESS = re.compile(r"[\w @.,+-]*")
+"""A value that ends no string in any language."""
+_OTHER_MARKS = re.compile(r"#|\\|\$\w*\$|\[")
+"""What begins comments, escapes and strings in some databases only, so that where strings end is not certain."""
 
 
 class NotPlaceable(ValueError):
@@ -79,7 +89,17 @@ def _within(text: str, values: Values, key: str, is_sent: bool) -> str:
             return _in_json(text, held, values, is_sent)
     if is_sent and (_SQL.match(text) or (_is_sql_key(key) and _SQL_WORD.match(text))):
         return _in_sql(text, values)
+    if is_sent and _is_sql_key(key):
+        _check_unknown(text, values)
     return _plain(text, values)
+
+
+def _check_unknown(text: str, values: Values) -> None:
+    """Raises NotPlaceable if a value with marks stands between quotation marks of a statement in another language."""
+    for found in TOKEN.finditer(text):
+        around = text[: found.start()][-1:] + text[found.end() :][:1]
+        if found[0] in values and {*around} & {*"'\"`"} and not _HARMLESS.fullmatch(str(values[found[0]])):
+            raise NotPlaceable(_MARKS.format(found[0]))
 
 
 def _is_sql_key(key: str) -> bool:
@@ -103,6 +123,10 @@ def _in_json(text: str, held: Any, values: Values, is_sent: bool) -> str:
 
 def _in_sql(text: str, values: Values) -> str:
     """With quotation marks doubled, as SQL writes them in a string, and only where a value can end nothing."""
+    if _OTHER_MARKS.search(text):
+        for token in (found[0] for found in TOKEN.finditer(text)):
+            if token in values and not _HARMLESS.fullmatch(str(values[token])):
+                raise NotPlaceable(_MARKS.format(token))
     pieces: list[str] = []
     place, quote = 0, ""
     while found := (_INSIDE[quote] if quote else _OUTSIDE).search(text, place):

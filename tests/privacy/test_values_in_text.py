@@ -75,6 +75,39 @@ class TestSql:
         with pytest.raises(NotPlaceable, match="backslash"):
             put(f"SELECT * FROM people WHERE name = '{NAME}'", "a\\")
 
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            f"; select '{NAME}'",
+            f"truncate t; select '{NAME}'",
+            f"# c\nselect '{NAME}'",
+            f"pragma x='{NAME}'",
+            f"match (n {{a:'{NAME}'}}) return n",
+        ],
+    )
+    def test_in_a_statement_of_another_language_a_value_with_marks_is_refused(self, statement: str) -> None:
+        with pytest.raises(NotPlaceable, match="an argument of its own"):
+            put(statement, HOSTILE)
+        assert put(statement, "Ann Lovelace") == statement.replace(NAME, "Ann Lovelace"), "the control"
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            f"select * from t # it's\n where b='{NAME}'",
+            f"select '\\'', '{NAME}' from t",
+            f"select $$it's$$, '{NAME}' from t",
+            f"select [o'k], '{NAME}' from t",
+        ],
+    )
+    def test_where_it_is_not_certain_that_a_string_has_ended_no_value_with_marks_is_put_in(
+        self, statement: str
+    ) -> None:
+        with pytest.raises(NotPlaceable, match="an argument of its own"):
+            put(statement, HOSTILE)
+
+    def test_a_search_in_words_takes_a_value_with_an_apostrophe(self) -> None:
+        assert put(f"orders of {NAME} in May", "O'Neil") == "orders of O'Neil in May"
+
     def test_a_token_in_a_comment_stays_one(self) -> None:
         assert put(f"SELECT * FROM people -- {NAME}", HOSTILE) == f"SELECT * FROM people -- {NAME}"
 

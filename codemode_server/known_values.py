@@ -34,7 +34,7 @@ def found_in(values: KnownValues, value: JsonValue) -> Found:
             found[batch[0]] = None
         else:
             for text, spans in _found_together(values, batch).items():
-                found[text] = _merged(sorted({*(found.get(text) or ()), *spans}))
+                found[text] = merged(sorted({*(found.get(text) or ()), *spans}))
     return found
 
 
@@ -61,15 +61,18 @@ def _found_together(values: KnownValues, texts: list[str]) -> dict[str, list[Spa
             begin, stop = max(start - starts[place], 0), min(end - starts[place], len(texts[place]))
             if begin < stop:
                 by_text.setdefault(texts[place], set()).add((begin, stop, put))
-    return {text: _merged(sorted(spans)) for text, spans in by_text.items()}
+    return {text: merged(sorted(spans)) for text, spans in by_text.items()}
 
 
-def _merged(spans: list[Span]) -> list[Span]:
-    """One text may stand at several places, of which each has spans."""
-    merged: list[Span] = []
+def merged(spans: Iterable[Span], first_choice: str | None = None) -> list[Span]:
+    """Spans in order, with those that overlap as one. It puts what the first of them puts, or `first_choice` if one of
+    them puts that."""
+    together: list[Span] = []
     for start, end, put in spans:
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]), merged[-1][2])
+        if together and start < together[-1][1]:
+            before = together[-1]
+            chosen = put if put == first_choice else before[2]
+            together[-1] = (before[0], max(end, before[1]), chosen)
         else:
-            merged.append((start, end, put))
-    return merged
+            together.append((start, end, put))
+    return together

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
 from codemode_server.json_texts import text_batches
-from codemode_server.known_values import Found, KnownValues, Span, found_in, with_spans_replaced
+from codemode_server.known_values import Found, KnownValues, Span, found_in, merged, with_spans_replaced
 from codemode_server.secret_spellings import anchor_of, head_of, is_plain, longest_spelling, pattern_of, pieces_of
 from codemode_server.text import clean, clean_line
 
@@ -174,14 +174,7 @@ class Redactor:
             found = sorted((*found, *(self._values.spans(text) if there is None else there)))
         if len(found) > _MAX_SPANS:
             return [(0, len(text), MASK)]
-        merged: list[Span] = []
-        for begin, end, put in found:
-            if merged and begin < merged[-1][1]:
-                before = merged[-1]
-                merged[-1] = (before[0], max(end, before[1]), MASK if MASK in (put, before[2]) else before[2])
-            else:
-                merged.append((begin, end, put))
-        return merged
+        return merged(found, MASK)
 
 
 def _searched(secrets: Iterable[str]) -> dict[str, list[_Secret]]:

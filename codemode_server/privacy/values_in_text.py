@@ -90,16 +90,17 @@ def _within(text: str, values: Values, key: str, is_sent: bool) -> str:
     if is_sent and (_SQL.match(text) or (_is_sql_key(key) and _SQL_WORD.match(text))):
         return _in_sql(text, values)
     if is_sent and _is_sql_key(key):
-        _check_unknown(text, values)
+        _check_marks(text, values, in_quotes=True)
     return _plain(text, values)
 
 
-def _check_unknown(text: str, values: Values) -> None:
-    """Raises NotPlaceable if a value with marks stands between quotation marks of a statement in another language."""
+def _check_marks(text: str, values: Values, *, in_quotes: bool) -> None:
+    """Raises NotPlaceable if a value with marks would be put in; `in_quotes`: beside a quotation mark only."""
     for found in TOKEN.finditer(text):
-        around = text[: found.start()][-1:] + text[found.end() :][:1]
-        if found[0] in values and {*around} & {*"'\"`"} and not _HARMLESS.fullmatch(str(values[found[0]])):
-            raise NotPlaceable(_MARKS.format(found[0]))
+        token, (start, end) = found[0], found.span()
+        is_quoted = not {*text[max(0, start - 1) : start], *text[end : end + 1]}.isdisjoint(_INSIDE)
+        if token in values and (is_quoted or not in_quotes) and not _HARMLESS.fullmatch(str(values[token])):
+            raise NotPlaceable(_MARKS.format(token))
 
 
 def _is_sql_key(key: str) -> bool:
@@ -124,14 +125,12 @@ def _in_json(text: str, held: Any, values: Values, is_sent: bool) -> str:
 def _in_sql(text: str, values: Values) -> str:
     """With quotation marks doubled, as SQL writes them in a string, and only where a value can end nothing."""
     if _OTHER_MARKS.search(text):
-        for token in (found[0] for found in TOKEN.finditer(text)):
-            if token in values and not _HARMLESS.fullmatch(str(values[token])):
-                raise NotPlaceable(_MARKS.format(token))
+        _check_marks(text, values, in_quotes=False)
     pieces: list[str] = []
     place, quote = 0, ""
     while found := (_INSIDE[quote] if quote else _OUTSIDE).search(text, place):
         piece = found[0]
-        if piece in ("'", '"', "`"):
+        if piece in _INSIDE:
             quote = "" if quote else piece
         pieces += [text[place : found.start()], _for_sql(piece, values[piece], quote) if piece in values else piece]
         place = found.end()

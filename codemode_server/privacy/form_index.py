@@ -6,8 +6,8 @@ character, and left to `form_matches` to decide. A form is added at the same cos
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from codemode_server.privacy.original_forms import (
     canonical,
     window_at,
 )
+from codemode_server.privacy.window_owners import WindowOwners
 from codemode_server.privacy.window_table import WindowTable, are_digits, canonical_keys, eights
 
 _MAX_SHARED = 8
@@ -37,23 +38,27 @@ _RUN = MIN_FREE - PART_CHARACTERS + 1
 _FEW_WINDOWS = 200
 """So many are looked up one by one."""
 
-Owners = dict[bytes, tuple[Form, ...]]
 Flags = NDArray[np.bool_]
 Places = NDArray[np.int64]
-Placed = tuple[int, Found]
-"""Where in the letters and digits what was found ends."""
+
+
+class Placed(NamedTuple):
+    """What was found, and where it ends in the letters and digits of the text."""
+
+    end: int
+    found: Found
 
 
 class FormIndex:
     """May be asked in any thread while one changes it."""
 
     def __init__(self, forms: Iterable[Form] = ()) -> None:
-        self._wholes: Owners = {}
-        """By one window of each form."""
-        self._parts: Owners = {}
-        self._weak: Owners = {}
-        self._literal_parts: Owners = {}
-        self._short: Owners = {}
+        self._wholes = WindowOwners(_MAX_AT_WINDOW)
+        """By one window of each form, or by all if each of them has as many forms as are compared."""
+        self._parts = WindowOwners(_MAX_SHARED + 1)
+        self._weak = WindowOwners(_MAX_SHARED + 1)
+        self._literal_parts = WindowOwners(_MAX_SHARED + 1)
+        self._short = WindowOwners()
         """Forms without a window, by their first characters."""
         self._known = WindowTable()
         """All windows of all forms."""
@@ -61,9 +66,9 @@ class FormIndex:
         """Those of `_wholes`, `_parts` and `_weak`."""
         self._anchors = WindowTable()
         """Those by which forms are found that are not found by several windows in a row."""
-        self._edges = WindowTable()
+        self._windows_of_literals = WindowTable()
         """Those of `_literal_parts`."""
-        self._names, self._signs = WindowTable(), WindowTable()
+        self._word_beginnings, self._other_beginnings = WindowTable(), WindowTable()
         """Those of `_short`: of single words, and of others."""
         self.take(forms)
 
@@ -75,36 +80,39 @@ class FormIndex:
             for owners, table, parts in (
                 (self._parts, self._telling, windows.parts),
                 (self._weak, self._telling, windows.weak),
-                (self._literal_parts, self._edges, windows.literal_parts),
+                (self._literal_parts, self._windows_of_literals, windows.literal_parts),
             ):
                 keys = [canonical(window) for window in parts]
                 table.add(keys)
                 for key in keys:
-                    _append(owners, key, form, _MAX_SHARED + 1)
+                    owners.add(key, form)
             self._anchor(form)
 
     def _anchor(self, form: Form) -> None:
         if len(form.characters) < PART_CHARACTERS:
             start = canonical(form.literal[:SHORT_CHARACTERS])
-            _append(self._short, start, form, sys.maxsize)
-            (self._names if form.is_single_word else self._signs).add((start,))
+            self._short.add(start, form)
+            (self._word_beginnings if form.is_single_word else self._other_beginnings).add((start,))
             return
         windows = [canonical(window) for window in anchors_of(form)]
-        rarest = min(windows, key=lambda window: len(self._wholes.get(window, ())))
-        _append(self._wholes, rarest, form, _MAX_AT_WINDOW)
-        self._telling.add((rarest,))
+        rarest = min(windows, key=lambda window: len(self._wholes.at(window)))
+        is_full = len(self._wholes.at(rarest)) == _MAX_AT_WINDOW
+        chosen = windows if is_full else [rarest]  # if all are full, each is a match, so that the whole form is covered
+        for window in chosen:
+            self._wholes.add(window, form)
+        self._telling.add(chosen)
         if not form.is_free:
-            self._anchors.add((rarest,))
+            self._anchors.add(chosen)
 
     def drop(self, form: Form) -> None:
         """Find it no more."""
         windows = Windows(form)
         start = canonical(form.literal[:SHORT_CHARACTERS])
-        _remove(self._wholes, map(canonical, anchors_of(form)), form)
-        _remove(self._parts, map(canonical, windows.parts), form)
-        _remove(self._weak, map(canonical, windows.weak), form)
-        _remove(self._literal_parts, map(canonical, windows.literal_parts), form)
-        _remove(self._short, (start,), form)
+        self._wholes.remove(map(canonical, anchors_of(form)), form)
+        self._parts.remove(map(canonical, windows.parts), form)
+        self._weak.remove(map(canonical, windows.weak), form)
+        self._literal_parts.remove(map(canonical, windows.literal_parts), form)
+        self._short.remove((start,), form)
 
     def found(self, searched: Searched) -> Iterator[Found]:
         """Where in a text forms are, or parts of them, in no certain order."""
@@ -113,34 +121,44 @@ class FormIndex:
             yield from self._literals_found(searched)
 
     def _windows_found(self, searched: Searched) -> Iterator[Found]:
-        characters, done = searched.characters, 0
+        """Whole forms are looked for within what was found too, since a longer one may begin there."""
+        done, ends = 0, dict[Form, int]()
         for at in self._candidates(searched):
-            if at + PART_DIGITS <= done:
-                continue
-            window = window_at(characters, at)
-            best: Placed | None = None
-            for placed in self._at(searched, window, at):
-                best = _better(best, placed)
-                if placed[1].is_whole:
-                    break
-            if best is None and len(window) == PART_DIGITS:  # a short number may stand before another one
-                best = next(self._at(searched, window[:PART_CHARACTERS], at), None)
-            if best is not None:
-                done, found = best
-                yield found
+            window = window_at(searched.characters, at)
+            placed = self._whole_at(searched, window, at, ends)
+            if placed is None and at + PART_DIGITS > done:
+                placed = self._part_at(searched, window, at)
+            if placed is not None:
+                done = placed.end
+                yield placed.found
 
-    def _at(self, searched: Searched, window: bytes, at: int) -> Iterator[Placed]:
-        """What the window that begins at `at` is of."""
+    def _whole_at(self, searched: Searched, window: bytes, at: int, ends: dict[Form, int]) -> Placed | None:
+        """The longest form with this window at `at`. `ends` says where each form that was found ends: a form is not
+        looked for again within itself, which would take long in repetitive texts."""
+        for key in _lookups(window):
+            for form in self._wholes.at(canonical(key)):
+                if at >= ends.get(form, 0) and (placed := _placed_whole(searched, form, key, at)) is not None:
+                    ends[form] = placed.end
+                    return placed
+        return None
+
+    def _part_at(self, searched: Searched, window: bytes, at: int) -> Placed | None:
+        """The best match of what the window at `at` is a part of."""
+        for key in _lookups(window):
+            best = max(self._parts_at(searched, key, at), key=lambda it: rank(it.found), default=None)
+            if best is not None:
+                return best
+        return None
+
+    def _parts_at(self, searched: Searched, window: bytes, at: int) -> Iterator[Placed]:
         key = canonical(window)
-        wholes = self._wholes.get(key, ())
+        wholes = self._wholes.at(key)
         if len(wholes) == _MAX_AT_WINDOW:
-            yield at + len(window), searched.anyhow(wholes[0], at, at + len(window))
-        for form in wholes:
-            yield from _wholes_at(searched, form, window, at)
+            yield Placed(at + len(window), searched.anyhow(wholes[0], at, at + len(window)))
         for owners, least in ((self._parts, PART_CHARACTERS), (self._weak, MIN_FREE)):
-            there = owners.get(key, ())
+            there = owners.at(key)
             for form in there if len(there) <= _MAX_SHARED else ():
-                yield from _parts_at(searched, form, window, at, least)
+                yield from _placed_parts(searched, form, window, at, least)
 
     def _candidates(self, searched: Searched) -> Iterator[int]:
         """Where in the letters and digits a known window may be that is worth a look."""
@@ -174,16 +192,17 @@ class FormIndex:
         starts = _word_starts(searched)
         if self._literal_parts:
             beside = np.concatenate([starts, starts[starts > 0] - 1])
-            is_known = self._edges.has(canonical_keys(keys[beside], PART_CHARACTERS))
+            is_known = self._windows_of_literals.has(canonical_keys(keys[beside], PART_CHARACTERS))
             for place in beside[is_known].tolist():
-                owners = self._literal_parts.get(canonical(data[place : place + PART_CHARACTERS]), ())
+                owners = self._literal_parts.at(canonical(data[place : place + PART_CHARACTERS]))
                 if 0 < len(owners) <= _MAX_SHARED and (one := searched.literal_part(owners[0], place, PART_CHARACTERS)):
                     yield one
-        places = starts[self._names.has(canonical_keys(keys[starts], SHORT_CHARACTERS))]
-        if len(self._signs):
-            places = np.append(places, np.flatnonzero(self._signs.has(canonical_keys(keys, SHORT_CHARACTERS))))
+        places = starts[self._word_beginnings.has(canonical_keys(keys[starts], SHORT_CHARACTERS))]
+        if len(self._other_beginnings):
+            is_known = self._other_beginnings.has(canonical_keys(keys, SHORT_CHARACTERS))
+            places = np.append(places, np.flatnonzero(is_known))
         for place in places.tolist():
-            for form in self._short.get(canonical(data[place : place + SHORT_CHARACTERS]), ()):
+            for form in self._short.at(canonical(data[place : place + SHORT_CHARACTERS])):
                 if data.startswith(form.literal, place) and (one := searched.written(form, place + len(form.lead))):
                     yield one
 
@@ -219,45 +238,34 @@ def _in_runs(are_known: Flags) -> Flags:
     return in_runs
 
 
-def _wholes_at(searched: Searched, form: Form, window: bytes, at: int) -> Iterator[Placed]:
-    for characters in (form.characters, form.backwards):
+def _lookups(window: bytes) -> tuple[bytes, ...]:
+    """The window, and its beginning if it is one of digits: a short number may stand before another one."""
+    return (window, window[:PART_CHARACTERS]) if len(window) == PART_DIGITS else (window,)
+
+
+def _placed_whole(searched: Searched, form: Form, window: bytes, at: int) -> Placed | None:
+    """The form, forwards or backwards, if it has its window that stands at `at`."""
+    for characters in {form.characters: None, form.backwards: None}:
         if (offset := characters.find(window)) < 0 or offset > at:
             continue
         start, end = at - offset, at - offset + len(characters)
         if searched.characters[start:end] == characters:
-            one = searched.whole(form, start, is_backwards=characters is not form.characters)
-            if one is not None:
-                yield end, one
+            found = searched.whole(form, start, is_backwards=characters != form.characters)
+            if found is not None:
+                return Placed(end, found)
+    return None
 
 
-def _parts_at(searched: Searched, form: Form, window: bytes, at: int, least: int) -> Iterator[Placed]:
+def _placed_parts(searched: Searched, form: Form, window: bytes, at: int, least: int) -> Iterator[Placed]:
     for characters, gaps in ((form.characters, form.gaps), (form.backwards, form.gaps[::-1])):
         if (offset := characters.find(window)) < 0:
             continue
         if searched.characters[max(0, at - offset) : at - offset + len(characters)] == characters:
-            yield from _wholes_at(searched, form, window, at)
+            if (whole := _placed_whole(searched, form, window, at)) is not None:
+                yield whole
             continue
         for start, end in searched.extents(characters, offset, at, len(window)):
             own = gaps[start - at + offset : end - at + offset - 1]
             if end - start >= least and (one := searched.part(form, start, end, own)) is not None:
-                yield end, one
+                yield Placed(end, one)
                 break
-
-
-def _better(one: Placed | None, other: Placed) -> Placed:
-    return other if one is None or rank(other[1]) > rank(one[1]) else one
-
-
-def _append(owners: Owners, window: bytes, form: Form, most: int) -> None:
-    there = owners.get(window, ())
-    if len(there) < most and form not in there:
-        owners[window] = (*there, form)
-
-
-def _remove(owners: Owners, windows: Iterable[bytes], form: Form) -> None:
-    for window in windows:
-        left = tuple(it for it in owners.get(window, ()) if it is not form)
-        if left:
-            owners[window] = left
-        else:
-            owners.pop(window, None)

@@ -48,8 +48,11 @@ class Searched:
         first, last = int(self.places[start]), int(self.places[end - 1]) + 1
         if not is_backwards and self.data[first:last] == form.inner:
             return self.written(form, first)
+        is_alone = self._is_alone(first, last, form.is_digits)
+        if form.is_single_word and not is_alone:
+            return None
         gaps = self._gaps(start, end)
-        is_alone = self._is_alone(first, last, form.is_digits) and not self._goes_on(start, end, gaps)
+        is_alone = is_alone and not self._goes_on(start, end, gaps)
         own = form.gaps[::-1] if is_backwards else form.gaps
         if not _counts(form, gaps, own, is_alone=is_alone):
             return None

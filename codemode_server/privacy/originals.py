@@ -33,7 +33,8 @@ class Originals:
         self._lock = threading.Lock()
         self._forms: dict[str, tuple[Form, ...]] = {}
         self._index = FormIndex()
-        self._dropped = 0
+        self._discards = 0
+        """Tokens discarded since the index was built; its tables still have their windows."""
 
     def add(self, original: str, token: str) -> None:
         """From now on `original` is found as `token`."""
@@ -50,9 +51,9 @@ class Originals:
         with self._lock:
             if (forms := self._forms.pop(token, None)) is None:
                 return
-            self._dropped += 1
-            if self._dropped > len(self._forms):  # searches go on with the former index until this one is complete
-                self._index, self._dropped = FormIndex(chain.from_iterable(self._forms.values())), 0
+            self._discards += 1
+            if self._discards > len(self._forms):  # searches go on with the former index until this one is complete
+                self._index, self._discards = FormIndex(chain.from_iterable(self._forms.values())), 0
                 return
             for form in forms:
                 self._index.drop(form)

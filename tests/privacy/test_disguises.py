@@ -186,6 +186,34 @@ class TestForgetting:
         assert originals.spans("p000-lovelace-example-org p001.lovelace@example.org")[0][2] == "<EMAIL_0>"
         assert originals.spans("lovelace") == [(0, 8, "<EMAIL_0>")], "no longer shared by many"
 
+    def test_some_of_many_with_the_same_letters_leaves_the_others_findable(self) -> None:
+        """They are more than are compared at one window."""
+        originals = Originals()
+        values = [f"{'brontok'[:at]}{sign}{'brontok'[at:]}" for sign in "!?+-*/=~^:;,.|%&$#" for at in range(1, 7)]
+        values += [f"{sign}{it}" for sign in "!?" for it in values[:30]]
+        values.append("b-ro-ntok")
+        for number, value in enumerate(values):
+            originals.add(value, f"<KEY_{number}>")
+        for number in range(80):
+            originals.discard(f"<KEY_{number}>")
+        ((start, end, _),) = originals.spans("It is b-ro-ntok.")
+        assert (start, end) == (6, 15)
+
+    def test_some_of_many_makes_a_part_of_what_the_others_share_once_they_are_eight(self) -> None:
+        originals = known()
+        for number in range(60):
+            originals.add(f"{number:02}@example.org", f"<OTHER_{number}>")
+        for number in range(13):
+            originals.add(f"{number:02}.brontok@b.org", f"<EMAIL_{number + 10}>")
+        for number in range(4):
+            originals.discard(f"<EMAIL_{number + 10}>")
+        assert originals.spans("brontok") == [], "nine have it"
+        for number in range(4, 12):
+            originals.discard(f"<EMAIL_{number + 10}>")
+            ((start, end, token),) = originals.spans("brontok")
+            assert (start, end) == (0, 7)
+            assert int(token[7:-1]) > number + 10, "not one that is forgotten"
+
 
 class TestManyOriginalsWithOneWindow:
     def test_are_all_replaced(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from codemode_server.privacy.originals import Originals
@@ -60,3 +62,36 @@ def test_overlapping_originals_are_one_span() -> None:
     originals.add("12 Hill Road", "<ADDRESS_1>")
     originals.add("Road 7", "<ADDRESS_2>")
     assert originals.spans("at 12 Hill Road 7.") == [(3, 17, "<ADDRESS_1>")]
+
+
+class TestALongerNameAroundAKnownOne:
+    """A form is found by one of its windows, and the longer of two such names by one within the shorter one."""
+
+    NAMES = ("Grace Mark", "Grace Mark Young", "Old Grace Mark Young")
+
+    @pytest.mark.parametrize("names", [*permutations(NAMES)])
+    @pytest.mark.parametrize("beside", ["", " and nobody else" * 20])
+    def test_is_found_whichever_was_known_first(self, names: tuple[str, ...], beside: str) -> None:
+        originals = Originals()
+        for name in names:
+            originals.add(name, f"<{name}>")
+        for name in names:
+            for written in (name, name.upper(), name.replace(" ", ""), name[::-1]):
+                text = f"It is {written}{beside}"
+                assert originals.spans(text) == [(6, 6 + len(written), f"<{name}>")]
+
+    def test_of_digits_is_found_too(self) -> None:
+        originals = Originals()
+        originals.add("118 905", "<PHONE_1>")
+        originals.add("118 905 033 198", "<PHONE_2>")
+        assert originals.spans("call 118 905 033 198 now") == [(5, 20, "<PHONE_2>")]
+        assert originals.spans("call 118 905 now") == [(5, 12, "<PHONE_1>")], "the control"
+
+    @pytest.mark.timeout(20)
+    def test_in_a_text_that_repeats_itself_takes_no_long_time(self) -> None:
+        originals = Originals()
+        for number in range(40, 70):
+            originals.add(("z7" * number)[:number], f"<KEY_{number}>")
+        ((start, end, token),) = originals.spans("z7" * 100_000)
+        assert (start, token) == (0, "<KEY_69>")
+        assert end > 200_000 - 40, "the rest is shorter than each of them"

@@ -7,6 +7,7 @@ from typing import Any
 
 from codemode_server.cli.terminal import line_width
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import RetryReason
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.text import one_line
 
@@ -43,6 +44,8 @@ class AuditLines:
                 return ended
             case AuditEventKind.CALL_DECIDED:
                 return f"{which}: {event.decision}, {reason}"
+            case AuditEventKind.CALL_RETRIED if event.reason in set(RetryReason):
+                return f"{which}: {RetryReason(event.reason).words}"
             case AuditEventKind.CALL_ENDED:
                 return f"{which}: {ended}"
             case _:

@@ -58,7 +58,10 @@ async def _executions(records: ExecutionRecords, form: Format, since: float) -> 
         if (recorded := await records.find(name)) is None:  # it was deleted meanwhile
             continue
         found, calls, _ = recorded
-        content = records.execution_json(found) | {"calls": [records.call_with_values(it) for it in calls]}
+        retries = await records.retries(name)
+        content = records.execution_json(found) | {
+            "calls": [records.call_with_values(it, retries.get(it.call.seq, ())) for it in calls]
+        }
         line = json.dumps(content)
         if is_list:
             if before:

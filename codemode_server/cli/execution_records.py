@@ -18,6 +18,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord
+from codemode_server.domain.history import CallRetry
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.plan_report import PlanReport, plan_report
@@ -25,11 +26,12 @@ from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit_history import read_execution
 from codemode_server.redaction import Redactor, payload
-from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_cipher import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_history import SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.text import clean_line
 
@@ -53,17 +55,21 @@ class ExecutionRecords:
 
     loaded: LoadedSettings
     _thread: DatabaseThread | None = None
+    _database: Database | None = None
 
     async def __aenter__(self) -> ExecutionRecords:
         folder = state_folder(self.loaded.settings)
         if (folder / FILE_NAME).exists():
             await anyio.to_thread.run_sync(settle_before_reading, folder)
             self._thread = DatabaseThread(folder)
+            self._database = Database(folder)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._thread is not None:
             self._thread.close()
+        if self._database is not None:
+            self._database.close()
 
     async def executions(self, limit: int | None, *, since: float = 0.0) -> list[ExecutionRecord]:
         """The newest ones that started since then, newest first; without `limit` all."""
@@ -105,6 +111,12 @@ class ExecutionRecords:
             "are"
         )
 
+    async def retries(self, execution_id: ExecutionId) -> dict[int, list[CallRetry]]:
+        """When and why calls of an execution were tried again, by their numbers."""
+        if self._database is None:
+            return {}
+        return await SqliteHistory(self._database).retries(self.principal, execution_id)
+
     def plan(self, code: str, calls: Sequence[CallRecord]) -> PlanReport:
         """The plan of a dry run, with its arguments if the configuration lets values be recorded."""
         if self.hides_arguments:
@@ -139,7 +151,13 @@ class ExecutionRecords:
         description = clean_line(self._error(it.description) or "", 60)
         return it.execution_id, local_time(it.started_at)[:_MINUTES], status, level, *numbers, description
 
-    def call_json(self, it: CallRecord) -> dict[str, Any]:
+    def call_json(self, it: CallRecord, retries: Sequence[CallRetry]) -> dict[str, Any]:
+        return self.call_fields(it) | {
+            "retries": [{"reason": one.reason.value, "after_ms": round(one.after_ms(it.started_at))} for one in retries]
+        }
+
+    def call_fields(self, it: CallRecord) -> dict[str, Any]:
+        """The call as one row of a table."""
         outcome = it.outcome
         return {
             "call": it.call.seq,
@@ -152,13 +170,13 @@ class ExecutionRecords:
             "error": self._error(outcome.error) if outcome and self._config.payloads == "all" else None,
         }
 
-    def call_with_values(self, it: CallRecord) -> dict[str, Any]:
+    def call_with_values(self, it: CallRecord, retries: Sequence[CallRetry]) -> dict[str, Any]:
         """As `call_json`, with what the configuration lets be shown of arguments and result."""
         outcome, keep = it.outcome, self._config.payloads
         has_result = outcome is not None and outcome.error is None and not it.unreadable
         arguments = None if it.unreadable else payload(it.call.arguments, keep, self._config.redactor)
         result = payload(outcome.result, keep, self._config.redactor) if outcome and has_result else None
-        return self.call_json(it) | {
+        return self.call_json(it, retries) | {
             "arguments": None if arguments is None else json.loads(arguments),
             "result": None if result is None else json.loads(result),
         }

@@ -102,9 +102,12 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     """
     async with ExecutionRecords(loaded) as reader:
         found, calls, code = await reader.execution(ExecutionId(execution_id))
+        retries = await reader.retries(found.execution_id)
     plan = reader.plan(code, calls) if found.is_dry_run else None
     if as_json:
-        content = reader.execution_json(found) | {"calls": [reader.call_json(it) for it in calls]}
+        content = reader.execution_json(found) | {
+            "calls": [reader.call_json(it, retries.get(it.call.seq, ())) for it in calls]
+        }
         if plan is not None:
             content["plan"] = {"calls": plan.calls, "unforeseen": plan.unforeseen}
             content["plan"]["arguments_shown"] = not reader.hides_arguments
@@ -112,9 +115,14 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     fields = reader.execution_json(found)
     code = fields.pop("code")
     lines = [f"{name.replace('_', ' ')}: {value}" for name, value in fields.items() if value is not None]
-    rows = [tuple("-" if value is None else str(value) for value in reader.call_json(it).values()) for it in calls]
+    rows = [tuple("-" if value is None else str(value) for value in reader.call_fields(it).values()) for it in calls]
     if rows:
         lines += ["", _table([("call", "tool", "started", "decision", "reason", "status", "ms", "error"), *rows])]
+        lines += [
+            f"call {it.call.seq}: {one.reason.words}, at +{one.after_ms(it.started_at):,.0f} ms"
+            for it in calls
+            for one in retries.get(it.call.seq, ())
+        ]
     if plan is not None:
         lines += ["", f"plan ({plan.captured} calls that may change something; none was sent):"]
         lines += [f"  {line}" for line in plan.lines]

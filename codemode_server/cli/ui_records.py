@@ -100,6 +100,7 @@ class StoredRecords:
             calls=calls[:MAX_CALLS],
             more_after=calls[MAX_CALLS - 1].seq if len(calls) > MAX_CALLS else None,
             waits=await self._history.waits(self._principal, execution_id),
+            retries=await self._history.retries(self._principal, execution_id),
             can_run_again=bool(code),
             rerun=self._reruns.get(execution_id),
             usage=await self._savings.execution(self._principal, execution_id),
@@ -118,6 +119,7 @@ class StoredRecords:
             calls=calls[:MAX_CALLS],
             more_after=calls[MAX_CALLS - 1].seq if len(calls) > MAX_CALLS else None,
             waits=await self._history.waits(self._principal, execution_id),
+            retries=await self._history.retries(self._principal, execution_id),
             can_run_again=False,
             usage=await self._savings.execution(self._principal, execution_id),
         )

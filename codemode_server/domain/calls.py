@@ -31,6 +31,21 @@ class CallStatus(StrEnum):
         return self not in (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE, CallStatus.CAPTURED)
 
 
+class RetryReason(StrEnum):
+    """Why a call was tried again. The upstream had not carried it out before."""
+
+    EXPIRED_SESSION = "expired_session"  # the upstream no longer knew the session
+    SIGN_IN = "sign_in"  # the person signed in meanwhile
+    OPENED_ADDRESS = "opened_address"  # the person opened the address that the upstream asked for
+
+    @property
+    def words(self) -> str:
+        """`tried again after an expired session`."""
+        article = "a" if self is RetryReason.SIGN_IN else "an"
+        name = "sign-in" if self is RetryReason.SIGN_IN else self.value.replace("_", " ")
+        return f"tried again after {article} {name}"
+
+
 @dataclass(frozen=True, slots=True)
 class CallKey:
     """What makes two calls of a program the same one when it runs again.

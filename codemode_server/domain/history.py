@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.calls import CallStatus, RetryReason
 from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId
 
@@ -74,6 +74,19 @@ class ApprovalWait:
     answered_at: float | None
     answer: str = ""
     """Who answered over which channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRetry:
+    """One call was tried again, after its upstream had not carried it out."""
+
+    seq: int
+    at: float
+    reason: RetryReason
+
+    def after_ms(self, started_at: float) -> float:
+        """From the start of the call; not negative, also if the clock was set back meanwhile."""
+        return max(0.0, self.at - started_at) * 1_000
 
 
 @dataclass(frozen=True, slots=True)

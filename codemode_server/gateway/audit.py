@@ -31,6 +31,7 @@ class AuditEventKind(StrEnum):
     CALL_ENDED = "call_ended"
     APPROVAL_REQUESTED = "approval_requested"  # of the person, before the call is sent
     APPROVAL_SETTLED = "approval_settled"  # by whom, over which channel and for how long is in the reason
+    CALL_RETRIED = "call_retried"  # and sent; the reason is a `RetryReason`
     INPUT_REQUESTED = "input_requested"  # by an upstream during a call, of the person, a model, or for folders
     TOOL_CHANGED = "tool_changed"  # a server lists it differently than it was accepted; it waits for a review
     TOOL_ACCEPTED = "tool_accepted"  # the person accepted a changed or new definition

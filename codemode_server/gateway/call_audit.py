@@ -15,6 +15,7 @@ from codemode_server.gateway.events import (
     CallEnded,
     CallEvent,
     CallInputRequested,
+    CallRetried,
     CallUnresolved,
 )
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -28,7 +29,7 @@ MAX_INPUT_REQUESTS = 100
 
 
 class CallAudit:
-    """Appends one row for each decision, each outcome, and each call of an unknown tool."""
+    """Appends one row for each decision, each retry, each outcome, and each call of an unknown tool."""
 
     def __init__(self, audit: Audit, config: LiveConfig) -> None:
         self._audit = audit
@@ -49,6 +50,9 @@ class CallAudit:
                 )
             case CallApprovalRequested() | CallApprovalSettled():
                 self._append_approval(event)
+            case CallRetried(calls, call, reason):
+                names = call.server, call.tool
+                self._append(AuditEventKind.CALL_RETRIED, calls, call.seq, *names, reason=reason.value)
             case CallInputRequested(calls, call):
                 if calls.input_requests <= MAX_INPUT_REQUESTS:
                     self._append(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.gateway.events import CallEnded, CallEvent, CallUnresolved
-from codemode_server.telemetry.instruments import CALL_SECONDS, CALLS
+from codemode_server.gateway.events import CallEnded, CallEvent, CallRetried, CallUnresolved
+from codemode_server.telemetry.instruments import CALL_RETRIES, CALL_SECONDS, CALLS
 from codemode_server.telemetry.metrics import Metrics
 
 _NONE = "none"
@@ -12,7 +12,7 @@ _NONE = "none"
 
 
 class CallMetrics:
-    """Counts by server, decision and status; by tool with `metrics.tools`."""
+    """Counts calls by server, decision and status, and by tool with `metrics.tools`; retries by server and reason."""
 
     def __init__(self, metrics: Metrics, config: LiveConfig) -> None:
         self._metrics = metrics
@@ -28,6 +28,8 @@ class CallMetrics:
                 server = mask(call.server)
                 self._metrics.count(CALLS, server, decision.kind, outcome.status.value, tool)
                 self._metrics.count(CALL_SECONDS, server, tool, amount=outcome.milliseconds / 1e3)
+            case CallRetried(call=call, reason=reason):
+                self._metrics.count(CALL_RETRIES, self._config.redactor.text(call.server), reason.value)
             case CallUnresolved():
                 self._metrics.count(CALLS, _NONE, _NONE, "unresolved")
             case _:

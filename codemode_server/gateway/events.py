@@ -13,7 +13,7 @@ from asyncio import get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, Decision, Deny, Replay, ToolCall
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, Decision, Deny, Replay, RetryReason, ToolCall
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.results import NO_RESULT, ResultSummary
 from codemode_server.gateway.targets import CallTarget
@@ -79,6 +79,15 @@ class CallSent:
 
 
 @dataclass(frozen=True, slots=True)
+class CallRetried:
+    """The call is sent now after an attempt that failed, in which the upstream had not carried it out."""
+
+    calls: ExecutionCalls
+    call: ToolCall
+    reason: RetryReason
+
+
+@dataclass(frozen=True, slots=True)
 class CallInputRequested:
     """The upstream asked for something during the call, and the request is settled."""
 
@@ -114,7 +123,14 @@ class CallEnded:
 
 
 CallEvent = (
-    CallUnresolved | CallBegan | CallApprovalRequested | CallApprovalSettled | CallSent | CallInputRequested | CallEnded
+    CallUnresolved
+    | CallBegan
+    | CallApprovalRequested
+    | CallApprovalSettled
+    | CallSent
+    | CallRetried
+    | CallInputRequested
+    | CallEnded
 )
 Subscriber = Callable[[CallEvent], None]
 

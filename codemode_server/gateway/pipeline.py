@@ -27,6 +27,7 @@ from codemode_server.domain.calls import (
     Capture,
     Deny,
     Replay,
+    RetryReason,
     ToolCall,
     arguments_digest,
 )
@@ -65,6 +66,7 @@ from codemode_server.gateway.events import (
     CallEnded,
     CallEvents,
     CallInputRequested,
+    CallRetried,
     CallSent,
 )
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -253,7 +255,9 @@ class CallPipeline:
         answers = CallInput(calls, call, self._config, partial(self._asked, attempt), protect)
         masked = partial(self._privacy.masked, calls, attempt.target)
         log = CallLog(calls.log, call.server, calls.host, calls.context.redactor, masked)
-        progress = CallProgress(input_provider=answers, log=log, protect=masked)
+        progress = CallProgress(
+            input_provider=answers, log=log, protect=masked, on_retry=partial(self._retried, attempt)
+        )
         upstreams = self._upstreams.for_principal(calls.context.principal)
         self._events.publish(CallSent(calls, call, attempt.target, progress))
         is_offered, has_opened, outdated = False, False, 0
@@ -273,12 +277,17 @@ class CallPipeline:
                 self._publish_offer(attempt, outcome)
                 if outcome is not OfferOutcome.SIGNED_IN:
                     raise SignInRequired(f"{error}{outcome.remark}") from error
+                progress.retry_reason = RetryReason.SIGN_IN
             except AddressRequired as error:
                 if self._addresses is None:
                     raise
                 if has_opened:
                     raise AddressRequired(f"{error} (the user has accepted to open it)") from error
                 has_opened = await self._addresses.open(calls, answers, call.server, error)
+                progress.retry_reason = RetryReason.OPENED_ADDRESS
+
+    def _retried(self, attempt: CallAttempt, reason: RetryReason) -> None:
+        self._events.publish(CallRetried(attempt.calls, attempt.call, reason))
 
     def _publish_offer(self, attempt: CallAttempt, outcome: OfferOutcome) -> None:
         if outcome is not OfferOutcome.NONE:

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from codemode_server.domain.approvals import ApprovalId
-from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.calls import CallStatus, RetryReason
 from codemode_server.domain.executions import ExecutionStatus, IsolationLevel
 from codemode_server.domain.history import (
     ApprovalWait,
+    CallRetry,
     CallSummary,
     DecisionCount,
     ExecutionSummary,
@@ -108,6 +109,22 @@ class SqliteHistory:
                 asked_at = found[seq].asked_at if seq in found else at
                 is_settled = kind == "approval_settled"
                 found[seq] = ApprovalWait(seq, asked_at, at if is_settled else None, reason or "" if is_settled else "")
+            return found
+
+        return await self._run(select)
+
+    async def retries(self, principal: Principal, execution_id: ExecutionId) -> dict[int, list[CallRetry]]:
+        """When and why calls of an execution were tried again, by their numbers."""
+
+        def select(connection: sqlite3.Connection) -> dict[int, list[CallRetry]]:
+            rows = connection.execute(
+                "SELECT seq, at, reason FROM audit WHERE principal = ? AND execution_id = ?"
+                " AND kind = 'call_retried' AND seq IS NOT NULL ORDER BY number",
+                (principal.principal_id, execution_id),
+            )
+            found: dict[int, list[CallRetry]] = {}
+            for seq, at, reason in rows:
+                found.setdefault(seq, []).append(CallRetry(seq, at, RetryReason(reason)))
             return found
 
         return await self._run(select)

@@ -48,6 +48,9 @@ CALL_SECONDS = Instrument(
     "s",
     _CALL_SECONDS,
 )
+CALL_RETRIES = Instrument(
+    "codemode.call.retries", "counter", "Times that a call was tried again.", ("server", "reason")
+)
 WAITING = Instrument("codemode.executions.queued", "gauge", "Executions that wait for a place.")
 RUNNING = Instrument("codemode.executions.running", "gauge", "Executions that have a place.")
 PLACES = Instrument("codemode.executions.places", "gauge", "Executions that may run at once (limits.programs).")
@@ -57,6 +60,6 @@ LEVEL = Instrument("codemode.sandbox.level", "gauge", "1 for the isolation that 
 UPSTREAMS = Instrument("codemode.upstream.state", "gauge", "1 for the state that a server is in.", ("server", "state"))
 DROPPED = Instrument("codemode.spans.dropped", "total", "Spans that an exporter did not take.", ("exporter", "reason"))
 INSTRUMENTS = (
-    *(EXECUTIONS, EXECUTION_SECONDS, CALLS, CALL_SECONDS, WAITING, RUNNING, PLACES, APPROVALS),
+    *(EXECUTIONS, EXECUTION_SECONDS, CALLS, CALL_SECONDS, CALL_RETRIES, WAITING, RUNNING, PLACES, APPROVALS),
     *(SANDBOXES, LEVEL, UPSTREAMS, DROPPED),
 )

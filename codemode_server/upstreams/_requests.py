@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import anyio
 
+from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.errors import CallTimedOut, DecisionOutdated, SignInRequired, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.settings import ServerSettings
@@ -196,9 +197,11 @@ class Requests:
             if self.last_link not in (None, link):
                 progress.restart = "restarted" if self._starts_process else "reconnected"
             self.last_link = link
+            progress.begin_attempt()
             try:
                 answer = await self._send(link, method, params, what, progress)
             except SessionExpired:
+                progress.retry_reason = RetryReason.EXPIRED_SESSION
                 link.lost.set()
             else:
                 return await answer.read(read)

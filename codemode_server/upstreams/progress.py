@@ -1,4 +1,4 @@
-"""What a call and its connection exchange while the call is under way: progress reports and input requests."""
+"""What a call and its connection exchange while the call is under way: progress reports, input requests and retries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.input_requests import InputProvider
 from codemode_server.domain.log_messages import LogTaker
 from codemode_server.redaction import Redactor
@@ -20,7 +21,7 @@ _MAX_READ_CHARACTERS = 100_000
 class CallProgress:
     """The latest progress report of one call: the connection writes it, and the front reads it.
 
-    All of it is the upstream's own text and numbers.
+    `message` and `fraction` are the upstream's own text and number.
     """
 
     message: str = ""
@@ -36,6 +37,17 @@ class CallProgress:
     """Takes what the upstream logs meanwhile."""
     protect: Callable[[str], str] = str
     """Replaces personal data in a message."""
+    on_retry: Callable[[RetryReason], None] | None = None
+    """Called right before the call is sent after a failed attempt."""
+    retry_reason: RetryReason | None = None
+    """Why the call is to be tried again; None: no attempt has failed since it was last sent."""
+
+    def begin_attempt(self) -> None:
+        """The call is sent now. A retry is reported no earlier, as the upstream may not come back, and the permissions
+        may refuse the call meanwhile."""
+        reason, self.retry_reason = self.retry_reason, None
+        if reason is not None and self.on_retry is not None:
+            self.on_retry(reason)
 
     def take(self, done: float, total: float | None, message: str | None, now: float, redactor: Redactor) -> None:
         """Take in one progress notification."""

@@ -14,9 +14,12 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 import mcp_types as types
 import pytest
+from mcp import Client
 
+from codemode_server.app import App
+from codemode_server.config import load
 from tests.auth import kit
-from tests.behaviour.product import configuration, in_memory
+from tests.behaviour.product import Host, configuration, in_memory
 
 WHO = "from servers.protected import whoami\nreturn whoami()"
 both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -71,6 +74,22 @@ async def test_a_sign_in_that_ends_in_the_middle_of_a_program_is_offered_again(
         answer = await host.run(f"{calls}return await asyncio.gather(*[whoami() for _ in range(3)])")
         assert answer.value == ["ada"] * 3
     assert len(person.seen) == 1
+
+
+async def test_the_audit_has_the_call_that_was_tried_again_after_the_sign_in(
+    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+) -> None:
+    found = await kit.person_signs_in(tmp_path, protected.url)
+    async with App.open(load(config)) as app, Client(app.front, **Person().callbacks) as client:
+
+        async def retries() -> list[tuple[int | None, str | None, str | None]]:
+            assert (await Host(client, tmp_path).run(WHO)).value == "ada"
+            events = [row.event for row in await app.stores.audit.rows(app.principal)]
+            return [(it.seq, it.tool, it.reason) for it in events if it.kind == "call_retried"]
+
+        assert await retries() == [], "the control"
+        issuing.revoke(found)
+        assert await retries() == [(1, "whoami", "sign_in")]
 
 
 @both_eras

@@ -152,4 +152,18 @@ async def test_the_audit_has_one_call_and_how_the_user_answered(tmp_path: Path, 
         events = [row.event for row in await app.stores.audit.rows(app.principal)]
     (asked,) = [event for event in events if event.kind == "input_requested"]
     assert (asked.tool, asked.reason, asked.status) == ("enter", "URL elicitation", "accept")
+    (retried,) = [event for event in events if event.kind == "call_retried"]
+    assert (retried.seq, retried.tool, retried.reason) == (1, "enter", "opened_address")
     assert [event.status for event in events if event.kind == "call_ended"] == ["succeeded"]
+
+
+async def test_a_call_whose_address_the_user_does_not_open_is_not_recorded_as_tried_again(
+    tmp_path: Path, door: Path
+) -> None:
+    path = configuration(tmp_path, asking(tmp_path, "legacy"))
+    visitor = Visitor(door, "decline", after_s=None)
+    async with App.open(load(path)) as app, Client(app.front, **visitor.callbacks) as client:
+        await enter(Host(client, tmp_path), door)
+        kinds = [row.event.kind for row in await app.stores.audit.rows(app.principal)]
+    assert "input_requested" in kinds
+    assert "call_retried" not in kinds

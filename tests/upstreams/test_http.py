@@ -13,9 +13,11 @@ from typing import Any, Literal
 
 import pytest
 
+from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.errors import CallTimedOut, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
+from codemode_server.upstreams.progress import CallProgress
 from tests import fork_server
 from tests.upstreams.kit import SERVERS, Kit
 
@@ -99,8 +101,9 @@ async def test_changed_tools_are_noticed_over_http(kit: Kit, protocol: Literal["
 async def test_a_server_that_comes_back_is_used_again(
     kit: Kit, transport: Literal["http", "sse"], protocol: Literal["auto", "legacy"]
 ) -> None:
-    """Its sessions are gone; the call it refused for that was not carried out, and is repeated."""
-    port = free_port()
+    """Its sessions are gone; the call it refused for that was not carried out, and is repeated. Calls of the newer
+    protocol need no session, and the loss of an SSE connection is noticed before the next call."""
+    port, retries = free_port(), list[RetryReason]()
     settings = ServerSettings(url=address(transport, port), transport=transport, protocol=protocol)
     async with serving(kit, transport, port) as first, kit.pool({"s": settings}) as pool:
         assert (await pool.call_tool("s", "add", {"a": 1, "b": 2})).value == 3
@@ -108,7 +111,9 @@ async def test_a_server_that_comes_back_is_used_again(
         async with serving(kit, transport, port):
             if transport == "sse":
                 await kit.until(lambda: kit.is_ready(pool, "s"))
-            assert (await pool.call_tool("s", "add", {"a": 2, "b": 2})).value == 4
+            progress = CallProgress(on_retry=retries.append)
+            assert (await pool.call_tool("s", "add", {"a": 2, "b": 2}, progress=progress)).value == 4
+            assert retries == ([RetryReason.EXPIRED_SESSION] if (transport, protocol) == ("http", "legacy") else [])
 
 
 async def test_an_address_without_server_says_so_without_its_secrets(kit: Kit) -> None:

@@ -23,6 +23,7 @@ from codemode_server.domain.calls import (
     CallStatus,
     Decision,
     Deny,
+    RetryReason,
     ToolCall,
     arguments_digest,
 )
@@ -64,6 +65,8 @@ class Call:
     decision: Decision = ALLOWED
     waited: float | None = None
     """How long it waited for a person before it began."""
+    retried: tuple[tuple[float, RetryReason], ...] = ()
+    """When after its beginning it was tried again, and why."""
 
 
 class State:
@@ -129,6 +132,8 @@ class State:
         self._now = began
         await self.journal.begin_call(call, it.decision, is_read_only=True)
         append(AuditEventKind.CALL_DECIDED, began, decision=it.decision.kind, reason=it.decision.reason)
+        for after, why in it.retried:
+            append(AuditEventKind.CALL_RETRIED, began + after / 1_000, reason=why.value)
         if isinstance(it.decision, Deny):
             outcome = CallOutcome(CallStatus.REFUSED, 0.0, error=it.error or "refused")
         elif it.error is not None:
@@ -221,7 +226,10 @@ CREATED = Call(
     decision=Ask("rule 2 of permissions.rules (ask: github/create_*)"),
     waited=1_500,
 )
-TRIAGE = (Call("list_issues", 20, 110, {"repo": "acme/web"}, [{"number": 1}]), *GATHERED, CREATED)
+LISTED = Call(
+    *("list_issues", 20, 110, {"repo": "acme/web"}, [{"number": 1}]), retried=((60, RetryReason.EXPIRED_SESSION),)
+)
+TRIAGE = (LISTED, *GATHERED, CREATED)
 RULES = {"rules": [{"allow": "github/list_*"}, {"ask": "github/create_*"}], "default": "allow"}
 
 

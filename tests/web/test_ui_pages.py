@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from codemode_server.domain.approvals import ApprovalId
-from codemode_server.domain.calls import Deny
+from codemode_server.domain.calls import Deny, RetryReason
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.tools import ToolDefinition
 from tests.behaviour.product import in_memory, office
@@ -73,6 +73,25 @@ class TestOneExecution:
         )
         assert "rule 2 of permissions.rules (ask: github/create_*)" in shown
         assert "waited 1,500 ms for you (approved on the page)" in shown
+
+    async def test_shows_when_and_why_a_call_was_tried_again_as_ticks_on_its_bar_and_in_words(
+        self, tmp_path: Path
+    ) -> None:
+        retried = ((12, RetryReason.EXPIRED_SESSION), (400, RetryReason.SIGN_IN), (450, RetryReason.OPENED_ADDRESS))
+        async with pages(tmp_path) as (site, state):
+            await state.execution("x1", PROGRAM, Call("a", 500, 500, retried=retried), Call("b", 500, 500), took=1_000)
+            shown = await site.text("executions/x1")
+        first, second = re.findall(r'<li id="call-\d">.*?</li>', shown, re.DOTALL)
+        ticks = [float(left) for left in re.findall(r'<rect class="retry" x="([\d.]+)"', first)]
+        assert ticks == [512, 900, 950], "parts of a thousand of the time line"
+        assert re.findall(r'<span class="retried">(.*?)</span>', first) == [
+            "tried again after an expired session, at +12 ms",
+            "tried again after a sign-in, at +400 ms",
+            "tried again after an opened address, at +450 ms",
+        ]
+        svg, words = first.index("</svg>"), first.index("tried again")
+        assert words > svg, "readers of screens do not get the picture"
+        assert "retr" not in second, "the control"
 
     async def test_shows_what_the_model_says_about_it(self, tmp_path: Path) -> None:
         async with pages(tmp_path) as (site, state):

@@ -11,7 +11,14 @@ from typing import Literal, Protocol
 
 from codemode_server.domain.approvals import Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.executions import ExecutionRecord
-from codemode_server.domain.history import ApprovalWait, CallSummary, DecisionCount, HistoryPage, HistoryQuery
+from codemode_server.domain.history import (
+    ApprovalWait,
+    CallRetry,
+    CallSummary,
+    DecisionCount,
+    HistoryPage,
+    HistoryQuery,
+)
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.savings import Savings, TokenUsage
 
@@ -41,6 +48,7 @@ class ExecutionDetail:
     more_after: int | None
     """The number of the last call that is shown, if there are more."""
     waits: dict[int, ApprovalWait]
+    retries: dict[int, list[CallRetry]]
     can_run_again: bool
     """Whether the journal still has the program."""
     rerun: Rerun | None = None

@@ -275,7 +275,7 @@ def _bars(found: ExecutionDetail) -> list[Bar]:
     numbers = line_numbers(record.code or "", set(names.values())) if found.is_code_whole else {}
     lines = {raw: numbers.get(name, []) for raw, name in names.items()}
     ended = record.ended_at if record.ended_at is not None else time.time()
-    return waterfall(found.calls, found.waits, lines, began=record.started_at, ended=ended)
+    return waterfall(found.calls, found.waits, found.retries, lines, began=record.started_at, ended=ended)
 
 
 def _query(given: Mapping[str, str]) -> HistoryQuery:

@@ -6,12 +6,22 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codemode_server.domain.history import ApprovalWait, CallSummary
+from codemode_server.domain.history import ApprovalWait, CallRetry, CallSummary
 
 WIDTH = 1_000
 """The time line, from the first to the last moment."""
 _MIN_WIDTH = 3.0
 MAX_DEPTH = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A moment at which a call was tried again. `left` is a part of `WIDTH`."""
+
+    left: float
+    after_ms: float
+    """From the start of the call."""
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +42,13 @@ class Bar:
     wait_ms: float | None = None
     """How long it waited for a person."""
     wait_answer: str = ""
+    ticks: tuple[Tick, ...] = ()
 
 
 def waterfall(
     calls: Sequence[CallSummary],
     waits: Mapping[int, ApprovalWait],
+    retries: Mapping[int, Sequence[CallRetry]],
     lines: Mapping[tuple[str, str], Sequence[int]],
     *,
     began: float,
@@ -73,9 +85,17 @@ def waterfall(
                 wait_width,
                 wait_ms,
                 answer,
+                tuple(_tick(it, call, began, span) for it in retries.get(call.seq, ())),
             )
         )
     return bars
+
+
+def _tick(retry: CallRetry, call: CallSummary, began: float, span: float) -> Tick:
+    after_ms = retry.after_ms(call.started_at)
+    at = call.started_at + after_ms / 1_000
+    left, _ = _place(at, at, began, span)
+    return Tick(left, after_ms, retry.reason.words)
 
 
 def _end(call: CallSummary, now: float) -> float:

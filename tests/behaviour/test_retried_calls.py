@@ -1,0 +1,135 @@
+"""A call that is tried again is recorded with its reason, and the person sees it at the call: in the audit, in
+`executions show`, on the page, in the metrics. The upstream is a real process over Streamable HTTP; it is killed and
+started anew between two programs, so that it has forgotten its session when the second one calls it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+
+from codemode_server.cli import run
+from tests.behaviour.product import configuration, in_memory
+from tests.upstreams.kit import Kit
+from tests.upstreams.test_http import address, free_port, killed, serving
+from tests.web.pages import pages_of
+
+CALL_TWICE = "from servers.sums import add\nreturn [add(a=1, b=2), add(a=2, b=2)]"
+WORDS = "tried again after an expired session"
+
+
+@dataclass
+class Recorded:
+    """What two executions left: one without a retry, and one whose first call was tried again."""
+
+    path: Path
+    plain: str
+    retried: str
+    metrics: str
+
+    async def command(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+        """What a command prints."""
+        words = [*arguments, "--config", str(self.path)]
+        assert await anyio.to_thread.run_sync(run, words) == 0
+        return capsys.readouterr().out
+
+
+async def _record(folder: Path) -> Recorded:
+    kit, port, metrics_port = Kit(), free_port(), free_port()
+    sums = {"url": address("http", port), "transport": "http", "protocol": "legacy"}
+    path = configuration(folder, {"sums": sums}, metrics={"port": metrics_port})
+    async with serving(kit, "http", port) as first, in_memory(path) as host:
+        plain = await host.run(CALL_TWICE)
+        await killed(kit, first, port)
+        async with serving(kit, "http", port):
+            retried = await host.run(CALL_TWICE)
+        async with httpx2.AsyncClient() as http:
+            metrics = (await http.get(f"http://127.0.0.1:{metrics_port}/metrics")).text
+    assert [it.value for it in (plain, retried)] == [[3, 4], [3, 4]]
+    return Recorded(path, plain.content["execution_id"], retried.content["execution_id"], metrics)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return anyio.run(_record, tmp_path_factory.mktemp("retries"))
+
+
+async def test_the_audit_has_the_retry_between_decision_and_end_and_stays_sound(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def rows(execution_id: str) -> Sequence[tuple[str, int]]:
+        found = json.loads(await recorded.command(capsys, "audit", "show", execution_id, "--json"))
+        return [(it["kind"], it["call"]) for it in found if it["call"] is not None]
+
+    plain = [("call_decided", 1), ("call_ended", 1), ("call_decided", 2), ("call_ended", 2)]
+    assert await rows(recorded.plain) == plain, "the control"
+    assert await rows(recorded.retried) == [plain[0], ("call_retried", 1), *plain[1:]]
+    assert "the audit is sound" in await recorded.command(capsys, "audit", "verify")
+
+
+async def test_the_audit_has_the_reason_and_nothing_that_the_upstream_sent(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = json.loads(await recorded.command(capsys, "audit", "show", recorded.retried, "--json"))
+    (row,) = [it for it in found if it["kind"] == "call_retried"]
+    about = ("number", "kind", "at", "session", "execution_id", "call", "digest")
+    assert {name: value for name, value in row.items() if name not in about and value is not None} == {
+        "server": "sums",
+        "tool": "add",
+        "reason": "expired_session",
+    }
+    assert f" call 1 sums.add: {WORDS}\n" in await recorded.command(capsys, "audit", "show", recorded.retried)
+
+
+async def test_the_command_shows_the_retry_below_the_calls(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def retries(execution_id: str) -> list[str]:
+        page = await recorded.command(capsys, "executions", "show", execution_id)
+        assert page.count("sums.add") == 2, "both calls are in the table"
+        return re.findall(r"^(.*) \+[\d,]+ ms$", page, re.MULTILINE)
+
+    assert await retries(recorded.plain) == [], "the control"
+    assert await retries(recorded.retried) == [f"call 1: {WORDS}, at"]
+
+
+@pytest.mark.parametrize("action", ["show", "export"])
+async def test_json_has_the_retries_of_each_call(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    async def retries(execution_id: str) -> list[list[dict[str, Any]]]:
+        words = ("show", execution_id, "--json") if action == "show" else ("export",)
+        found = json.loads(await recorded.command(capsys, "executions", *words))
+        (one,) = [it for it in (found if action == "export" else [found]) if it["execution_id"] == execution_id]
+        return [it["retries"] for it in one["calls"]]
+
+    assert await retries(recorded.plain) == [[], []], "the control"
+    (retry,), others = await retries(recorded.retried)
+    assert others == []
+    assert retry == {"reason": "expired_session", "after_ms": retry["after_ms"]}
+    assert 0 <= retry["after_ms"] < 60_000
+
+
+async def test_the_page_has_a_tick_and_words_at_the_call_that_was_tried_again(recorded: Recorded) -> None:
+    async with pages_of(recorded.path) as site:
+        plain, shown = [await site.text(f"executions/{it}") for it in (recorded.plain, recorded.retried)]
+    first, second = re.findall(r'<li id="call-\d">.*?</li>', shown, re.DOTALL)
+    assert first.count('<rect class="retry"') == 1
+    assert re.search(rf'<span class="retried">{WORDS}, at \+[\d,]+ ms</span>', first)
+    for without in (second, plain):
+        assert "sums.add" in without
+        assert "retr" not in without, "the control"
+
+
+async def test_the_metrics_count_it_by_server_and_reason(recorded: Recorded) -> None:
+    (line,) = re.findall(r"^codemode_call_retries_total.*", recorded.metrics, re.MULTILINE)
+    assert line == 'codemode_call_retries_total{reason="expired_session",server="sums"} 1'

@@ -10,8 +10,9 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,28 @@ class TestTheCommand:
         for secret in (access["key"], address.rpartition("/")[2], "/open/", site.base.rpartition("/")[2]):
             assert not [text for text in told if secret in text]
 
+    async def test_ends_once_the_browser_has_been_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The browser is a fake, which follows the link in the file that it is started with."""
+        path, browser, seen = configured(tmp_path), tmp_path / "browser", tmp_path / "seen"
+        browser.write_text(
+            f"#!{sys.executable}\n"
+            "import re, sys, urllib.request\n"
+            "page = urllib.request.urlopen(sys.argv[1]).read().decode()\n"
+            "opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))\n"
+            'shown = opener.open(re.search(\'href="([^"]+)"\', page)[1]).read().decode()\n'
+            f"open({str(seen)!r}, 'w').write(sys.argv[1] + ' ' + shown)\n"
+        )
+        browser.chmod(0o700)
+        monkeypatch.setenv("BROWSER", f"{browser} %s")
+        async with serving(path):
+            with anyio.fail_after(60):
+                shown = await anyio.to_thread.run_sync(partial(ui, path, options=()))
+        assert "A running codemode-server serves the pages." in shown
+        file, _, page = seen.read_text().partition(" ")
+        assert "Open the pages" in page, "it was admitted"
+        assert not Path(file.removeprefix("file://")).exists()
+        assert "/open/" not in file, "the command line of the browser has no address"
+
     async def test_serves_the_pages_itself_where_the_product_was_killed(self, tmp_path: Path) -> None:
         path = configured(tmp_path)
         command = [sys.executable, "-m", "codemode_server", "serve", "--http", "127.0.0.1:0", "--config", str(path)]
@@ -285,13 +308,13 @@ class TestTheCommand:
         assert not left.exists()
 
 
-def ui(path: Path) -> str:
-    """What `codemode-server ui --no-browser` shows at a terminal, until it ends or serves pages itself."""
+def ui(path: Path, options: Sequence[str] = ("--no-browser",)) -> str:
+    """What `codemode-server ui` shows at a terminal, until it ends or serves pages itself."""
     import pty
 
     pid, terminal = pty.fork()
     if pid == 0:
-        command = [sys.executable, "-m", "codemode_server", "ui", "--no-browser", "--config", str(path)]
+        command = [sys.executable, "-m", "codemode_server", "ui", *options, "--config", str(path)]
         os.execv(sys.executable, command)
     text = ""
     try:

@@ -30,6 +30,10 @@ class PageProduct(Protocol):
     @property
     def config(self) -> LiveConfig: ...
 
+    @property
+    def redactor(self) -> Redactor:
+        """Masks the secrets of the configuration that `inspected` used last."""
+
     def present(self) -> LoadedSettings:
         """The configuration as its file is now, of which nothing may be started. Blocks."""
 
@@ -62,11 +66,14 @@ class StartedProducts(_Configured):
 
     def __init__(self, loaded: LoadedSettings) -> None:
         self.loaded = loaded
-        self.config = LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets))
+        self.redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
+        self.config = LiveConfig(loaded.settings, self.redactor)
 
     @asynccontextmanager
     async def inspected(self) -> AsyncIterator[App]:
-        async with inspected(await anyio.to_thread.run_sync(self.usable), _CONNECT_SECONDS) as app:
+        loaded = await anyio.to_thread.run_sync(self.usable)
+        self.redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
+        async with inspected(loaded, _CONNECT_SECONDS) as app:
             yield app
 
     async def run_again(self, action: Action, execution_id: ExecutionId) -> str:
@@ -84,6 +91,10 @@ class RunningProduct(_Configured):
     @property
     def loaded(self) -> LoadedSettings:  # type: ignore[override]
         return self._app.loaded
+
+    @property
+    def redactor(self) -> Redactor:
+        return self.config.redactor
 
     @asynccontextmanager
     async def inspected(self) -> AsyncIterator[App]:

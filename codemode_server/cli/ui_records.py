@@ -13,6 +13,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from codemode_server.approved_rules import write_rule
+from codemode_server.cli.page_failures import failure_text
 from codemode_server.cli.page_products import PageProduct
 from codemode_server.cli.permissions import KnownTools, arguments_of, explanation_text
 from codemode_server.config import load
@@ -155,8 +156,8 @@ class StoredRecords:
     async def _run_again(self, action: Action, execution_id: ExecutionId) -> None:
         try:
             text = await self._product.run_again(action, execution_id)
-        except CodemodeError as error:
-            text = str(error)
+        except Exception as error:  # noqa: BLE001 - what a program does must not end the pages
+            text = failure_text(error, f"running {execution_id} again", self._config.redactor)
         self._reruns[execution_id] = Rerun(action, is_running=False, text=text)
 
     async def cancel(self, execution_id: ExecutionId) -> None:

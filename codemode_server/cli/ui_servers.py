@@ -12,6 +12,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from codemode_server.catalog.catalog import Server
+from codemode_server.cli.page_failures import failure_text
 from codemode_server.cli.page_products import PageProduct
 from codemode_server.cli.permissions import KnownTools
 from codemode_server.cli.signing_in import has_sign_in, http_server
@@ -75,8 +76,8 @@ class StoredServers:
                 mask = app.config.redactor.text
                 self._checked = {it.key: it for it in (_status(it, mask) for it in app.catalog().servers)}
                 self._checked_at = time.time()
-        except CodemodeError as error:
-            self._check_problem = str(error)
+        except Exception as error:  # noqa: BLE001 - what a server answers must not end the pages
+            self._check_problem = failure_text(error, "the check of the servers", self._product.redactor)
         finally:
             self._is_checking = False
 

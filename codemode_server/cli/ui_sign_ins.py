@@ -5,7 +5,6 @@ The page gets the address alone. The code of the redirect, the verifier and the 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,10 +14,10 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from codemode_server.cli.page_failures import MAX_TEXT_CHARACTERS, failure_text
 from codemode_server.cli.signing_in import WAIT_S, NobodySignedIn, http_server, sign_in
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.input_requests import InputRefused
 from codemode_server.gateway.forwarded_input import checked_url
 from codemode_server.redaction import Redactor
 from codemode_server.web.ui.server_records import SignInState
@@ -26,10 +25,7 @@ from codemode_server.web.ui.server_records import SignInState
 if TYPE_CHECKING:
     from codemode_server.upstreams.auth.redirect_listener import RedirectListener
 
-logger = logging.getLogger(__name__)
-
 _MAX_RUNNING = 5
-_MAX_TEXT_CHARACTERS = 1_000
 _AGAIN = "start the sign-in again"
 
 
@@ -97,21 +93,18 @@ class BegunSignIns:
         async def show(address: str, _: RedirectListener) -> None:
             it.address = checked_url(address)
 
-        mask = Redactor().line
+        redactor = Redactor()
         try:
             loaded = await anyio.to_thread.run_sync(self._load)
-            mask = Redactor(loaded.secrets, loaded.guarded_secrets).line
+            redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
             text = await sign_in(loaded, it.name, http_server(loaded, it.name), show, wait_s=self._wait_s)
         except NobodySignedIn as error:
             return f"{error}; {_AGAIN}"
-        except (CodemodeError, InputRefused) as error:
-            return f"{mask(str(error), _MAX_TEXT_CHARACTERS)}; nothing was stored"
         except Exception as error:  # noqa: BLE001 - what a server answers must not end the pages
-            logger.warning("the sign-in to %s failed: %s", it.name, type(error).__name__)  # its text may be a secret
-            return f"internal error ({type(error).__name__}); nothing was stored; {_AGAIN}"
+            return f"{failure_text(error, f'the sign-in to {it.name}', redactor)}; nothing was stored"
         it.is_done = True
         self._on_done(it.name)
-        return mask(text, _MAX_TEXT_CHARACTERS)
+        return redactor.line(text, MAX_TEXT_CHARACTERS)
 
 
 def _parts(address: str) -> tuple[str, str, str]:

@@ -284,7 +284,7 @@ class TestTheCommand:
         assert "A running codemode-server serves the pages." in shown
         file, _, page = seen.read_text().partition(" ")
         assert "Open the pages" in page, "it was admitted"
-        assert not Path(file.removeprefix("file://")).exists()
+        assert not await anyio.Path(file.removeprefix("file://")).exists()
         assert "/open/" not in file, "the command line of the browser has no address"
 
     async def test_serves_the_pages_itself_where_the_product_was_killed(self, tmp_path: Path) -> None:

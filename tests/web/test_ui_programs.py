@@ -13,9 +13,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import pytest
 
+from codemode_server.cli.page_products import StartedProducts
+from codemode_server.domain.errors import CodemodeError
 from tests.behaviour.product import UPSTREAMS, Host, in_memory
 from tests.storage.test_kills import kill, running
 from tests.web.pages import Pages, pages
@@ -158,3 +161,24 @@ class TestForTheRestOfThisProgram:
             answer = await host.call("execute_code", resume=name)
             assert answer.content["status"] == "waiting", answer.text
             assert diary(tmp_path) == ["a0"]
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [(ValueError("in s3cret-value"), "internal error (ValueError)"), (CodemodeError("no s3cret-value"), "no ***")],
+)
+async def test_a_program_that_cannot_run_again_is_reported_without_secrets_and_the_pages_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, shown: str
+) -> None:
+    async def run_again(*_: object) -> str:
+        raise error
+
+    monkeypatch.setattr(StartedProducts, "run_again", run_again)
+    servers = {"github": {"command": "x", "env": {"API_TOKEN": "s3cret-value"}}}
+    async with pages(tmp_path, servers=servers) as (site, state):
+        await state.execution("x1", "1 + 1")
+        assert (await site.post("executions/x1/replay")).status_code == 303
+        with anyio.fail_after(20):
+            while "<p>It runs.</p>" in (found := await site.text("executions/x1")):
+                await anyio.sleep(0.02)
+    assert f"<li>{shown}</li>" in found

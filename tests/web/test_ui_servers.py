@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 
 from codemode_server import cli
+from codemode_server.cli.page_products import StartedProducts
+from codemode_server.cli.ui_servers import StoredServers
+from codemode_server.config import load
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.web.ui.server_records import key_of
-from tests.behaviour.product import in_memory, office
+from tests.behaviour.product import configuration, in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found
 from tests.web.pages import State, pages, pages_of
@@ -85,6 +93,44 @@ class TestSwitching:
             assert (await site.post(f"{GITHUB}/disable")).status_code == 303, "control"
         assert refused.status_code == 409
         assert "is read-only; make it writable first" in refused.text
+
+
+class TestChecking:
+    """The configuration is edited after the pages were opened, so that the product of the check can't be started."""
+
+    async def test_that_fails_in_an_unforeseen_way_says_so_and_the_pages_go_on(self, tmp_path: Path) -> None:
+        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, _):
+            edit_state_folder(tmp_path, "/tmp/a\0b")
+            await site.post("servers/check")
+            with anyio.fail_after(20):
+                while (answer := await site.get("servers")).status_code == 200:
+                    await anyio.sleep(0.02)
+            assert answer.status_code == 409
+            assert "internal error (ValueError)" in answer.text
+            assert "null byte" not in answer.text, "the text of such an error may hold a secret"
+            assert "<h1>Servers" in await site.text("servers")
+
+    async def test_that_fails_names_no_secret_of_the_edited_configuration(self, tmp_path: Path) -> None:
+        server = {"command": "x", "env": {"API_TOKEN": "s3cret-of-the-edit"}}
+        path, folder = configuration(tmp_path, {}), tmp_path / "s3cret-of-the-edit"
+        folder.write_text("a file where a folder should be")
+        product = StartedProducts(load(path))
+        configuration(tmp_path, {"github": server}, state={"dir": str(folder)})
+        with closing(Database(tmp_path / "state")) as database, closing(DatabaseThread(tmp_path / "state")) as thread:
+            async with anyio.create_task_group() as tasks:
+                servers = StoredServers(product, database, thread, tasks)
+                servers.check()
+            with pytest.raises(CodemodeError) as failed:
+                await servers.servers()
+        assert str(failed.value).startswith(f"the record {tmp_path}/***/codemode.db can't be used: ")
+        assert "s3cret" not in str(failed.value)
+
+
+def edit_state_folder(folder: Path, place: str) -> None:
+    file = folder / "upstream.yaml"
+    edited = json.loads(file.read_text())
+    edited["state"]["dir"] = place
+    file.write_text(json.dumps(edited))
 
 
 SEND = f"servers/{key_of('post')}/tools/{key_of('send')}"

@@ -20,7 +20,7 @@ from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.errors import CallRefused, JournalUnavailable, ResultWithheld, SettingsError, TokensFull
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.privacy_tokens import TOKEN, TokenStore, label_of
+from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, TokenStore, label_of
 from codemode_server.extras import install_command
 from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -28,6 +28,7 @@ from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.gateway.release import Release, restriction_of, values_of
+from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
@@ -35,7 +36,7 @@ from codemode_server.privacy import is_installed
 from codemode_server.privacy.encodings import from_base64, read_text, to_base64
 from codemode_server.privacy.findings import Finding, Findings
 from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in
-from codemode_server.privacy.token_map import TokenMap
+from codemode_server.privacy.token_map import KnownTexts, TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
 from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
 from codemode_server.sandbox.contract import Reply
@@ -113,15 +114,19 @@ class CallPrivacy:
         Raises:
             JournalUnavailable: the store of the tokens can't be used.
         """
-        if self._tokens is None or not self.is_on or isinstance(target, ResourceTarget):
+        if self._tokens is None or not self.is_on:
             return None
         has_many = is_large(arguments)
-        named = await run_sized(has_many, tokens_in, arguments)
         principal = calls.context.principal.principal_id
-        known, disguised = await self._tokens.find(principal, named), dict[str, str]()
+        known, disguised = dict[str, KnownToken](), dict[str, str]()
+        if not isinstance(target, ResourceTarget):  # a token in a URI is no value
+            known = await self._tokens.find(principal, await run_sized(has_many, tokens_in, arguments))
         if self._config.settings.privacy.programs == "values":
             texts = self._tokens.texts_of(principal)
-            disguised = await run_sized(has_many, texts.kinds_in, arguments)
+            if isinstance(target, ResourceTarget):
+                disguised = _kinds_in_uri(texts, target)
+            else:
+                disguised = await run_sized(has_many, texts.kinds_in, arguments)
         if not known and not disguised:
             return None
         try:
@@ -224,7 +229,9 @@ class CallPrivacy:
         if not (values := values_of(known)):
             return reply
         put = partial(with_values, is_sent=False)
-        return replace(reply, value=await run_sized(has_many, put, reply.value, values))
+        shown = replace(reply, value=await run_sized(has_many, put, reply.value, values))
+        note_other_spellings(calls, target.server.raw_name, reply, shown)
+        return shown
 
     async def error_text(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
         """The error of an upstream, without secrets and with tokens in place of personal data."""
@@ -334,6 +341,15 @@ def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
     privacy = CallPrivacy(config, TokenMap(store))
     config.values_of = privacy.values_of
     return privacy
+
+
+def _kinds_in_uri(texts: KnownTexts, target: ResourceTarget) -> dict[str, str]:
+    """The tokens of known values in a URI, with their kinds, but for values that the server itself has put there."""
+    if target.is_linked:
+        return {}
+    given = target.found.resource.definition.uri if target.found.resource is not None else ""
+    of_server = texts.kinds_in(given)
+    return {token: kind for token, kind in texts.kinds_in(target.found.uri).items() if token not in of_server}
 
 
 def _without_tokens(findings: Findings) -> Findings:

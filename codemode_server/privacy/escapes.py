@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from codemode_server.privacy.utf8 import MAX_CODE, Sequences, continue_others, sequences
+
 Codes = NDArray[np.uint32]
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -18,8 +20,11 @@ _MARKS = (ord("%"), ord("&"), ord("\\"))
 _PERCENT, _AMPERSAND, _BACKSLASH = _MARKS
 _PADDING = 12
 _NO_DIGIT = 255
-_MAX_CODE = 0x10FFFF
-_LINE_ENDS = "abfnrtv0"
+_MAX_BYTE = 0xFF
+_MAX_NAME_CHARACTERS = 8
+_HIGH_SURROGATES, _LOW_SURROGATES = 0xD800 >> 10, 0xDC00 >> 10
+_CONTROLS = "abfnrtv"
+"""Letters that stand for control characters after a backslash; each ends a word as a line break does."""
 
 
 class Unescaped(NamedTuple):
@@ -39,17 +44,39 @@ class _Escapes(NamedTuple):
     codes: Places
     are_bytes: Flags
 
-    def that_are(self, flags: Flags) -> _Escapes:
-        return self.chosen(np.flatnonzero(flags))
+    def chosen(self, which: Places | Flags) -> _Escapes:
+        return _Escapes(self.starts[which], self.lengths[which], self.codes[which], self.are_bytes[which])
 
-    def chosen(self, numbers: Places) -> _Escapes:
-        return _Escapes(self.starts[numbers], self.lengths[numbers], self.codes[numbers], self.are_bytes[numbers])
+    @property
+    def are_joined(self) -> Flags:
+        """Whether each stands directly after the one before it."""
+        joined = np.zeros(len(self.starts), bool)
+        joined[1:] = self.starts[1:] == self.starts[:-1] + self.lengths[:-1]
+        return joined
 
 
-_HEX = np.full(0x80, _NO_DIGIT, np.int64)
-_HEX[[ord(digit) for digit in "0123456789abcdefABCDEF"]] = [*range(16), *range(10, 16)]
+class _Marked:
+    """The escapes that begin with one mark, while it is found out what each stands for."""
+
+    def __init__(self, starts: Places) -> None:
+        count = len(starts)
+        self.starts = starts
+        self.all = np.arange(count)
+        self._lengths, self._codes, self._are_bytes = np.ones(count, np.int64), np.zeros(count, np.int64), self.all < 0
+
+    def put(self, chosen: Places, codes: Places, lengths: Places | int, *, are_bytes: bool = False) -> None:
+        """What the chosen ones stand for, and how long they are."""
+        self._codes[chosen], self._lengths[chosen], self._are_bytes[chosen] = codes, lengths, are_bytes
+
+    def escapes(self) -> _Escapes:
+        found = _Escapes(self.starts, self._lengths, self._codes, self._are_bytes)
+        return found.chosen((self._codes > 0) & (self._codes <= MAX_CODE))
+
+
+_DIGITS = np.full(0x80, _NO_DIGIT, np.int64)
+_DIGITS[[ord(digit) for digit in "0123456789abcdefABCDEF"]] = [*range(16), *range(10, 16)]
 _AFTER_BACKSLASH = np.zeros(0x80, np.int64)
-_AFTER_BACKSLASH[[ord(one) for one in _LINE_ENDS]] = ord("\n")
+_AFTER_BACKSLASH[[ord(one) for one in _CONTROLS]] = ord("\n")
 _AFTER_BACKSLASH[[ord(one) for one in "\"'/\\`"]] = [ord(one) for one in "\"'/\\`"]
 
 
@@ -58,7 +85,7 @@ def _named() -> tuple[NDArray[np.uint64], Places]:
     short = {
         int.from_bytes(name.encode(), "little"): ord(put)
         for name, put in html5.items()
-        if name.endswith(";") and len(name) <= 8 and len(put) == 1
+        if name.endswith(";") and len(name) <= _MAX_NAME_CHARACTERS and len(put) == 1
     }
     return np.array(sorted(short), np.uint64), np.array([short[key] for key in sorted(short)], np.int64)
 
@@ -101,76 +128,99 @@ def _found(codes: Codes) -> _Escapes:
         np.concatenate([it.codes for it in kinds]),
         np.concatenate([it.are_bytes for it in kinds]),
     )
-    return _with_utf8(found.chosen(np.argsort(found.starts, kind="stable")))
+    return _with_surrogates(_with_utf8(found.chosen(np.argsort(found.starts, kind="stable"))))
 
 
 def _percent(padded: Places) -> _Escapes:
-    at = np.flatnonzero(padded == _PERCENT)
-    code, is_right = _hexadecimal(padded, at + 1, 2)
-    at = at[is_right]
-    return _Escapes(at, np.full(len(at), 3), code[is_right], np.ones(len(at), bool))
+    found = _Marked(np.flatnonzero(padded == _PERCENT))
+    _put_digits(found, padded, found.all, 1, 2, are_bytes=True)
+    return found.escapes()
 
 
 def _backslash(padded: Places) -> _Escapes:
-    """Of several in a row, two are one; only the last one that is left begins an escape with what follows."""
-    is_mark = padded == _BACKSLASH
-    at = np.flatnonzero(is_mark)
+    found = _Marked(_single_backslashes(padded))
+    after = padded[found.starts + 1]
+    found.put(found.all, _AFTER_BACKSLASH[after], 2)
+    for letter, digits in (("x", 2), ("u", 4), ("U", 8)):
+        _put_digits(found, padded, np.flatnonzero(after == ord(letter)), 2, digits, are_bytes=letter == "x")
+    _put_in_braces(found, padded, np.flatnonzero((after == ord("u")) & (padded[found.starts + 2] == ord("{"))))
+    _put_octal(found, padded)
+    return found.escapes()
+
+
+def _single_backslashes(padded: Places) -> Places:
+    """The backslashes that begin an escape: of several in a row, two are one, and only one that is left begins one with
+    what follows."""
+    at = np.flatnonzero(padded == _BACKSLASH)
     is_first = np.ones(len(at), bool)
     is_first[1:] = at[1:] != at[:-1] + 1
     heads = np.flatnonzero(is_first)
     within = np.arange(len(at)) - np.repeat(heads, np.diff(np.append(heads, len(at))))
-    at = at[within % 2 == 0]
-    after = padded[at + 1]
-    codes, lengths, are_bytes = _AFTER_BACKSLASH[after], np.full(len(at), 2), np.zeros(len(at), bool)
-    for letter, digits in (("x", 2), ("u", 4), ("U", 8)):
-        chosen = np.flatnonzero(after == ord(letter))
-        code, is_right = _hexadecimal(padded, at[chosen] + 2, digits)
-        chosen = chosen[is_right]
-        codes[chosen], lengths[chosen], are_bytes[chosen] = code[is_right], 2 + digits, letter == "x"
-    chosen = np.flatnonzero((after == ord("u")) & (padded[at + 2] == ord("{")))
-    code, digits_of = _number(padded, at[chosen] + 3, 16, 6)
-    is_right = (digits_of > 0) & (padded[at[chosen] + 3 + digits_of] == ord("}"))
-    chosen = chosen[is_right]
-    codes[chosen], lengths[chosen] = code[is_right], digits_of[is_right] + 4
-    return _Escapes(at, lengths, codes, are_bytes).that_are((codes > 0) & (codes <= _MAX_CODE))
+    single: Places = at[within % 2 == 0]
+    return single
+
+
+def _put_digits(found: _Marked, padded: Places, chosen: Places, skipped: int, digits: int, *, are_bytes: bool) -> None:
+    """Escapes with a certain number of hexadecimal digits after the first characters: `%61`, `\\x61`, `\\u0061`."""
+    code, count = _number(padded, found.starts[chosen] + skipped, 16, digits)
+    is_right = count == digits
+    found.put(chosen[is_right], code[is_right], skipped + digits, are_bytes=are_bytes)
+
+
+def _put_in_braces(found: _Marked, padded: Places, chosen: Places) -> None:
+    """`\\u{61}`."""
+    code, digits = _number(padded, found.starts[chosen] + 3, 16, 6)
+    is_right = (digits > 0) & (padded[found.starts[chosen] + 3 + digits] == ord("}"))
+    found.put(chosen[is_right], code[is_right], digits[is_right] + 4)
+
+
+def _put_octal(found: _Marked, padded: Places) -> None:
+    """`\\141`, and `\\0`, which is a control character."""
+    code, digits = _number(padded, found.starts + 1, 8, 3)
+    chosen = np.flatnonzero(digits)
+    code = code[chosen]
+    is_byte = code <= _MAX_BYTE
+    code[code == 0] = ord("\n")
+    for flags, are_bytes in ((is_byte, True), (~is_byte, False)):
+        found.put(chosen[flags], code[flags], digits[chosen[flags]] + 1, are_bytes=are_bytes)
 
 
 def _ampersand(padded: Places) -> _Escapes:
-    at = np.flatnonzero(padded == _AMPERSAND)
-    codes, lengths = np.zeros(len(at), np.int64), np.full(len(at), 1)
-    is_number = padded[at + 1] == ord("#")
-    is_hexadecimal = is_number & (padded[at + 2] | 0x20 == ord("x"))
-    for chosen, skipped, base, most in ((is_number & ~is_hexadecimal, 2, 10, 7), (is_hexadecimal, 3, 16, 6)):
-        places = np.flatnonzero(chosen)
-        code, digits = _number(padded, at[places] + skipped, base, most)
-        places, code, digits = places[digits > 0], code[digits > 0], digits[digits > 0]
-        after = at[places] + skipped + digits
-        codes[places], lengths[places] = code, skipped + digits + (padded[after] == ord(";"))
+    found = _Marked(np.flatnonzero(padded == _AMPERSAND))
+    is_number = padded[found.starts + 1] == ord("#")
+    is_hexadecimal = is_number & (padded[found.starts + 2] | 0x20 == ord("x"))
+    _put_entities(found, padded, np.flatnonzero(is_number & ~is_hexadecimal), 2, 10, 7)
+    _put_entities(found, padded, np.flatnonzero(is_hexadecimal), 3, 16, 6)
+    _put_named_entities(found, padded, np.flatnonzero(~is_number))
+    return found.escapes()
+
+
+def _put_entities(found: _Marked, padded: Places, chosen: Places, skipped: int, base: int, most: int) -> None:
+    """`&#97;` and `&#x61;`, also without the semicolon."""
+    code, digits = _number(padded, found.starts[chosen] + skipped, base, most)
+    chosen, code, digits = chosen[digits > 0], code[digits > 0], digits[digits > 0]
+    after = found.starts[chosen] + skipped + digits
+    found.put(chosen, code, skipped + digits + (padded[after] == ord(";")))
+
+
+def _put_named_entities(found: _Marked, padded: Places, chosen: Places) -> None:
+    """`&amp;`."""
+    at = found.starts[chosen] + 1
     keys, size = np.zeros(len(at), np.uint64), np.zeros(len(at), np.int64)
-    for place in range(8):
+    for place in range(_MAX_NAME_CHARACTERS):
         is_open = size == 0
-        keys[is_open] |= padded[at[is_open] + 1 + place].astype(np.uint64) << np.uint64(8 * place)
-        size[is_open & (padded[at + 1 + place] == ord(";"))] = place + 1
+        keys[is_open] |= padded[at[is_open] + place].astype(np.uint64) << np.uint64(8 * place)
+        size[is_open & (padded[at + place] == ord(";"))] = place + 1
     name = np.minimum(np.searchsorted(_NAMES, keys), len(_NAMES) - 1)
-    is_named = (_NAMES[name] == keys) & (size > 0) & ~is_number
-    codes[is_named], lengths[is_named] = _NAMED[name[is_named]], size[is_named] + 1
-    return _Escapes(at, lengths, codes, np.zeros(len(at), bool)).that_are((codes > 0) & (codes <= _MAX_CODE))
-
-
-def _hexadecimal(padded: Places, at: Places, digits: int) -> tuple[Places, Flags]:
-    """The number that so many digits write, and whether all of them are digits."""
-    code, is_right = np.zeros(len(at), np.int64), np.ones(len(at), bool)
-    for place in range(digits):
-        digit = _HEX[padded[at + place]]
-        code, is_right = code * 16 + digit, is_right & (digit != _NO_DIGIT)
-    return code, is_right
+    is_named = (_NAMES[name] == keys) & (size > 0)
+    found.put(chosen[is_named], _NAMED[name[is_named]], size[is_named] + 1)
 
 
 def _number(padded: Places, at: Places, base: int, most: int) -> tuple[Places, Places]:
     """The number that begins at each place, and how many digits it has."""
     code, digits = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
     for place in range(most):
-        digit = _HEX[padded[at + place]]
+        digit = _DIGITS[padded[at + place]]
         goes_on = (digits == place) & (digit < base)
         code[goes_on] = code[goes_on] * base + digit[goes_on]
         digits += goes_on
@@ -181,20 +231,25 @@ def _with_utf8(found: _Escapes) -> _Escapes:
     """Bytes in a row that are one character in UTF-8 become it; others are characters of Latin-1."""
     if not (found.are_bytes & (found.codes >= 0x80)).any():
         return found
-    starts, lengths, codes, are_bytes = found.starts, found.lengths.copy(), found.codes.copy(), found.are_bytes
-    joins = np.zeros(len(starts) + 2, bool)
-    joins[:-3] = (starts[1:] == starts[:-1] + lengths[:-1]) & are_bytes[1:] & are_bytes[:-1]
-    value = np.concatenate([codes, np.zeros(2, np.int64)])
-    second, third = value[1:-1], value[2:]
-    follows = joins[: len(starts)] & (second & 0xC0 == 0x80)
-    is_two = follows & (codes >= 0xC2) & (codes < 0xE0)
-    is_three = follows & joins[1:-1] & (third & 0xC0 == 0x80) & (codes >= 0xE0) & (codes < 0xF0)
-    sizes = np.concatenate([lengths, np.zeros(2, np.int64)])
-    codes[is_two] = ((codes & 0x1F) << 6 | second & 0x3F)[is_two]
-    codes[is_three] = ((found.codes & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F)[is_three]
-    lengths[is_two | is_three] += sizes[1:-1][is_two | is_three]
-    lengths[is_three] += sizes[2:][is_three]
-    is_rest = np.zeros(len(starts) + 2, bool)
-    is_rest[1:-1] |= is_two | is_three
-    is_rest[2:] |= is_three
-    return _Escapes(starts, lengths, codes, are_bytes).that_are(~is_rest[:-2])
+    data = np.where(found.are_bytes, found.codes, 0)
+    return _together(found, sequences(data, continue_others(data) & found.are_joined))
+
+
+def _with_surrogates(found: _Escapes) -> _Escapes:
+    """Two escapes in a row that JSON has in place of one character beyond 0xFFFF become it."""
+    is_second = (found.codes >> 10 == _LOW_SURROGATES) & found.are_joined
+    starts = np.flatnonzero((found.codes[:-1] >> 10 == _HIGH_SURROGATES) & is_second[1:])
+    if not len(starts):
+        return found
+    codes = 0x10000 + ((found.codes[starts] & 0x3FF) << 10 | found.codes[starts + 1] & 0x3FF)
+    return _together(found, Sequences(starts, np.full(len(starts), 2), codes))
+
+
+def _together(found: _Escapes, parts: Sequences) -> _Escapes:
+    """Those escapes that are parts of one character as one; `starts` are numbers of escapes."""
+    codes, lengths = found.codes.copy(), found.lengths.copy()
+    ends = np.append(found.starts + found.lengths, 0)
+    codes[parts.starts] = parts.codes
+    lengths[parts.starts] = ends[parts.starts + parts.sizes - 1] - found.starts[parts.starts]
+    together = _Escapes(found.starts, lengths, codes, found.are_bytes)
+    return together.chosen(~parts.following(len(codes)))

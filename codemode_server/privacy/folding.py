@@ -11,6 +11,8 @@ import unicodedata
 import numpy as np
 from numpy.typing import NDArray
 
+from codemode_server.privacy.utf8 import continue_others, sequences
+
 Bytes = NDArray[np.uint8]
 Codes = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
@@ -92,42 +94,23 @@ def fold_utf8(data: Bytes) -> Bytes:
     """As many bytes as `data` has: that of a character stands where its encoding begins, and `INVISIBLE` after it. What
     is no text becomes `BREAK`."""
     folded = _UTF8_STARTS[data]
-    if not (data >= _NON_ASCII).any():
-        return folded
-    is_two, is_three = _sequences(data)
-    first = np.concatenate([data, np.zeros(2, np.uint8)]).astype(np.uint32)
-    second, third = first[1:-1] & 0x3F, first[2:] & 0x3F
-    first = first[:-2]
-    folded[is_two] = fold_codes(((first & 0x1F) << 6 | second)[is_two].astype(np.uint32))
-    folded[is_three] = fold_codes(((first & 0x0F) << 12 | second << 6 | third)[is_three].astype(np.uint32))
-    folded[_following(is_two, is_three)] = INVISIBLE
+    if (data >= _NON_ASCII).any():
+        found = sequences(data, continue_others(data))
+        folded[found.starts] = fold_codes(found.codes.astype(np.uint32))
+        folded[found.following(len(data))] = INVISIBLE
     return folded
 
 
 def are_text(data: Bytes) -> Flags:
     """Whether each byte is of a character in UTF-8 that is shown, or that ends a line."""
-    is_two, is_three = _sequences(data)
-    found: Flags = (_UTF8_STARTS[data] != BREAK) | is_two | is_three | _following(is_two, is_three)
-    return found
+    are_shown: Flags = _UTF8_STARTS[data] != BREAK
+    if (data >= _NON_ASCII).any():
+        found = sequences(data, continue_others(data))
+        are_shown[found.starts] = True
+        are_shown |= found.following(len(data))
+    return are_shown
 
 
-def _sequences(data: Bytes) -> tuple[Flags, Flags]:
-    """Where a sequence of two bytes begins, and where one of three."""
-    continues = np.zeros(len(data) + 2, bool)
-    np.equal(data & 0xC0, _NON_ASCII, out=continues[: len(data)])
-    is_two = (data >= _TWO_BYTES) & (data < _THREE_BYTES) & continues[1:-1]
-    is_three = (data >= _THREE_BYTES) & (data < _FOUR_BYTES) & continues[1:-1] & continues[2:]
-    return is_two, is_three
-
-
-def _following(is_two: Flags, is_three: Flags) -> Flags:
-    follows = np.zeros(len(is_two), bool)
-    follows[1:] = is_two[:-1] | is_three[:-1]
-    follows[2:] |= is_three[:-2]
-    return follows
-
-
-_TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC2, 0xE0, 0xF0
 _UTF8_STARTS = np.full(256, BREAK, np.uint8)
 _UTF8_STARTS[:_NON_ASCII] = np.frombuffer(_TRANSLATION, np.uint8, _NON_ASCII)
 _UTF8_STARTS[[code for code in range(_NON_ASCII) if not chr(code).isprintable() and chr(code) not in "\t\n\r"]] = BREAK

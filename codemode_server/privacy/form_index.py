@@ -64,6 +64,8 @@ class FormIndex:
         """All windows of all forms."""
         self._telling = WindowTable(is_second=True)
         """Those of `_wholes`, `_parts` and `_weak`."""
+        self._of_wholes = WindowTable()
+        """Those of `_wholes`."""
         self._anchors = WindowTable()
         """Those by which forms are found that are not found by several windows in a row."""
         self._windows_of_literals = WindowTable()
@@ -101,6 +103,7 @@ class FormIndex:
         for window in chosen:
             self._wholes.add(window, form)
         self._telling.add(chosen)
+        self._of_wholes.add(chosen)
         if not form.is_free:
             self._anchors.add(chosen)
 
@@ -123,10 +126,13 @@ class FormIndex:
     def _windows_found(self, searched: Searched) -> Iterator[Found]:
         """Whole forms are looked for within what was found too, since a longer one may begin there."""
         done, ends = 0, dict[Form, int]()
-        for at in self._candidates(searched):
+        for at, may_be_of_whole in self._candidates(searched):
+            is_within = at + PART_DIGITS <= done
+            if is_within and not may_be_of_whole:
+                continue
             window = window_at(searched.characters, at)
             placed = self._whole_at(searched, window, at, ends)
-            if placed is None and at + PART_DIGITS > done:
+            if placed is None and not is_within:
                 placed = self._part_at(searched, window, at)
             if placed is not None:
                 done = placed.end
@@ -160,11 +166,12 @@ class FormIndex:
             for form in there if len(there) <= _MAX_SHARED else ():
                 yield from _placed_parts(searched, form, window, at, least)
 
-    def _candidates(self, searched: Searched) -> Iterator[int]:
-        """Where in the letters and digits a known window may be that is worth a look."""
+    def _candidates(self, searched: Searched) -> Iterator[tuple[int, bool]]:
+        """Where in the letters and digits a known window may be that is worth a look, and whether it may be one by
+        which a whole form is found."""
         count = len(searched.characters) - PART_CHARACTERS + 1
         if count <= _FEW_WINDOWS:
-            yield from range(count)
+            yield from ((at, True) for at in range(count))
             return
         keys = eights(searched.characters)
         begins = _begins(searched)
@@ -184,7 +191,10 @@ class FormIndex:
             for table in (self._known, self._telling):
                 numbers = numbers[table.has(canonical_keys(some[numbers], PART_DIGITS))]
             chosen[numbers] = True
-            yield from (np.flatnonzero(chosen[start - first : start - first + _BLOCK]) + start).tolist()
+            places = np.flatnonzero(chosen[start - first : start - first + _BLOCK]) + start - first
+            may_be_of_whole = self._of_wholes.has(sixes[places])
+            may_be_of_whole |= self._of_wholes.has(canonical_keys(some[places], PART_DIGITS))
+            yield from zip((places + first).tolist(), may_be_of_whole.tolist(), strict=True)
 
     def _literals_found(self, searched: Searched) -> Iterator[Found]:
         data = searched.data

@@ -21,6 +21,13 @@ ORIGINALS = {
     STREET: "14 Pemberly Road",
     PHONE: "+49 30 901820",
 }
+
+
+def mathematical(text: str) -> str:
+    """Each takes four bytes in UTF-8, and two escapes in JSON."""
+    return "".join(chr(0x1D41A + ord(one) - ord("a")) if "a" <= one <= "z" else one for one in text)
+
+
 DISGUISES: dict[str, Callable[[str], str]] = {
     "as it is": lambda it: it,
     "in capital letters": lambda it: it.upper(),
@@ -47,6 +54,15 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "in escapes of code points": lambda it: "".join(f"\\u{ord(one):04x}" for one in it),
     "in escapes of bytes": lambda it: "".join(f"\\x{one:02x}" for one in it.encode()),
     "as bytes": lambda it: repr(it.encode()),
+    "in octal escapes": lambda it: "".join(f"\\{one:03o}" for one in it.encode()),
+    "in mathematical letters": mathematical,
+    "in mathematical letters, as JSON": lambda it: json.dumps(mathematical(it)),
+    "in mathematical letters, as JSON within JSON": lambda it: json.dumps(json.dumps(mathematical(it))),
+    "in mathematical letters, percent-encoded": lambda it: quote(mathematical(it)),
+    "in mathematical letters, as bytes": lambda it: repr(mathematical(it).encode()),
+    "in mathematical letters, in octal escapes": lambda it: "".join(f"\\{one:o}" for one in mathematical(it).encode()),
+    "in mathematical letters, in base64": lambda it: base64.b64encode(mathematical(it).encode()).decode(),
+    "in mathematical letters, in hexadecimal digits": lambda it: mathematical(it).encode().hex(),
     "in base64": lambda it: base64.b64encode(it.encode()).decode(),
     "in base64 after one more byte": lambda it: base64.b64encode(f"(){it} and more".encode()).decode(),
     "in base64 after two more bytes": lambda it: base64.b64encode(f"a; {it}".encode()).decode(),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from typing import Any
 
-from hypothesis import example, given
+import pytest
+from hypothesis import example, find, given
 from hypothesis import strategies as st
 
 from codemode_server.domain.errors import SettingsError
@@ -15,7 +17,18 @@ from codemode_server.workflows.expressions import FUNCTIONS, METHODS, NotAnExpre
 from tests.fuzz.strategies import damaged, texts, values
 
 PREFIXES = ("input_", "step_", "each_", "local_", "servers_", "skills_")
-OWN = {"_checked", "_answered", "_error", "_sleep", "_run", "ToolError", "WorkflowStopped", "RuntimeError", "flow"}
+OWN = {
+    "_checked",
+    "_answered",
+    "_awaited",
+    "_error",
+    "_sleep",
+    "_run",
+    "ToolError",
+    "WorkflowStopped",
+    "RuntimeError",
+    "flow",
+}
 OWN |= {"attempt", "caught", "caught_error", "round_number", "str", "float", "int", "bool", "list", "dict", "range"}
 METHODS_OF_OURS = METHODS | {"append", "kind", "join"}
 
@@ -37,11 +50,32 @@ def blanked(source: str) -> str:
 
 
 def names_in(source: str) -> set[str]:
-    """Each name that the program uses or imports, unless it is made of a prefix."""
-    module = ast.Module(body_of(source), [])
-    inputs = {it.arg for it in ast.walk(module) if isinstance(it, ast.arg)}
-    found = {it.id for it in ast.walk(module) if isinstance(it, ast.Name)} - inputs
-    return {it for it in found if not it.startswith(PREFIXES)}
+    """Each name that the program uses, defines, imports or reads as an attribute, without those that are made of a
+    prefix, the modules of servers and skills, the methods of expressions, and the inputs in the public function."""
+    found, public = set[str](), ""
+    for statement in body_of(source):
+        used = {it for node in ast.walk(statement) for it in _names_of(node)}
+        if isinstance(statement, ast.FunctionDef) and statement.name != "_run":
+            public = statement.name
+            used -= {it.arg for it in statement.args.args}
+        found |= used
+    return {it for it in found - METHODS_OF_OURS - {public} if not it.startswith(PREFIXES)}
+
+
+def _names_of(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            return [name]
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.ExceptHandler(name=str(name)):
+            return [name]
+        case ast.Import(names=aliases):
+            return [it.name for it in aliases]
+        case ast.ImportFrom(module=module, names=aliases):
+            is_ours = module is not None and re.fullmatch(r"(servers|skills)\.[a-z][a-z0-9_]*", module) is not None
+            return [it.asname or it.name for it in aliases] + ([] if is_ours else [f"from {module}"])
+    return []
 
 
 def flow(value: Any) -> str:
@@ -109,20 +143,123 @@ def test_an_expression_names_nothing_but_what_the_workflow_has(text: str) -> Non
             assert node.attr in METHODS_OF_OURS
 
 
+WORDS = [
+    "os",
+    "open",
+    "exec",
+    "str",
+    "range",
+    "flow",
+    "error",
+    "caught",
+    "self",
+    "inputs",
+    "steps",
+    "input_a",
+    "attempt",
+]
+"""Names that a file may have, and which mean something in Python, in expressions, or in the program."""
+
+
+def flow_of_names(
+    given: str, step: str, server: str, tool: str, keyword: str, skill: str, item: str, local: str
+) -> str:
+    """A workflow with a name at each place that takes one."""
+    body = [{"id": "c", "set": f"${{{item}}}"}]
+    return json.dumps(
+        {
+            "inputs": {given: "text"},
+            "steps": [
+                {
+                    "id": step,
+                    "call": f"{server}.{tool}",
+                    "with": {keyword: f"${{inputs.{given}}}"},
+                    "retry": {"times": 2},
+                },
+                {"skill": skill, "with": {keyword: 1}, "on_error": [{"fail": "${error.message}"}]},
+                {"each": "[1]", "as": item, "id": "b", "collect": f"${{{item}}}", "do": body},
+                {"id": "d", "set": f"${{[{local} for {local} in steps.{step}]}}"},
+            ],
+            "result": f"${{steps.{step}.{keyword}}}",
+        }
+    )
+
+
+def is_workflow(text: str) -> bool:
+    try:
+        compile_workflow("flow", text, "flow.yaml")
+    except SettingsError:
+        return False
+    return True
+
+
+@st.composite
+def flows_of_names(draw: st.DrawFn) -> str:
+    """Up to one of the names is any text."""
+    names = draw(st.lists(st.sampled_from(WORDS), min_size=8, max_size=8))
+    if draw(st.booleans()):
+        names[draw(st.integers(0, 7))] = draw(texts)
+    return flow_of_names(*names)
+
+
+WHOLE = flow("${inputs.repo} and ${len(inputs.repo)}")
+DAMAGED = damaged(st.just(WHOLE.encode())).map(lambda data: data.decode("utf-8", "replace"))
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_file_with_any_name_that_it_may_have_is_a_workflow_without_other_names(word: str) -> None:
+    """The control of the next test."""
+    made = compile_workflow("flow", flow_of_names(*[word] * 8), "flow.yaml")
+    assert f"from servers.{word} import {word} as servers_{word}_{word}\n" in made.source
+    assert names_in(made.source) <= OWN | FUNCTIONS
+
+
+@given(flows_of_names())
+@example(flow_of_names("__class__", *["a"] * 7))
+@example(flow_of_names("a", "a", "os as b\nimport os", *["a"] * 5))
+@example(flow_of_names(*["a"] * 6, "a import b; import os #", "a"))
+def test_names_of_any_kind_are_refused_or_are_names_of_ours(text: str) -> None:
+    if is_workflow(text):
+        assert names_in(compile_workflow("flow", text, "flow.yaml").source) <= OWN | FUNCTIONS
+
+
 @given(st.dictionaries(st.one_of(st.sampled_from(["call", "with", "id", "set", "each", "as", "if"]), texts), values))
-def test_names_of_any_kind_are_refused_or_are_names_of_ours(step: dict[str, Any]) -> None:
+def test_steps_of_any_shape_are_refused_or_have_names_of_ours(step: dict[str, Any]) -> None:
     text = json.dumps({"inputs": dict.fromkeys(step, "text"), "steps": [step]}, default=str)
-    try:
-        made = compile_workflow("flow", text, "flow.yaml")
-    except SettingsError:
-        return
-    assert names_in(made.source) <= OWN | FUNCTIONS
+    if is_workflow(text):
+        assert names_in(compile_workflow("flow", text, "flow.yaml").source) <= OWN | FUNCTIONS
 
 
-@given(damaged(st.just(flow("${inputs.repo} and ${steps.a.title}").encode())))
-def test_a_damaged_file_is_refused_or_is_a_workflow(data: bytes) -> None:
-    try:
-        made = compile_workflow("flow", data.decode("utf-8", "replace"), "flow.yaml")
-    except SettingsError:
-        return
-    assert names_in(made.source) <= OWN | FUNCTIONS
+@given(DAMAGED)
+@example(WHOLE)
+def test_a_damaged_file_is_refused_or_is_a_workflow(text: str) -> None:
+    if is_workflow(text):
+        assert names_in(compile_workflow("flow", text, "flow.yaml").source) <= OWN | FUNCTIONS
+
+
+def test_the_files_above_are_not_all_refused() -> None:
+    """Regression: none of the files in two tests was a workflow, so these tests looked at no program."""
+    assert is_workflow(WHOLE)
+    assert is_workflow(find(flows_of_names(), is_workflow))
+    assert is_workflow(find(DAMAGED, lambda text: text != WHOLE and is_workflow(text)))
+
+
+@pytest.mark.parametrize(
+    ("added", "name"),
+    [
+        ("import os", "os"),
+        ("import os as step_a", "os"),
+        ("from os import system as step_a", "from os"),
+        ("from servers.os import system", "system"),
+        ("step_a.__class__", "__class__"),
+        ("open('x')", "open"),
+        ("def evil(): pass", "evil"),
+        ("lambda evil: 1", "evil"),
+    ],
+)
+def test_what_a_program_must_not_have_is_among_its_names(added: str, name: str) -> None:
+    """The control of all that compares the names."""
+    source = compile_workflow("flow", flow("x"), "flow.yaml").source
+    within = source.replace("\n    return {'all'", f"\n    {added}\n    return {{'all'")
+    assert within != source
+    assert name in names_in(within) - OWN - FUNCTIONS

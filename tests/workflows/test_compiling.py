@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -122,9 +123,23 @@ class TestLargeFiles:
         assert "nested" in problems(nested(20))[0]
         assert "for each_item in [1]" in source(nested(3)), "control"
 
-    def test_a_deep_expression_is_refused(self) -> None:
-        for deep in ("(" * 500 + "1" + ")" * 500, "-" * 900 + "1", "[" * 60 + "]" * 60, "not " * 400 + "1"):
-            assert problems(f"{STEP}result: ${{{deep}}}\n")
+    @pytest.mark.parametrize(("before", "after", "deep"), [("-", "", 900), ("[", "]", 150), ("not ", "", 400)])
+    def test_a_deep_expression_is_refused(self, before: str, after: str, deep: int) -> None:
+        def nested(depth: int) -> str:
+            return f"{before * depth}1{after * depth}"
+
+        for depth in (40, deep):
+            found = problems(f"{STEP}result: ${{{nested(depth)}}}\n")
+            assert found == ["flow.yaml:4: result: is nested more than 40 deep"], depth
+        (returned,) = re.findall("return (.*)", source(f"{STEP}result: ${{{nested(39)}}}\n"))
+        assert ast.dump(ast.parse(returned)) == ast.dump(ast.parse(nested(39))), "control"
+
+    def test_parentheses_that_python_does_not_parse_are_refused(self) -> None:
+        def nested(depth: int) -> str:
+            return f"{STEP}result: ${{{'(' * depth}1{')' * depth}}}\n"
+
+        assert problems(nested(500)) == ["flow.yaml:4: result: is not an expression: too many nested parentheses"]
+        assert source(nested(100)).endswith("return 1"), "control"
 
     def test_many_steps_are_refused(self) -> None:
         assert "more than 500 steps" in problems("steps:\n" + "  - fail: x\n" * 501)[0]

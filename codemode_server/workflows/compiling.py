@@ -21,6 +21,7 @@ from codemode_server.workflows.steps import StepCompiler
 _KEYS = ("description", "inputs", "steps", "result")
 _PRELUDE = '''\
 import re as _re
+from asyncio import iscoroutine as _is_coroutine, run as _run_to_its_end
 from time import sleep as _sleep
 
 from codemode import ToolError
@@ -55,6 +56,10 @@ def _answered(answer, may_decline):
     if may_decline:
         return None
     raise WorkflowStopped(f"the user did not answer the question ({answer['action']})")
+
+
+def _awaited(value):
+    return _run_to_its_end(value) if _is_coroutine(value) else value
 
 
 def _error(error):

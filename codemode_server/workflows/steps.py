@@ -180,6 +180,8 @@ class StepCompiler:
         else:
             fields.complain(fields.entries["with"], "has a name that no parameter of a skill can have")
             return []
+        if action == "skill":  # it may be an `async def`
+            call = ast.Call(ast.Name("_awaited", ast.Load()), [call], [])
         statement = _assign(name, call) if name else ast.Expr(call)
         return self._retried(fields, statement) if fields.get("retry") is not None else [statement]
 

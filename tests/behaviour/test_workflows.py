@@ -81,6 +81,34 @@ result: ["${steps.failed}", "${steps.skipped}", "${steps.noted.number}", "${step
 """
 
 
+WITH_A_SKILL = """\
+inputs: {repo: text}
+steps:
+  - id: titles
+    skill: open_titles
+    with: {repo: "${inputs.repo}", most: 2}
+  - id: made
+    call: github.create_issue
+    with: {owner: acme, repo: "${inputs.repo}", title: "${steps.titles[1]}"}
+result: {titles: "${steps.titles}", made: "${steps.made.number}"}
+"""
+WITH_A_FAILING_SKILL = """\
+steps:
+  - skill: fail
+    retry: {times: 2, wait: 0, on: [tool_failed]}
+    on_error:
+      - id: kind
+        set: "${error.kind}"
+result: "${steps.kind}"
+"""
+OPEN_TITLES = """\
+from servers.github import list_issues
+
+async def open_titles(repo: str, most: int) -> list:
+    return [it["title"] for it in await list_issues(repo=repo, state="open")][:most]
+"""
+
+
 class Person:
     """Answers the forms in order, and notes what was shown."""
 
@@ -151,6 +179,38 @@ class TestPrograms:
             assert answer.value == [None, None, 1, 3]
             assert len(host.reached("boom")) == 4
             assert host.reached("create_issue")[0]["title"] == "tool_failed"
+
+    @pytest.mark.parametrize("is_async", [True, False])
+    async def test_a_skill_is_a_step_with_its_own_calls_and_its_result(self, tmp_path: Path, *, is_async: bool) -> None:
+        """Regression: of a skill that is an `async def`, later steps got a coroutine."""
+        skill = OPEN_TITLES if is_async else OPEN_TITLES.replace("async ", "").replace("await ", "")
+        path = product(tmp_path, titles=WITH_A_SKILL)
+        (tmp_path / "skills").mkdir()
+        (tmp_path / "skills" / "open_titles.py").write_text(skill)
+        async with in_memory(path) as host:
+            answer = await host.run("from workflows import titles\ntitles('web')")
+            assert answer.value == {"titles": ["Issue 1 of web", "Issue 2 of web"], "made": 1}
+            assert [it["tool"] for it in host.reached()] == ["list_issues", "create_issue"]
+            assert host.reached("create_issue")[0]["title"] == "Issue 2 of web"
+
+    async def test_a_skill_that_does_not_exist_is_named_and_nothing_is_called(self, tmp_path: Path) -> None:
+        path = product(tmp_path, titles=WITH_A_SKILL)
+        (tmp_path / "skills").mkdir()
+        (tmp_path / "skills" / "open_title.py").write_text(OPEN_TITLES.replace("open_titles", "open_title"))
+        async with in_memory(path) as host:
+            answer = await host.run("from workflows import titles\ntitles('web')")
+            assert "there is no skill 'open_titles'; did you mean open_title?" in answer.error["message"]
+            assert host.reached() == []
+
+    async def test_an_error_of_a_call_in_a_skill_is_retried_and_handled(self, tmp_path: Path) -> None:
+        path = product(tmp_path, noted=WITH_A_FAILING_SKILL)
+        (tmp_path / "skills").mkdir()
+        (tmp_path / "skills" / "fail.py").write_text(
+            "from servers.github import boom\n\nasync def fail():\n    return await boom()\n"
+        )
+        async with in_memory(path) as host:
+            assert (await host.run("from workflows import noted\nnoted()")).value == "tool_failed"
+            assert len(host.reached("boom")) == 2
 
     async def test_the_permissions_decide_on_its_calls(self, tmp_path: Path) -> None:
         path = product(tmp_path, triage=TRIAGE)

@@ -185,6 +185,9 @@ def flow_of_names(
     )
 
 
+EVERYWHERE_A = dict.fromkeys(("given", "step", "server", "tool", "keyword", "skill", "item", "local"), "a")
+
+
 def is_workflow(text: str) -> bool:
     try:
         compile_workflow("flow", text, "flow.yaml")
@@ -215,9 +218,10 @@ def test_a_file_with_any_name_that_it_may_have_is_a_workflow_without_other_names
 
 
 @given(flows_of_names())
-@example(flow_of_names("__class__", *["a"] * 7))
-@example(flow_of_names("a", "a", "os as b\nimport os", *["a"] * 5))
-@example(flow_of_names(*["a"] * 6, "a import b; import os #", "a"))
+@example(flow_of_names(**{**EVERYWHERE_A, "given": "__class__"}))
+@example(flow_of_names(**{**EVERYWHERE_A, "server": "os as b\nimport os"}))
+@example(flow_of_names(**{**EVERYWHERE_A, "skill": "a import b; import os #"}))
+@example(flow_of_names(**{**EVERYWHERE_A, "item": "a in [1]: import os #"}))
 def test_names_of_any_kind_are_refused_or_are_names_of_ours(text: str) -> None:
     if is_workflow(text):
         assert names_in(compile_workflow("flow", text, "flow.yaml").source) <= OWN | FUNCTIONS

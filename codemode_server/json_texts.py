@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
 
@@ -25,12 +25,22 @@ def texts_in(value: JsonValue) -> Iterator[str]:
             waiting += item
 
 
-def text_batches(value: JsonValue) -> Iterator[list[str]]:
+class TextBatch(NamedTuple):
+    """Some strings, keys and numbers of a value as texts."""
+
+    texts: list[str]
+    first: int
+    """The number of the first text among the keys, or among the others."""
+    are_keys: bool
+
+
+def text_batches(value: JsonValue) -> Iterator[TextBatch]:
     """The strings, keys and numbers of a value as texts, for searches of which each costs something.
 
     Items and values are in their order and keys in batches of their own, since a text may be spread over many items.
+    Objects come before what is in them, and all keys of one in a row.
     """
-    values, keys = _Batch(), _Batch()
+    values, keys = _Batch(are_keys=False), _Batch(are_keys=True)
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -42,7 +52,9 @@ def text_batches(value: JsonValue) -> Iterator[list[str]]:
         elif isinstance(item, list):
             waiting += reversed(item)
         elif isinstance(item, str) and len(item) > BATCH_CHARACTERS:
-            yield [item]
+            yield values.take()
+            values.add(item)
+            yield values.take()
         elif not isinstance(item, bool | None) and values.add(str(item)):
             yield values.take()
     yield keys.take()
@@ -50,9 +62,10 @@ def text_batches(value: JsonValue) -> Iterator[list[str]]:
 
 
 class _Batch:
-    def __init__(self) -> None:
+    def __init__(self, *, are_keys: bool) -> None:
+        self._are_keys = are_keys
         self._texts: list[str] = []
-        self._size = 0
+        self._first = self._size = 0
 
     def add(self, text: str) -> bool:
         """Whether the batch is complete now."""
@@ -60,6 +73,8 @@ class _Batch:
         self._size += len(text) + 1
         return self._size > BATCH_CHARACTERS
 
-    def take(self) -> list[str]:
-        taken, self._texts, self._size = self._texts, [], 0
+    def take(self) -> TextBatch:
+        taken = TextBatch(self._texts, self._first, self._are_keys)
+        self._first += len(self._texts)
+        self._texts, self._size = [], 0
         return taken

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
-from typing import Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, count
+from typing import NamedTuple, Protocol
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.json_texts import BATCH_CHARACTERS, text_batches
+from codemode_server.json_texts import text_batches
 
 Span = tuple[int, int, str]
 """Start and end in a text, and what is put there."""
@@ -21,21 +21,71 @@ class KnownValues(Protocol):
         """Where they are in a text, in order and without overlaps. Called in any thread."""
 
 
-Found = Mapping[str, Sequence[Span] | None]
-"""Texts with known values → where these are in each; None: not known, the text has to be searched alone."""
+class Found(NamedTuple):
+    """Where known values are in the texts of a JSON value, by the numbers that `text_batches` gives to texts."""
+
+    in_keys: Mapping[int, Sequence[Span]]
+    in_others: Mapping[int, Sequence[Span]]
+    """In strings and numbers."""
+
+    def __bool__(self) -> bool:
+        return bool(self.in_keys or self.in_others)
+
+    @property
+    def all(self) -> Iterator[Span]:
+        for spans in (*self.in_keys.values(), *self.in_others.values()):
+            yield from spans
+
+
+NOTHING_FOUND = Found({}, {})
+
+
+class FoundInOrder:
+    """Hands out what was found to a walk through the same value in the order of `text_batches`: all keys of an object,
+    then its values one by one."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._keys, self._others = count(), count()
+
+    def in_next_key(self) -> Sequence[Span]:
+        return self._found.in_keys.get(next(self._keys), ())
+
+    def in_next(self) -> Sequence[Span]:
+        """In the next string or number that is no key."""
+        return self._found.in_others.get(next(self._others), ())
 
 
 def found_in(values: KnownValues, value: JsonValue) -> Found:
-    """The texts, keys and numbers in a JSON value that may have known values. Short ones are searched together, since
-    each search costs something."""
-    found: dict[str, list[Span] | None] = {}
-    for batch in text_batches(value):
-        if len(batch) == 1 and len(batch[0]) > BATCH_CHARACTERS:
-            found[batch[0]] = None
-        else:
-            for text, spans in _found_together(values, batch).items():
-                found[text] = merged(sorted({*(found.get(text) or ()), *spans}))
-    return found
+    """Where known values are in a JSON value. Short texts are searched together, since each search costs something."""
+    in_keys: dict[int, list[Span]] = {}
+    in_others: dict[int, list[Span]] = {}
+    for texts, first, are_keys in text_batches(value):
+        for number, spans in _found_together(values, texts).items():
+            (in_keys if are_keys else in_others)[first + number] = merged(sorted(spans))
+    return Found(in_keys, in_others)
+
+
+class DistinctKeys:
+    """Gives the keys of one object other names, so that all stay different: two keys that are the same person's become
+    `<EMAIL_1>` and `<EMAIL_1> (2)`."""
+
+    def __init__(self, given: Collection[str]) -> None:
+        self._given = given
+        self._numbers: dict[str, int] = {}
+        self._taken: set[str] = set()
+
+    def named(self, key: str, shown: str) -> str:
+        """How a key is called that is to be shown so."""
+        if shown == key:
+            return key
+        free, number = shown, self._numbers.get(shown, 1)
+        while free in self._given or free in self._taken:
+            number += 1
+            free = f"{shown} ({number})"
+        self._numbers[shown] = number
+        self._taken.add(free)
+        return free
 
 
 def with_spans_replaced(text: str, spans: Iterable[Span], limit: int | None = None) -> str:
@@ -52,16 +102,20 @@ def with_spans_replaced(text: str, spans: Iterable[Span], limit: int | None = No
     return "".join(parts)
 
 
-def _found_together(values: KnownValues, texts: list[str]) -> dict[str, list[Span]]:
+def _found_together(values: KnownValues, texts: list[str]) -> dict[int, set[Span]]:
+    """Where known values are in each of these texts, by its number."""
+    if len(texts) == 1:
+        spans = {*values.spans(texts[0])}
+        return {0: spans} if spans else {}
     starts = [0, *accumulate(len(text) + 1 for text in texts)]
-    by_text: dict[str, set[Span]] = {}
+    found: dict[int, set[Span]] = {}
     for start, end, put in values.spans("\n".join(texts)):
         first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
         for place in range(first, last + 1):  # one that is spread over several texts is replaced in each of them
             begin, stop = max(start - starts[place], 0), min(end - starts[place], len(texts[place]))
             if begin < stop:
-                by_text.setdefault(texts[place], set()).add((begin, stop, put))
-    return {text: merged(sorted(spans)) for text, spans in by_text.items()}
+                found.setdefault(place, set()).add((begin, stop, put))
+    return found
 
 
 def merged(spans: Iterable[Span], first_choice: str | None = None) -> list[Span]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import islice
@@ -16,7 +16,16 @@ from typing import Any, Literal
 from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
 from codemode_server.json_texts import text_batches
-from codemode_server.known_values import Found, KnownValues, Span, found_in, merged, with_spans_replaced
+from codemode_server.known_values import (
+    NOTHING_FOUND,
+    DistinctKeys,
+    FoundInOrder,
+    KnownValues,
+    Span,
+    found_in,
+    merged,
+    with_spans_replaced,
+)
 from codemode_server.secret_spellings import anchor_of, head_of, is_plain, longest_spelling, pattern_of, pieces_of
 from codemode_server.text import clean, clean_line
 
@@ -114,9 +123,9 @@ class Redactor:
     def take_value(self, box: list[JsonValue]) -> JsonValue:
         """`value` of the item of `box`, which is emptied, so that a long text can be freed before its masked copy is
         complete."""
-        known: Found = {} if self._values is None else found_in(self._values, box[0])
+        known = NOTHING_FOUND if self._values is None else found_in(self._values, box[0])
         if known or (self._secrets and self._may_hold(box[0])):
-            return self._walked(box, known)
+            return self._walked(box, FoundInOrder(known))
         return box.pop()
 
     def holds_guarded(self, value: JsonValue) -> bool:
@@ -138,40 +147,45 @@ class Redactor:
 
     def _may_hold(self, value: JsonValue) -> bool:
         """Whether a string of the value may contain a secret. Joins short strings to search them together."""
-        return any(self._is_in("\n".join(batch)) for batch in text_batches(value))
+        return any(self._is_in("\n".join(batch.texts)) for batch in text_batches(value))
 
     def _is_in(self, text: str) -> bool:
         return any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text))
 
-    def _walked(self, box: list[Any], known: Found) -> JsonValue:
-        """`known` are the texts that may have known values."""
+    def _walked(self, box: list[Any], known: FoundInOrder) -> JsonValue:
         value = box.pop()
         if isinstance(value, str):
-            spans = self._spans(value, known)
+            spans = self._spans(value, known.in_next())
             if not spans or len(value) <= _SEARCHED_AT_ONCE:
                 return with_spans_replaced(value, spans) if spans else value
             data = _masked_bytes(value, spans)
             del value
             return data.decode("utf-8", "surrogatepass")
         if isinstance(value, dict):
-            keys = (with_spans_replaced(key, self._spans(key, known)) for key in value)
+            distinct = DistinctKeys(value)
+            keys = [distinct.named(key, self._key(key, known)) for key in value]
             return {key: self._walked([item], known) for key, item in zip(keys, value.values(), strict=True)}
         if isinstance(value, list):
             return [self._walked([item], known) for item in value]
         if isinstance(value, bool | None):
             return value
         written = str(value)  # A secret of digits may come back as a number, a known value as a part of one.
-        spans = self._spans(written, known)
+        spans = self._spans(written, known.in_next())
         return next((put for start, end, put in spans if put != MASK or (start, end) == (0, len(written))), value)
 
-    def _spans(self, text: str, known: Found | None = None) -> list[Span]:
-        """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many. If
-        they are given, only the `known` texts have known values."""
+    def _key(self, key: str, known: FoundInOrder) -> str:
+        spans = self._spans(key, known.in_next_key())
+        return with_spans_replaced(key, spans) if spans else key
+
+    def _spans(self, text: str, known: Sequence[Span] | None = None) -> list[Span]:
+        """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many.
+        `known`: where the known values are, if they were looked for."""
         places = (span for secret in _likely(self._secrets, text) for span in secret.spans(text))
         found: list[Span] = [(begin, end, MASK) for begin, end in sorted(islice(places, _MAX_SPANS + 1))]
-        if self._values is not None and (known is None or text in known):
-            there = None if known is None else known[text]
-            found = sorted((*found, *(self._values.spans(text) if there is None else there)))
+        if known is None and self._values is not None:
+            known = self._values.spans(text)
+        if known:
+            found = sorted((*found, *known))
         if len(found) > _MAX_SPANS:
             return [(0, len(text), MASK)]
         return merged(found, MASK)

@@ -8,7 +8,7 @@ from typing import Any
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN
 from codemode_server.json_texts import texts_in
-from codemode_server.known_values import with_spans_replaced
+from codemode_server.known_values import DistinctKeys, with_spans_replaced
 from codemode_server.privacy.encodings import Wrapping, unwrapped, wrapped
 from codemode_server.privacy.findings import Finding
 
@@ -42,8 +42,9 @@ def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
         if not keys and tree.keys().isdisjoint(value):
             return value
         made: dict[str, Any] = {}
+        distinct = DistinctKeys(value)
         for key, item in value.items():
-            shown = _free_key(_text(key, keys[key], tokens), value, made) if key in keys else key
+            shown = distinct.named(key, _text(key, keys[key], tokens)) if key in keys else key
             made[shown] = _replaced(item, tree[key], tokens) if key in tree else item
         return made
     if isinstance(value, list):
@@ -56,15 +57,6 @@ def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
                 return wrapped(wrapping, _replaced(held[1], tree[wrapping], tokens), value)
         return _text(value, here, tokens)
     return tokens[here[0].kind, here[0].value] if here else value
-
-
-def _free_key(key: str, given: Mapping[str, Any], made: Mapping[str, Any]) -> str:
-    """A key that no other entry has: two keys that are the same person's become `<EMAIL_1>` and `<EMAIL_1> (2)`."""
-    number, free = 1, key
-    while free in made or free in given:
-        number += 1
-        free = f"{key} ({number})"
-    return free
 
 
 def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:

@@ -15,7 +15,7 @@ import anyio
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenChanges, TokenStore
-from codemode_server.known_values import Found, found_in, with_spans_replaced
+from codemode_server.known_values import DistinctKeys, FoundInOrder, Span, found_in, with_spans_replaced
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.normal_forms import normal_form
@@ -66,29 +66,31 @@ class KnownTexts:
     def tokenized(self, value: Any) -> Any:
         """A JSON value with tokens in place of known values that stand in it as they are, numbers too."""
         found = found_in(self, value)
-        return self._tokenized(value, found) if found else value
+        return self._tokenized(value, FoundInOrder(found)) if found else value
 
-    def _tokenized(self, value: Any, found: Found) -> Any:
+    def _tokenized(self, value: Any, found: FoundInOrder) -> Any:
         if isinstance(value, dict):
-            return {self._tokenized(key, found): self._tokenized(item, found) for key, item in value.items()}
+            distinct = DistinctKeys(value)
+            keys = [distinct.named(key, self._with_tokens(key, found.in_next_key())) for key in value]
+            return {key: self._tokenized(item, found) for key, item in zip(keys, value.values(), strict=True)}
         if isinstance(value, list):
             return [self._tokenized(item, found) for item in value]
-        if isinstance(value, bool | None) or (text := str(value)) not in found:
+        if isinstance(value, str):
+            return self._with_tokens(value, found.in_next())
+        if isinstance(value, bool | None) or not (spans := found.in_next()):
             return value
-        spans = found[text]
-        spans = [it for it in (self.spans(text) if spans is None else spans) if self._is_original(text, *it)]
-        if not isinstance(value, str):
-            return next((token for start, end, token in spans if end - start == len(text)), value)
-        return with_spans_replaced(text, spans)
+        written = str(value)
+        whole = (it for it in spans if it[1] - it[0] == len(written) and self._is_original(written, *it))
+        return next((token for _, _, token in whole), value)
+
+    def _with_tokens(self, text: str, spans: Sequence[Span]) -> str:
+        exact = [it for it in spans if self._is_original(text, *it)]
+        return with_spans_replaced(text, exact) if exact else text
 
     def kinds_in(self, value: Any) -> dict[str, str]:
         """The tokens of the known values in the texts, keys and numbers of a JSON value, in any form, with their
         kinds."""
-        tokens = {
-            token
-            for text, spans in found_in(self, value).items()
-            for _, _, token in (self.spans(text) if spans is None else spans)
-        }
+        tokens = {token for _, _, token in found_in(self, value).all}
         return {token: known.kind for token in tokens if (known := self._known.get(token)) is not None}
 
     def _is_original(self, text: str, start: int, end: int, token: str) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges, label_of
+from codemode_server.json_texts import BATCH_CHARACTERS
 from codemode_server.known_values import found_in
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.normal_forms import normal_form
@@ -118,11 +119,52 @@ def test_a_value_that_is_spread_over_the_items_of_a_list_is_replaced_in_each() -
 def test_texts_that_are_searched_together_are_found_as_alone_unless_a_value_is_spread_over_them() -> None:
     known = KnownTexts()
     known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
-    value = ["ann@example.org", "ann@exam", "ple.org", "an ann@example.org, twice ann@example.org", 12345]
-    for text, spans in found_in(known, value).items():
-        assert text in ("ann@exam", "ple.org") or spans in (None, known.spans(text)), text
+    value: list[Any] = ["ann@example.org", "ann@exam", "ple.org", "an ann@example.org, twice ann@example.org", 12345]
+    found = found_in(known, value).in_others
+    assert [found.get(number) for number in (0, 3, 4)] == [known.spans(value[0]), known.spans(value[3]), None]
     assert Redactor().replacing(known).value(value) == [
         *("<EMAIL_1>", "<EMAIL_1>", "<EMAIL_1>"),
         "an <EMAIL_1>, twice <EMAIL_1>",
         12345,
     ]
+
+
+def test_equal_texts_beside_a_spread_value_stay() -> None:
+    """Each item is replaced where it stands, and no other text that happens to be equal."""
+    known = KnownTexts()
+    known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
+    redactor = Redactor(["sk-1234567890"]).replacing(known)
+    value = {
+        "grade": "a",
+        "rows": ["n", {"a": "e"}, *"ann@example.org", "x" * (BATCH_CHARACTERS + 1), "a"],
+        "keys": {"a": 1, "to ann@example.org": {"n": "a"}, "z": "n"},
+        "long": "y" * BATCH_CHARACTERS + " ann@example.org",
+        "last": ["a", 3, None, True, "o", "sk-1234567890"],
+    }
+    shown = redactor.value(value)
+    assert isinstance(shown, dict)
+    assert "<EMAIL_1>" in shown["rows"][2:17]
+    assert shown["rows"][17:] == value["rows"][17:]  # type: ignore[index]
+    assert shown["keys"] == {"a": 1, "to <EMAIL_1>": {"n": "a"}, "z": "n"}
+    assert shown["long"].endswith("y <EMAIL_1>")
+    assert (shown["grade"], shown["last"]) == ("a", ["a", 3, None, True, "o", "***"])
+    assert known.tokenized({"a": list("ann@example.org"), "b": "a"}) == {"a": list("ann@example.org"), "b": "a"}
+
+
+class TestTwoKeysThatBecomeOne:
+    VALUE: ClassVar[dict[str, Any]] = {"ann@example.org": 1, "ANN@example.org": {"a": 2}, "<EMAIL_1> (2)": 3, "b": 4}
+
+    def test_both_stay_in_what_is_shown(self) -> None:
+        known = KnownTexts()
+        known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
+        shown = Redactor().replacing(known).value(self.VALUE)
+        assert shown == {"<EMAIL_1>": 1, "<EMAIL_1> (3)": {"a": 2}, "<EMAIL_1> (2)": 3, "b": 4}
+
+    def test_both_stay_in_arguments(self) -> None:
+        known = KnownTexts()
+        known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
+        assert known.tokenized({"<EMAIL_1>": 1, "ann@example.org": 2}) == {"<EMAIL_1>": 1, "<EMAIL_1> (2)": 2}
+
+    def test_both_stay_where_secrets_are_masked(self) -> None:
+        secrets = Redactor(["sk-1234567890", "sk-abcdefghij"])
+        assert secrets.value({"sk-1234567890": 1, "sk-abcdefghij": 2}) == {"***": 1, "*** (2)": 2}

@@ -29,6 +29,7 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
+from codemode_server.storage.sqlite_tokens import TokenCipher
 from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteObservedTypeStore, SqliteUsageStore
 from codemode_server.upstreams.auth.sign_ins import SignIns
 from codemode_server.upstreams.cache import ListingCache
@@ -68,7 +69,8 @@ class LastRun:
         observed = learned_types(config, database, thread).known
         accepted = ToolDefinitions(SqliteDefinitions(database, thread), config)
         readable = ReadableListings(accepted, config)
-        catalog = Catalog.build(ProtectedListings(config).within(readable.within(pool.listings())), observed=observed)
+        protected = ProtectedListings(config, TokenCipher(database.path.parent).fingerprint)
+        catalog = Catalog.build(protected.within(readable.within(pool.listings())), observed=observed)
         return cls(database, thread, listings, accepted, readable, catalog, _lone_tools(settings, database, thread))
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:

@@ -52,7 +52,8 @@ class Stores:
         self.sources = SqliteSources(database, thread)
         self.exchanges = SqliteExchanges(thread)
         self.definitions = SqliteDefinitions(database, self.thread)
-        self.tokens = SqliteTokens(self.thread, TokenCipher(folder), token_limits)
+        self.token_cipher = TokenCipher(folder)
+        self.tokens = SqliteTokens(self.thread, self.token_cipher, token_limits)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
 

@@ -45,7 +45,7 @@ class UpstreamCatalog:
         listings = SeenListings(last_run.listings, self.definitions, self._readable, stores.audit)
         self.pool = upstream_pool(loaded, listings, config, self.listings_changed)
         self._learning = learning
-        self._protected = ProtectedListings(config)
+        self._protected = ProtectedListings(config, stores.token_cipher.fingerprint)
         self._prompts = PermittedPrompts(config)
         self._connected = connected
         self._patience_until = math.inf

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .product import configuration, in_memory
+from .product import Host, configuration, in_memory
 
 EMAIL = "ann.lee@example.org"
 URI = f"crm://c/{EMAIL}"
@@ -84,9 +84,17 @@ async def test_a_schema_has_no_enumeration_that_nobody_can_read(tmp_path: Path) 
         assert "Literal['fast', 'slow']" in stub.replace('"', "'"), "the control"
 
 
-@pytest.mark.parametrize("named", ["crm://c/<EMAIL>", "EMAIL"])
-async def test_a_resource_is_read_by_the_uri_or_name_that_is_shown(tmp_path: Path, named: str) -> None:
+async def shown_uris(host: Host) -> dict[str, str]:
+    """Names → the URIs that stand for the real ones."""
+    listed = (await host.run("from servers.crm import resources\nresources.list()")).value
+    return {it["name"]: it["uri"] for it in listed}
+
+
+@pytest.mark.parametrize("by", ["name", "URI"])
+async def test_a_resource_is_read_by_the_uri_or_name_that_is_shown(tmp_path: Path, by: str) -> None:
     async with in_memory(crm(tmp_path)) as host:
+        uris = await shown_uris(host)
+        named = uris["EMAIL"] if by == "URI" else "EMAIL"
         code = f"from servers.crm import resources\nresources.read({named!r}).text"
         answer = await host.run(code)
         assert answer.value == "mail crm://c/<EMAIL_1>"
@@ -94,21 +102,32 @@ async def test_a_resource_is_read_by_the_uri_or_name_that_is_shown(tmp_path: Pat
     assert (tmp_path / "read.log").read_text().split() == [URI]
 
 
-async def test_uris_that_are_shown_alike_have_numbers(tmp_path: Path) -> None:
+async def test_uris_that_are_alike_are_shown_differently_and_stay_so_when_others_are_listed(tmp_path: Path) -> None:
     async with in_memory(crm(tmp_path)) as host:
-        listed = (await host.run("from servers.crm import resources\nresources.list()")).value
-        assert {it["uri"] for it in listed} == {"crm://c/<EMAIL>", "crm://c/<EMAIL>#2"}
-        await host.run("from servers.crm import resources\nresources.read('crm://c/<EMAIL>#2')")
+        first = await shown_uris(host)
+    assert len({*first.values()}) == 2
+    assert all(it.startswith("crm://c/<EMAIL>#") for it in first.values())
+    bob = next(uri for name, uri in first.items() if name != "EMAIL")
+    more = SERVER.replace(
+        '"resources/list": {"resources": [',
+        '"resources/list": {"resources": [{"uri": "crm://c/ada@b.org", "name": ""},',
+    )
+    async with in_memory(crm(tmp_path, more)) as host:
+        second = await shown_uris(host)
+        assert len(second) == 3
+        assert {*first.values()} < {*second.values()}
+        await host.run(f"from servers.crm import resources\nresources.read({bob!r})")
     assert (tmp_path / "read.log").read_text().split() == ["crm://c/bob@example.org"]
 
 
 async def test_a_rule_means_the_uri_that_is_read(tmp_path: Path) -> None:
     rules = {"rules": [{"deny": f"crm/resources/{URI}"}]}
-    code = "from servers.crm import resources\nresources.read('crm://c/<EMAIL>{}')"
+    code = "from servers.crm import resources\nresources.read({!r})"
     async with in_memory(crm(tmp_path, permissions=rules)) as host:
-        await host.run(code.format("#2"))
+        ann, bob = sorted((await shown_uris(host)).items())
+        await host.run(code.format(bob[1]))
         assert (tmp_path / "read.log").read_text().split() == ["crm://c/bob@example.org"], "the control"
-        assert "not permitted" in (await host.run(code.format(""))).text
+        assert "not permitted" in (await host.run(code.format(ann[1]))).text
     assert (tmp_path / "read.log").read_text().split() == ["crm://c/bob@example.org"]
 
 

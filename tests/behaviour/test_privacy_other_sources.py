@@ -16,7 +16,7 @@ from .product import configuration, in_memory
 from .test_input_requests import ask, asking
 from .test_log_messages import Console, logged, set_level, tell, wanting
 from .test_privacy_files import files
-from .test_privacy_listings import EMAIL, SERVER, URI, crm
+from .test_privacy_listings import EMAIL, SERVER, URI, crm, shown_uris
 from .test_prompt_completion import PLAN, complete, completing
 
 both_ways = pytest.mark.parametrize("is_on", [True, False])
@@ -80,8 +80,8 @@ async def test_a_prompt_has_tokens(tmp_path: Path, is_on: bool) -> None:
 
 @both_ways
 async def test_a_resource_has_tokens(tmp_path: Path, is_on: bool) -> None:
-    uri = "crm://c/<EMAIL>" if is_on else URI
     async with in_memory(crm(tmp_path, is_on=is_on)) as host:
+        uri = (await shown_uris(host))["EMAIL"] if is_on else URI
         answer = await host.run(f"from servers.crm import resources\nresources.read({uri!r}).text")
         assert answer.value == ("mail crm://c/<EMAIL_1>" if is_on else f"mail {URI}")
 

@@ -2,18 +2,22 @@
 
 Texts have the kind in place of what is found (`<EMAIL>`): a listing belongs to no principal, so it has no tokens.
 Schemas lose enumerations, defaults and examples with personal data. A URI with personal data is shown as another one,
-and read as what it is. What a server wrote to stderr is for the person.
+which stays the same as long as the key of the tokens does, and read as what it is. What a server wrote to stderr is for
+the person.
 """
 
 from __future__ import annotations
 
+import hmac
+import secrets
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.catalog.naming import Kind, name_alone, server_names
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.privacy_tokens import label_of
 from codemode_server.domain.resources import PromptDefinition, ResourceDefinition
 from codemode_server.domain.tools import STDERR_MARK, ToolDefinition, UpstreamListing
@@ -29,14 +33,20 @@ if TYPE_CHECKING:
 _TEXTS_OF_TOOL = ("title", "description", "input_schema", "output_schema")
 _VALUES = ("enum", "const", "default", "examples", "example")
 """Of schemas: what is no description."""
+_MARK_CHARACTERS = 8
+"""Hexadecimal digits behind a URI that is shown in place of another one."""
 _UNSEARCHED = "[withheld: it can't be searched for personal data]"
 
 
 class ProtectedListings:
     """Remembers what it has made, so that an unchanged listing remains the same object."""
 
-    def __init__(self, config: LiveConfig) -> None:
+    def __init__(self, config: LiveConfig, fingerprint: Callable[[bytes, str], bytes]) -> None:
+        """`fingerprint`: see `TokenCipher`; a plain hash of a URI would tell whether a guess of it is right."""
         self._config = config
+        self._fingerprint = fingerprint
+        self._spare_key = secrets.token_bytes(32)
+        """For fingerprints as long as the key of the tokens can't be used."""
         self._made: dict[str, tuple[PrivacySettings, UpstreamListing, UpstreamListing]] = {}
         """What each server lists, and what is shown of it, under these settings."""
         self._tools: dict[tuple[str, str], tuple[PrivacySettings, ToolDefinition, ToolDefinition]] = {}
@@ -70,7 +80,7 @@ class ProtectedListings:
             error=error and self._text(error),
             error_for_person=listing.error,
             problems=tuple(map(self._text, listing.problems)),
-            resources=self._resources(listing.resources),
+            resources=self._resources(listing.name, listing.resources),
             prompts=tuple(map(self._prompt, listing.prompts)),
         )
 
@@ -89,8 +99,8 @@ class ProtectedListings:
         changed = {name: _without_values(item, given[name]) for name, item in shown.items() if item is not given[name]}
         return replace(tool, **changed) if changed else tool
 
-    def _resources(self, listed: tuple[ResourceDefinition, ...]) -> tuple[ResourceDefinition, ...]:
-        shown_uris = self._shown_uris(listed)
+    def _resources(self, server: str, listed: tuple[ResourceDefinition, ...]) -> tuple[ResourceDefinition, ...]:
+        shown_uris = self._shown_uris(server, {it.uri for it in listed})
         return tuple(
             replace(
                 it,
@@ -102,15 +112,20 @@ class ProtectedListings:
             for it in listed
         )
 
-    def _shown_uris(self, listed: tuple[ResourceDefinition, ...]) -> dict[str, str]:
-        """URIs with personal data → how they are shown. Equal ones have numbers."""
-        shown: dict[str, str] = {}
-        counts: Counter[str] = Counter()
-        for uri in sorted({it.uri for it in listed}):
-            if (text := self._text(uri)) != uri:
-                counts[text] += 1
-                shown[uri] = text if counts[text] == 1 else f"{text}#{counts[text]}"
-        return shown
+    def _shown_uris(self, server: str, uris: set[str]) -> dict[str, str]:
+        """URIs with personal data → how they are shown: with the kinds, and a mark that depends on no other URI."""
+        masked = {uri: text for uri in uris if (text := self._text(uri)) != uri}
+        marks = {uri: self._mark(server, uri) for uri in masked}
+        short = {uri: f"{text}#{marks[uri][:_MARK_CHARACTERS]}" for uri, text in masked.items()}
+        users = Counter((*uris, *short.values()))
+        return {uri: it if users[it] == 1 else f"{masked[uri]}#{marks[uri]}" for uri, it in short.items()}
+
+    def _mark(self, server: str, uri: str) -> str:
+        data = uri.encode("utf-8", "surrogatepass")
+        try:
+            return self._fingerprint(data, f"uri/{server}").hex()
+        except JournalUnavailable:
+            return hmac.digest(self._spare_key, data, "sha256").hex()
 
     def _prompt(self, prompt: PromptDefinition) -> PromptDefinition:
         arguments = tuple(replace(it, description=self._text(it.description)) for it in prompt.arguments)

@@ -1,0 +1,88 @@
+"""How a listing of a protected server is shown: URIs with personal data have other ones in their place, which stay as
+they are whatever else is listed, and which no listed URI is."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.domain.resources import ResourceDefinition
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.gateway.policy.protected_listings import ProtectedListings
+from codemode_server.settings import Settings
+
+Fingerprint = Callable[[bytes, str], bytes]
+ANN, BOB, EVE = (f"crm://c/{name}@example.org" for name in ("ann.lee", "bob.ray", "eve.low"))
+PLAIN = "crm://c/list"
+
+
+def of_key(data: bytes, purpose: str) -> bytes:
+    return hmac.digest(b"a key", purpose.encode() + b"\0" + data, "sha256")
+
+
+def of_much_luck(data: bytes, purpose: str) -> bytes:
+    """A fingerprint whose first eight digits are the same for all URIs."""
+    return b"\xaa\xbb\xcc\xdd" + of_key(data, purpose)
+
+
+def unusable(data: bytes, purpose: str) -> bytes:
+    raise JournalUnavailable("the key can't be read")
+
+
+def listings(fingerprint: Fingerprint = of_key) -> ProtectedListings:
+    settings = Settings.model_validate({"privacy": {"servers": {"crm": "tokens"}}})
+    return ProtectedListings(LiveConfig(settings), fingerprint)
+
+
+def shown(*uris: str, of: ProtectedListings) -> dict[str, str]:
+    """URIs → how they are shown."""
+    listing = UpstreamListing("crm", UpstreamState.READY, resources=tuple(ResourceDefinition(it, "") for it in uris))
+    (protected,) = of.within([listing])
+    return {it.uri: it.public_uri for it in protected.resources}
+
+
+def test_a_uri_is_shown_in_the_same_way_whatever_else_is_listed() -> None:
+    alone = shown(EVE, of=listings())[EVE]
+    assert alone.startswith("crm://c/<EMAIL>#")
+    assert shown(ANN, BOB, EVE, PLAIN, of=listings())[EVE] == alone
+    assert shown(EVE, BOB, of=listings())[EVE] == alone
+
+
+def test_different_uris_are_shown_differently() -> None:
+    aliases = shown(ANN, BOB, EVE, PLAIN, of=listings())
+    assert len({*aliases.values()}) == 4
+    assert aliases[PLAIN] == PLAIN, "the control"
+
+
+def test_no_uri_is_shown_as_one_that_is_listed() -> None:
+    listed = shown(ANN, of=listings())[ANN]
+    aliases = shown(ANN, listed, of=listings())
+    assert aliases[listed] == listed
+    assert aliases[ANN] != listed
+
+
+def test_uris_with_equal_marks_are_shown_differently() -> None:
+    aliases = shown(ANN, BOB, of=listings(of_much_luck))
+    assert aliases[ANN] != aliases[BOB]
+
+
+def test_a_key_that_cannot_be_used_leaves_the_listing_readable() -> None:
+    crm = listings(unusable)
+    assert shown(ANN, BOB, of=crm)[ANN] == shown(ANN, of=crm)[ANN]
+    assert "ann.lee" not in shown(ANN, of=crm)[ANN]
+
+
+@pytest.mark.parametrize("names", [("ann.lee@example.org",), ("ann.lee@example.org", "bob.ray@example.org")])
+def test_a_schema_with_properties_that_are_addresses_loses_none(names: tuple[str, ...]) -> None:
+    """Two names that are shown alike must not become one."""
+    properties: dict[str, Any] = {it: {"type": "string", "default": it, "title": f"Of {it}"} for it in names}
+    tool = ToolDefinition("get", input_schema={"type": "object", "properties": properties})
+    (protected,) = listings().within([UpstreamListing("crm", UpstreamState.READY, (tool,))])
+    (made,) = protected.tools
+    assert [*made.input_schema["properties"]] == ["<EMAIL>", "<EMAIL> (2)"][: len(names)]
+    assert [*made.input_schema["properties"].values()] == [{"type": "string", "title": "Of <EMAIL>"}] * len(names)

@@ -121,11 +121,11 @@ class App:
         self._workspaces = partial(Workspace, self.state_folder)
         self._workspaces(self.principal).check_usable()
         project_skills = ProjectSkills(Path(settings.state.skills))
-        self._skills = SkillLibrary(project_skills, self.state_folder, self.config)
+        self.skills = SkillLibrary(project_skills, self.state_folder, self.config)
         self.workflows = Workflows(Path(settings.state.workflows))
         self.refusals = Refusals(self.config, self.tools.definitions.asks_first)
         self.search = LiveSearch(
-            self.config, self.tools, self.refusals, self._skills, self.workflows, self.usage, self.stores.vectors
+            self.config, self.tools, self.refusals, self.skills, self.workflows, self.usage, self.stores.vectors
         )
         self.artifacts = self._new_artifacts()
         self.sandbox = Sandbox(self._choose_sandbox)
@@ -142,7 +142,7 @@ class App:
         self.preflight = self._new_preflight()
         self._guard = ProgramGuard(self._guardrails)
         self._program_skills = ProgramSkills(
-            self._skills, self.preflight, self.sources, self._guard, self.catalog, self.sandbox
+            self.skills, self.preflight, self.sources, self._guard, self.catalog, self.sandbox
         )
         self.executions = self._new_executions()
         self.executions.follow(ExecutionMetrics(self.metrics))
@@ -230,7 +230,7 @@ class App:
             refusals=self.refusals.for_principal,
             search=self.search,
             workspaces=self._workspaces,
-            skills=self._skills,
+            skills=self.skills,
             workflows=self.workflows,
             sources=self.sources,
             executions=self.executions,

@@ -22,7 +22,7 @@ from codemode_server.cli.terminal_host import terminal_host
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.executions.preflight.preflight import Checked
+from codemode_server.executions.preflight.preflight import Checked, SavedCode
 from codemode_server.redaction import Redactor
 from codemode_server.workflows.checking import Problem, check_workflow
 from codemode_server.workflows.compiling import CompiledWorkflow
@@ -117,9 +117,10 @@ async def _check(loaded: LoadedSettings, workflows: Workflows, names: list[str],
 
 
 def _check_of(app: App) -> Callable[[str], Awaitable[Checked]]:
-    """The check of programs, under the permissions of whoever runs the command."""
-    refusals = app.refusals.for_principal(RequestContext.of(COMMAND_SESSION, app.config))
-    return partial(app.preflight.check, refusal_of=refusals.of)
+    """The check of programs, under the permissions of whoever runs the command, and with the skills there are."""
+    context = RequestContext.of(COMMAND_SESSION, app.config)
+    saved = SavedCode(why_no_skill=partial(app.skills.why_missing, context.owner))
+    return partial(app.preflight.check, saved=saved, refusal_of=app.refusals.for_principal(context).of)
 
 
 async def _run(

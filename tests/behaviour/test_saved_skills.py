@@ -283,7 +283,7 @@ async def test_without_review_a_skill_is_in_use_once_its_program_has_succeeded(
         saved = await it.run(SKILL_BUILDING)
         assert saved.calls.messages[0].startswith("skills.check_pending_orders is saved once this program succeeds")
         assert await it.value(USE, "two") == 2500
-        (skill,) = auto._skills.entries(it.owner("two"))
+        (skill,) = auto.skills.entries(it.owner("two"))
         assert skill.state is SkillState.UNREVIEWED
         accepted = it.store.in_use()[0].accepted(time.time())
         it.store.put_in_use(accepted, shown=accepted)

@@ -350,6 +350,19 @@ class TestTheCommand:
         assert (code, out) == (1, "not run\n")
         assert "list_isues" in err
 
+    async def test_a_skill_that_does_not_exist_is_a_mistake(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        command = Command(product(tmp_path, titles=WITH_A_SKILL), capsys)
+        (tmp_path / "skills").mkdir()
+        skill = tmp_path / "skills" / "open_title.py"
+        skill.write_text(OPEN_TITLES.replace("open_titles", "open_title"))
+        code, out, _ = await command("check")
+        assert code == 1
+        assert "workflows/titles.yaml:3: there is no skill 'open_titles'; did you mean open_title?" in out
+        skill.rename(tmp_path / "skills" / "open_titles.py").write_text(OPEN_TITLES)
+        assert await command("check") == (0, "titles: ok\n", ""), "control"
+
     async def test_a_call_that_the_permissions_deny_is_a_mistake(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -6,6 +6,7 @@ library is still being imported (`front/opening.py`). The product is built after
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import os
@@ -41,6 +42,8 @@ _HANDSHAKE_SECONDS = 0.5
 _STDERR = "stderr of codemode-server"
 _AFTER_HANDSHAKE_SECONDS = 0.02
 """Delay between the first answer and further work, so that the answer is sent first."""
+_STARTING_SECONDS = 5.0
+"""After the first answer; then the libraries are loaded and the servers have listed their tools."""
 
 
 def serve(config: Path | None, http: str | None, *, new_token: bool = False, has_mcp_tracing: bool = True) -> NoReturn:
@@ -202,6 +205,7 @@ class _Service:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._pass_on_connected, app)
                     tasks.start_soon(self._serve_pages, app)
+                    tasks.start_soon(self._exempt_from_collection)
                     await self._stop.wait()
                     tasks.cancel_scope.cancel()
         except* CodemodeError as errors:
@@ -278,6 +282,13 @@ class _Service:
         await self._connected.wait()
         self._app = app
         app.connect(self._host_features)
+
+    async def _exempt_from_collection(self) -> None:
+        """Take the objects that stay, such as modules and the catalog, out of garbage collection: each full collection
+        would go through them, and hold all programs for a tenth of a second."""
+        await self._connected.wait()
+        await anyio.sleep(_STARTING_SECONDS)
+        gc.freeze()
 
     async def _serve_pages(self, app: App) -> None:
         """After the first answer, since their libraries take a while to load."""

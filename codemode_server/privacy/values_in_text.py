@@ -35,6 +35,13 @@ _SQL_WORD = re.compile(
 )
 _SQL_KEYS = frozenset({"sql", "query", "statement", "statements", "stmt", "soql", "soqlquery", "rawsql", "sqlquery"})
 """Names of arguments whose text is a statement if it begins with such a word."""
+_COMPARISON = re.compile(rf"(?:[=<>]|\blike|\bin\s*\()\s*n?['\"]?%?{TOKEN.pattern}", re.IGNORECASE)
+_CLAUSE = re.compile(r"\s(?:from|set|where|into)\s", re.IGNORECASE)
+"""With a comparison, these make a statement of a text that begins with a word of SQL."""
+_ALIASED = re.compile(
+    rf"{_BEFORE}select\s+(?:distinct\s+|top\s+\d+\s+)?{_NAME}\s+{_NAME}\s*(?:,|from\b)", re.IGNORECASE | re.DOTALL
+)
+"""A column with another name (`name n`) in a statement, or two words of prose."""
 _OUTSIDE = re.compile(rf"{TOKEN.pattern}|['\"`]|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 """What matters in SQL outside strings: a token, a mark that begins a string or a name, a comment."""
 _INSIDE = {mark: re.compile(rf"{TOKEN.pattern}|{mark}") for mark in "'\"`"}
@@ -44,6 +51,10 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 _HARMLESS = re.compile(r"[\w @.,+-]*")
 """A value that ends no string in any language."""
+_NEARLY_JSON = re.compile(r"\{\s*(?:[\"'}/]|\w+\s*:)|\[\s*[\[{\"'\d/-]")
+"""How a text begins that may be JSON with comments, with a comma too many, or cut off; `[draft]` is prose."""
+_JSON = json.JSONDecoder()
+_BEFORE_JSON = "\ufeff \t\r\n"
 _OTHER_MARKS = re.compile(r"#|\\|\$\w*\$|\[")
 """What begins comments, escapes and strings in some databases only, so that where strings end is not certain."""
 
@@ -68,10 +79,13 @@ def _with_values(value: Any, values: Values, key: str, is_sent: bool) -> Any:
     if isinstance(value, str):
         return values[value] if value in values else _within(value, values, key, is_sent)
     if isinstance(value, dict):
-        return {
+        made = {
             _within(name, values, "", is_sent): _with_values(item, values, name, is_sent)
             for name, item in value.items()
         }
+        if is_sent and len(made) < len(value):
+            raise NotPlaceable("two keys of an object would be the same with what their privacy tokens stand for")
+        return made
     if isinstance(value, list):
         return [_with_values(item, values, key, is_sent) for item in value]
     return value
@@ -80,18 +94,55 @@ def _with_values(value: Any, values: Values, key: str, is_sent: bool) -> Any:
 def _within(text: str, values: Values, key: str, is_sent: bool) -> str:
     if "<" not in text or not any(found[0] in values for found in TOKEN.finditer(text)):
         return text
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            held = json.loads(text)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            return _in_json(text, held, values, is_sent)
-    if is_sent and (_SQL.match(text) or (_is_sql_key(key) and _SQL_WORD.match(text))):
+    begin = text.lstrip(_BEFORE_JSON)
+    if begin[:1] in ("{", "[", '"') and (pieces := _json_pieces(text)):
+        return "".join(_in_json(piece, values, is_sent) for piece in pieces)
+    if not is_sent:
+        return _plain(text, values)
+    if _is_sql(text, key):
         return _in_sql(text, values)
-    if is_sent and _is_sql_key(key):
+    if _is_sql_key(key) or (_ALIASED.match(text) and _CLAUSE.search(text)):
         _check_marks(text, values, in_quotes=True)
+    if _NEARLY_JSON.match(begin):
+        _check_ends(text, values)
     return _plain(text, values)
+
+
+def _is_sql(text: str, key: str) -> bool:
+    if _SQL.match(text):
+        return True
+    is_likely = _is_sql_key(key) or (_COMPARISON.search(text) and _CLAUSE.search(text))
+    return bool(is_likely and _SQL_WORD.match(text))
+
+
+def _json_pieces(text: str) -> list[str]:
+    """The parts of a text that is JSON, or several values of JSON one after the other, as in JSON Lines; each begins
+    with the white space before it. Empty if the text is something else."""
+    pieces: list[str] = []
+    place = start = 0
+    while True:
+        while start < len(text) and text[start] in _BEFORE_JSON:
+            start += 1
+        if start == len(text):
+            return [*pieces, text[place:]] if place < start else pieces
+        try:
+            _, end = _JSON.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            return []
+        pieces.append(text[place:end])
+        place = start = end
+
+
+def _check_ends(text: str, values: Values) -> None:
+    """Raises NotPlaceable if a value has something that may end a string in this text, or that no string may have."""
+    marks = {mark for mark in _INSIDE if mark in text}
+    for found in TOKEN.finditer(text):
+        value = str(values.get(found[0], ""))
+        if "\\" in value or not value.isprintable() or not marks.isdisjoint(value):
+            raise NotPlaceable(
+                f"what {found[0]} stands for has marks that this text, which is not quite JSON, may read as the end of "
+                "a string; write valid JSON"
+            )
 
 
 def _check_marks(text: str, values: Values, *, in_quotes: bool) -> None:
@@ -111,15 +162,17 @@ def _plain(text: str, values: Values) -> str:
     return TOKEN.sub(lambda found: str(values.get(found[0], found[0])), text)
 
 
-def _in_json(text: str, held: Any, values: Values, is_sent: bool) -> str:
-    """As it is written, where no value needs an escape; else written anew."""
+def _in_json(text: str, values: Values, is_sent: bool) -> str:
+    """As it is written, where no value needs an escape; else written anew. `text` is JSON, or white space."""
+    if not (held := text.strip(_BEFORE_JSON)):
+        return text
     texts = {token: str(value) for token, value in values.items()}
-    meant, plain = with_values(held, texts, is_sent=is_sent), _plain(text, values)
+    meant, plain = with_values(json.loads(held), texts, is_sent=is_sent), _plain(text, values)
     try:
-        is_meant = json.loads(plain) == meant
+        is_meant = json.loads(plain.strip(_BEFORE_JSON)) == meant
     except ValueError:
         is_meant = False
-    return plain if is_meant else json.dumps(meant, ensure_ascii=False)
+    return plain if is_meant else text[: text.index(held)] + json.dumps(meant, ensure_ascii=False)
 
 
 def _in_sql(text: str, values: Values) -> str:

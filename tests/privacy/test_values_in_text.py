@@ -63,6 +63,26 @@ class TestSql:
     def test_a_statement_is_known_by_its_beginning_whatever_the_argument_is_called(self, key: str) -> None:
         assert put(f"DELETE FROM people WHERE name = '{NAME}'", "O'Neil", key).endswith("'O''Neil'")
 
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            f"SELECT name n FROM people WHERE name = '{NAME}'",
+            f"select distinct p.name who from people p where p.name in ('{NAME}')",
+            f"select note || name n from people where name like '%{NAME}%'",
+            f"select -1, name from people where name<>'' and name='{NAME}'",
+        ],
+    )
+    def test_a_statement_is_known_by_what_it_compares_with_the_token(self, statement: str) -> None:
+        assert "O''Neil" in put(statement, "O'Neil", "text")
+        with pytest.raises(NotPlaceable, match="without quotation marks"):
+            put(statement.replace(f"'{NAME}'", NAME).replace(f"'%{NAME}%'", NAME), "1 OR true", "text")
+
+    def test_beside_a_column_with_another_name_a_value_with_marks_is_refused(self) -> None:
+        statement = f"select name n, '{NAME}' from people"
+        with pytest.raises(NotPlaceable, match="an argument of its own"):
+            put(statement, "O'Neil", "text")
+        assert put(statement, "Ann Lee", "text") == statement.replace(NAME, "Ann Lee"), "the control"
+
     @pytest.mark.parametrize("value", [HOSTILE, "Ann Lovelace", "1 OR true", "--", "name", "a.b", "1-1", "+49+30"])
     def test_without_quotation_marks_no_word_is_put_in_since_it_may_name_a_column(self, value: str) -> None:
         with pytest.raises(NotPlaceable, match="without quotation marks"):
@@ -137,6 +157,43 @@ class TestJson:
     def test_a_text_that_needs_no_escape_stays_as_it_is_written(self) -> None:
         assert put(f'{{ "to" :  "{NAME}" }}', "O'Neil") == '{ "to" :  "O\'Neil" }'
 
+    @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+    def test_each_line_of_json_lines_is_escaped(self, end: str) -> None:
+        value = 'x", "admin": true, "a": "'
+        text = f'{{"to": "{NAME}"}}\n{{ "to":  "b" }}\n\n{{"to": "{NAME}!"}}{end}'
+        made = put(text, value, "body")
+        assert [json.loads(line) for line in made.splitlines() if line] == [
+            *({"to": value}, {"to": "b"}, {"to": f"{value}!"})
+        ]
+        assert made.endswith(f'!"}}{end}')
+        assert '\n{ "to":  "b" }\n\n' in made, "what needs no escape stays as it is written"
+
+    @pytest.mark.parametrize("text", [f'"{NAME}"', f'\ufeff{{"to": "{NAME}"}}', f'[1]\n"{NAME}"'])
+    def test_other_json_is_escaped(self, text: str) -> None:
+        assert '\\"' in put(text, 'a"b', "body")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            f'{{"to": "Dear {NAME}",}}',
+            f'{{"to": "{NAME}"',
+            f"{{'to': '{NAME}'}}",
+            f'{{to: "{NAME}"}}',
+            f'[{{"to": "{NAME}"}},\n // twice\n {{"to": "{NAME}"}}]',
+            f'{{"to": "{NAME}"}}\nand so on',
+        ],
+    )
+    def test_in_what_is_nearly_json_a_value_that_may_end_a_string_is_refused(self, text: str) -> None:
+        for value in ("a\"b'c", "a\\", "a\nb"):
+            with pytest.raises(NotPlaceable, match="write valid JSON"):
+                put(text, value, "body")
+        assert put(text, "Ann Lee", "body") == text.replace(NAME, "Ann Lee"), "the control"
+
+    def test_two_keys_that_would_be_one_are_refused(self) -> None:
+        with pytest.raises(NotPlaceable, match="two keys"):
+            with_values({NAME: 1, "Ann": 2}, {NAME: "Ann"})
+        assert with_values({NAME: 1, "Ann": 2}, {NAME: "Bob"}) == {"Bob": 1, "Ann": 2}, "the control"
+
 
 class TestOtherTexts:
     @pytest.mark.parametrize(
@@ -146,6 +203,10 @@ class TestOtherTexts:
             f"Select something nice for '{NAME}' from us",
             f"Update '{NAME}' about the set",
             f"[{NAME}]",
+            f"[draft] Don't forget {NAME}",
+            f"Select a gift, '{NAME}'",
+            f"Update: the name = {NAME}, it's new",
+            f"{{{{ name }}}} is '{NAME}'",
             f"with best regards, '{NAME}'",
         ],
     )

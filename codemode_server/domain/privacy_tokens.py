@@ -97,6 +97,11 @@ def label_of(kind: str) -> str:
     return label if label[:1].isalpha() else f"KIND_{label}".rstrip("_")
 
 
+def first_of_its_kind(token: str) -> str:
+    """The token of the same kind that was made first: `<NAME_1>` for `<NAME_999>`."""
+    return f"{token[: token.rindex('_')]}_1>"
+
+
 def holds_token(text: str) -> bool:
     """Whether a text has something in it that looks like a privacy token."""
     return "<" in text and TOKEN.search(text) is not None

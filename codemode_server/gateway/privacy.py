@@ -20,14 +20,14 @@ from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.errors import CallRefused, JournalUnavailable, ResultWithheld, SettingsError, TokensFull
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, TokenStore, label_of
+from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, TokenStore, first_of_its_kind, label_of
 from codemode_server.extras import install_command
 from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
-from codemode_server.gateway.release import Release, restriction_of, values_of
+from codemode_server.gateway.release import Release, never_made, restriction_of, values_of
 from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.known_values import KnownValues
@@ -118,22 +118,25 @@ class CallPrivacy:
             return None
         has_many = is_large(arguments)
         principal = calls.context.principal.principal_id
-        known, disguised = dict[str, KnownToken](), dict[str, str]()
+        known, disguised, invented = dict[str, KnownToken](), dict[str, str](), tuple[str, ...]()
         if not isinstance(target, ResourceTarget):  # a token in a URI is no value
-            known = await self._tokens.find(principal, await run_sized(has_many, tokens_in, arguments))
+            named = await run_sized(has_many, tokens_in, arguments)
+            found = await self._tokens.find(principal, {*named, *map(first_of_its_kind, named)})
+            known = {token: it for token, it in found.items() if token in named}
+            invented = never_made(self._config.settings.privacy, target, named, found)
         if self._config.settings.privacy.programs == "values":
             texts = self._tokens.texts_of(principal)
             if isinstance(target, ResourceTarget):
                 disguised = _kinds_in_uri(texts, target)
             else:
                 disguised = await run_sized(has_many, texts.kinds_in, arguments)
-        if not known and not disguised:
+        if not known and not disguised and not invented:
             return None
         try:
             sent = await run_sized(has_many, with_values, arguments, values_of(known))
         except NotPlaceable as error:
-            return Release(arguments, known, disguised, str(error))
-        return Release(sent, known, disguised)
+            return Release(arguments, known, disguised, invented, str(error))
+        return Release(sent, known, disguised, invented)
 
     def restriction(self, target: CallTarget, release: Release | None) -> Deny | Ask | None:
         """What holds for a call because of the values that it would send, and since its answer has to be protected;

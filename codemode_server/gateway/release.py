@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny
-from codemode_server.domain.privacy_tokens import KnownToken
+from codemode_server.domain.privacy_tokens import KnownToken, first_of_its_kind
 from codemode_server.gateway.policy.names import Spellings
-from codemode_server.gateway.policy.protection import released_to
+from codemode_server.gateway.policy.protection import mode_of, released_to
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
 
 _MAX_NAMED = 5
 """Tokens that a reason names."""
+_FORGOTTEN = (
+    "was forgotten or has expired, and stands for nothing any more; read the data again for a token that is valid",
+    "were forgotten or have expired, and stand for nothing any more; read the data again for tokens that are valid",
+)
+"""For one token, and for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class Release:
     """Those of the tokens that the principal has or had."""
     disguised: Mapping[str, str] = field(default_factory=dict)
     """Tokens of values that a program, which sees values, has rewritten: they are sent as they are → their kinds."""
+    never_made: tuple[str, ...] = ()
+    """What looks like tokens of kinds that the tool may receive, and stands for nothing."""
     obstacle: str = ""
     """Why a value can't be put in its place; then `arguments` has the tokens."""
 
@@ -48,8 +55,13 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
     """What holds for a call because of the values that it would send; None if nothing does."""
     if forgotten := release.forgotten:
         return Deny(
-            f"{_named(dict.fromkeys(forgotten, ''))} was forgotten or has expired, and stands for nothing any more; "
-            "read the data again for a token that is valid",
+            f"{_named(dict.fromkeys(forgotten, ''))} {_FORGOTTEN[len(forgotten) > 1]}",
+            advice="",
+        )
+    if release.never_made:
+        return Deny(
+            f"the arguments have {_named(dict.fromkeys(release.never_made, ''))}, and no such privacy token was ever "
+            "made; give tools tokens as results have them",
             advice="",
         )
     released = released_to(settings, Spellings.of_server(target.server), target.spellings)
@@ -75,6 +87,26 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
         f"{name} may not receive personal data of the kind {kinds}, and the arguments have {_named(of_kinds)}; "
         "`privacy.release` in upstream.yaml names who may",
         advice="Call it without these, or tell the user.",
+    )
+
+
+def never_made(
+    settings: PrivacySettings, target: CallTarget, named: Collection[str], found: Mapping[str, KnownToken]
+) -> tuple[str, ...]:
+    """Those of the named tokens that were never made, although tokens of the kind were, and the tool is one that would
+    receive their values or whose server is protected. Elsewhere they are plain text, as in a template for documents.
+    `found` are the tokens of the store among the named ones and those that were the first of their kinds."""
+    server = Spellings.of_server(target.server)
+    released = released_to(settings, server, target.spellings)
+    is_any = ALL_KINDS in released or mode_of(settings, server) != "values"
+    return tuple(
+        sorted(
+            token
+            for token in named
+            if token not in found
+            and (first := found.get(first_of_its_kind(token))) is not None
+            and (is_any or first.kind in released)
+        )
     )
 
 

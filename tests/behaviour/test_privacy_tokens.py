@@ -155,10 +155,45 @@ async def test_a_token_that_was_forgotten_stands_for_nothing_in_a_running_produc
         assert again not in ("<EMAIL_1>", ORIGINAL), "a number is not given twice"
 
 
-async def test_a_token_that_was_never_made_is_plain_text(tmp_path: Path) -> None:
+async def test_what_looks_like_a_token_is_plain_text_as_long_as_there_is_none_of_its_kind(tmp_path: Path) -> None:
     async with in_memory(protected(tmp_path)) as host:
         await host.run("from servers.salesforce import update_record\nupdate_record('M', '1', {'to': '<EMAIL_7>'})")
         assert host.reached("update_record")[0]["data"]["to"] == "<EMAIL_7>"
+
+
+async def test_a_token_that_the_model_invents_is_refused_once_there_are_tokens_of_its_kind(tmp_path: Path) -> None:
+    send = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': 'for <EMAIL_999>'})"
+    async with in_memory(protected(tmp_path)) as host:
+        await host.run(SHEET + "rows[0]")
+        refused = await host.run(send)
+        assert "the arguments have <EMAIL_999>, and no such privacy token was ever made" in refused.text
+        assert host.reached("update_record") == []
+        await host.run(send.replace("EMAIL_999", "EMAIL_1"))
+        await host.run(send.replace("EMAIL_999", "FIELD_999"))
+        to = [it["data"]["to"] for it in host.reached("update_record")]
+        assert to == [f"for {ORIGINAL}", "for <FIELD_999>"], "the controls"
+
+
+@pytest.mark.parametrize("is_protected", [True, False])
+async def test_an_invented_token_is_plain_text_for_a_server_that_has_nothing_to_do_with_tokens(
+    tmp_path: Path, is_protected: bool
+) -> None:
+    """As in a template for a document; a server that is protected is refused it."""
+    servers = {"google_drive": "tokens"} | ({"github": "tokens"} if is_protected else {})
+    send = "from servers.github import create_issue\ncreate_issue('acme', 'web', 'Template', body='Dear <EMAIL_999>')"
+    async with in_memory(protected(tmp_path, servers=servers)) as host:
+        answer = await host.run(SHEET + send)
+        assert ("no such privacy token" in answer.text) is is_protected
+        assert [it["body"] for it in host.reached("create_issue")] == ([] if is_protected else ["Dear <EMAIL_999>"])
+
+
+async def test_several_tokens_that_were_forgotten_are_named(tmp_path: Path) -> None:
+    path = protected(tmp_path)
+    async with in_memory(path) as host:
+        await host.run(SHEET + "rows")
+        await forget(path, "<EMAIL_1>", "<EMAIL_2>")
+        both = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': '<EMAIL_1>, <EMAIL_2>'})"
+        assert "<EMAIL_1>, <EMAIL_2> were forgotten or have expired, and stand" in (await host.run(both)).text
 
 
 async def test_the_token_of_another_principal_is_plain_text(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 MAX_REQUESTS_OF_CALL = 10
 """Requests of one call that are answered."""
+_PARTS_OF_ADDRESS = ("url", "elicitationId")
 Recorder = Callable[[InputRequest, str, dict[str, Any] | None], None]
 """Records a request, how it was answered, and the answer."""
 
@@ -97,15 +98,18 @@ class CallInput:
         return returned_answer(forwarded, answer, self._config.redactor)
 
     async def _forwarded(self, request: InputRequest, feature: Feature) -> InputRequest:
-        """The request for the host. An address stays as it is: it is opened in the person's browser."""
-        if feature is Feature.URL:
-            return forwarded_request(request, self._call.server, self._config.redactor)
+        """The request for the host, with tokens in place of personal data. An address keeps it, since it is opened in
+        the person's browser, where a token leads nowhere."""
+        given, redactor = dict(request.params), self._calls.context.redactor
+        kept = {key: given.pop(key) for key in _PARTS_OF_ADDRESS if key in given} if feature is Feature.URL else {}
         if self._protect is not None:
             try:
-                request = InputRequest(request.method, await self._protect(dict(request.params)))
+                given = await self._protect(given)
             except ResultWithheld as error:
                 raise InputRefused(str(error)) from error
-        return forwarded_request(request, self._call.server, self._calls.context.redactor)
+        if feature is Feature.URL:
+            given, redactor = {**redactor.value(given), **kept}, self._config.redactor
+        return forwarded_request(InputRequest(request.method, given), self._call.server, redactor)
 
     def _without_host(self, request: InputRequest, feature: Feature, server: ServerSettings) -> dict[str, Any]:
         """The answer where the configuration or the host rules the feature out."""

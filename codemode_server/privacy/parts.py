@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -95,14 +96,14 @@ class SearchedText:
 def searched_text(text: str, name: str = "") -> SearchedText:
     """A text on its own."""
     builder = _Builder()
-    builder.text(text, None, name, None, False)
+    builder.text(text, None, _Surroundings(name))
     return builder.done()
 
 
 def searched_value(value: JsonValue, schema: dict[str, Any] | None = None) -> SearchedText:
     """All strings, keys and long numbers of a JSON value. `schema` describes the value."""
     builder = _Builder()
-    builder.visit(value, None, "", False, (), schema, 0)
+    builder.visit(value, None, _Surroundings(schema=schema))
     return builder.done()
 
 
@@ -138,6 +139,18 @@ def _is_searched(key: str) -> bool:
     return not key.isidentifier() or len(key) > _MAX_NAME_CHARACTERS or len(_DIGIT.findall(key)) >= _MIN_KEY_DIGITS
 
 
+class _Surroundings(NamedTuple):
+    """What is known about a value from what is around it."""
+
+    name: str = ""
+    """Of its field or column; empty if it has none."""
+    is_beside_person: bool = False
+    columns: tuple[str, ...] = ()
+    """Those of a table in which the value is, as long as it is in no row of it."""
+    schema: Schema = None
+    depth: int = 0
+
+
 class _Builder:
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -152,35 +165,24 @@ class _Builder:
         text = _SEPARATOR.join(self._pieces)
         return SearchedText(text, self._starts, self._parts, self._telling, self._is_complete)
 
-    def visit(
-        self, item: Any, path: Path, name: str, beside: bool, columns: tuple[str, ...], schema: Schema, depth: int
-    ) -> None:
-        """`columns` are those of a table in which the value is, as long as it is in no row of it."""
+    def visit(self, item: Any, path: Path, around: _Surroundings) -> None:
         kind = type(item)
         if kind is str:
             if item:
-                self.text(item, path, name, schema, beside, depth)
+                self.text(item, path, around)
         elif kind is dict or kind is list:
             self._count += len(item)
-            if self._count > MAX_VALUES or depth >= MAX_DEPTH:
+            if self._count > MAX_VALUES or around.depth >= MAX_DEPTH:
                 self._is_complete = False
             elif kind is dict:
-                self._object(item, path, name, beside, columns, schema, depth + 1)
+                self._object(item, path, around)
             else:
-                self._list(item, path, name, beside, columns, schema, depth + 1)
+                self._list(item, path, around)
         elif kind is int or kind is float:
-            self._number(item, path, name, schema, beside)
+            self._number(item, path, around)
 
-    def _object(
-        self,
-        item: dict[str, Any],
-        path: Path,
-        name: str,
-        beside: bool,
-        columns: tuple[str, ...],
-        schema: Schema,
-        depth: int,
-    ) -> None:
+    def _object(self, item: dict[str, Any], path: Path, around: _Surroundings) -> None:
+        name, beside, columns, schema, depth = around
         about = _member(schema, "properties") or _NOTHING
         known, is_person, has_values, has_columns = _keys_of(item)
         label = label_of(item) if has_values else ""
@@ -195,40 +197,38 @@ class _Builder:
                 inner = ""
             place = (path, key)
             if is_searched:
-                self._add(key, place, "", None, False, True)
+                self._add(key, place, _NOWHERE, is_key=True)
             if key == header and header:
-                self.visit(child, place, "", near, (), None, depth)
+                self.visit(child, place, _Surroundings("", near, depth=depth + 1))
             elif type(child) is str:
                 if child:
-                    self.text(child, place, inner, about.get(key), near, depth)
+                    self.text(child, place, _Surroundings(inner, near, (), about.get(key), depth + 1))
             elif child is not None and child is not True and child is not False:
-                self.visit(child, place, inner, near, columns, about.get(key), depth)
+                self.visit(child, place, _Surroundings(inner, near, columns, about.get(key), depth + 1))
 
-    def _list(
-        self, rows: list[Any], path: Path, name: str, beside: bool, columns: tuple[str, ...], schema: Schema, depth: int
-    ) -> None:
-        inner = _member(schema, "items")
+    def _list(self, rows: list[Any], path: Path, around: _Surroundings) -> None:
         if not rows:
             return
-        first = rows[0]
+        columns = around.columns
+        first, inner = rows[0], around._replace(schema=_member(around.schema, "items"), depth=around.depth + 1)
         if columns and len(columns) == len(rows) and is_cell(first):
-            self._row(rows, path, columns, depth)
+            self._row(rows, path, columns, inner.depth)
             return
         if type(first) is dict:
-            if not beside and not VALUE_KEYS.isdisjoint(first):
-                beside = any(describes_person(label_of(row)) for row in rows)
+            if not around.is_beside_person and not VALUE_KEYS.isdisjoint(first):
+                inner = inner._replace(is_beside_person=any(describes_person(label_of(row)) for row in rows))
         elif (type(first) is list or (len(rows) > 1 and type(rows[1]) is list)) and (
             columns or any(map(has_evidence, first_texts(rows)))
         ):
-            self._rows(rows, path, name, beside, columns, inner, depth)
+            self._rows(rows, path, inner)
             return
         for at, row in enumerate(rows):
-            self.visit(row, (path, at), name, beside, columns, inner, depth)
+            self.visit(row, (path, at), inner)
 
-    def _rows(
-        self, rows: list[Any], path: Path, name: str, beside: bool, columns: tuple[str, ...], schema: Schema, depth: int
-    ) -> None:
-        begin = -1
+    def _rows(self, rows: list[Any], path: Path, around: _Surroundings) -> None:
+        """Lists in a list, of which the first may be a header."""
+        columns, depth, begin = around.columns, around.depth, -1
+        beside = around.is_beside_person
         if labels := labels_of(rows):
             beside = any(map(describes_person, labels))
         elif found := header_of(rows):
@@ -236,11 +236,12 @@ class _Builder:
         for at, row in enumerate(rows):
             here = (path, at)
             if type(row) is not list or not (labels or columns):
-                self.visit(row, here, name, beside, (), schema, depth)
+                self.visit(row, here, around._replace(is_beside_person=beside, columns=()))
             elif labels:
                 is_pair = len(row) == 2 and type(row[0]) is str
                 for number, cell in enumerate(row):
-                    self.visit(cell, (here, number), row[0] if is_pair and number else "", beside, (), None, depth)
+                    name = row[0] if is_pair and number else ""
+                    self.visit(cell, (here, number), _Surroundings(name, beside, depth=depth))
             else:
                 self._count += len(row)
                 self._row(row, here, columns if at > begin else (), depth)
@@ -248,53 +249,58 @@ class _Builder:
     def _row(self, row: list[Any], path: Path, columns: tuple[str, ...], depth: int) -> None:
         beside = any(map(describes_person, columns))
         for at, cell in enumerate(row):
-            self.visit(cell, (path, at), columns[at] if at < len(columns) else "", beside, (), None, depth)
+            name = columns[at] if at < len(columns) else ""
+            self.visit(cell, (path, at), _Surroundings(name, beside, depth=depth))
 
-    def text(self, text: str, path: Path, name: str, schema: Schema, beside: bool, depth: int = 0) -> None:
+    def text(self, text: str, path: Path, around: _Surroundings) -> None:
         if may_be_wrapped(text) and (found := unwrapped(text)) is not None:
             wrapping, inner = found
+            depth = around.depth + 1
             if wrapping is Wrapping.JSON:
-                self.visit(inner, (path, wrapping), name, beside, (), None, depth + 1)
+                held = _Surroundings(around.name, around.is_beside_person, depth=depth)
+                self.visit(inner, (path, wrapping), held)
                 return
-            self.text(inner, (path, wrapping), "", None, False, depth + 1)
-        says = _format_of(schema) if schema else None
+            self.text(inner, (path, wrapping), _Surroundings(depth=depth))
         if "\n" in text and (cells := cells_in(text)) is not None:
-            start = self._length
-            self._length += len(text) + 1
-            self._pieces.append(text)
-            for begin, end, column, near in cells:
-                part = Part(start + begin, start + end, begin, path, column, None, near, False, False)
-                self._starts.append(start + begin)
-                self._parts.append(part)
-                if may_tell_alone(column):
-                    self._telling.append(part)
+            self._table(text, path, cells)
         else:
-            self._add(text, path, name, says, beside, False)
+            self._add(text, path, around)
 
-    def _number(self, number: float, path: Path, name: str, schema: Schema, beside: bool) -> None:
+    def _table(self, text: str, path: Path, cells: Iterable[tuple[int, int, str, bool]]) -> None:
+        start = self._length
+        self._length += len(text) + 1
+        self._pieces.append(text)
+        for begin, end, column, near in cells:
+            self._note(Part(start + begin, start + end, begin, path, column, None, near, False, False))
+
+    def _number(self, number: float, path: Path, around: _Surroundings) -> None:
         if isinstance(number, float):
             if not number.is_integer():
                 if abs(number) >= 1:
-                    self._add(str(number), path, name, _format_of(schema), beside, False, is_number=True)
+                    self._add(str(number), path, around, is_number=True)
                 return
             number = int(number)
         if number >= _MIN_NUMBER or number <= -_MIN_NUMBER:
-            self._add(str(number), path, name, _format_of(schema), beside, False, is_number=True)
+            self._add(str(number), path, around, is_number=True)
 
     def _add(
-        self, text: str, path: Path, name: str, says: Kind | None, beside: bool, is_key: bool, is_number: bool = False
+        self, text: str, path: Path, around: _Surroundings, *, is_key: bool = False, is_number: bool = False
     ) -> None:
         start = self._length
         end = start + len(text)
         self._length = end + 1
         self._pieces.append(text)
-        part = Part(start, end, 0, path, name, says, beside, is_key, is_number)
-        self._starts.append(start)
+        says = _format_of(around.schema) if around.schema else None
+        self._note(Part(start, end, 0, path, around.name, says, around.is_beside_person, is_key, is_number))
+
+    def _note(self, part: Part) -> None:
+        self._starts.append(part.start)
         self._parts.append(part)
-        if name and may_tell_alone(name):
+        if part.name and may_tell_alone(part.name):
             self._telling.append(part)
 
 
+_NOWHERE = _Surroundings()
 _NOTHING: dict[str, Any] = {}
 
 

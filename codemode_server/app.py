@@ -234,7 +234,7 @@ class App:
             workflows=self.workflows,
             sources=self.sources,
             executions=self.executions,
-            completions=PromptCompletions(self.pool, self.config, is_personal=self.privacy.is_personal),
+            completions=PromptCompletions(self.pool, self.config, impersonal=self.privacy.impersonal),
             changed_roots=ChangedRoots(self.pool, self.config),
             artifacts=self.artifacts,
             refresh_privacy=self.privacy.refresh,
@@ -366,6 +366,7 @@ class App:
         self._traced.set()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(product_telemetry.serve_on_loopback, self)
+            tasks.start_soon(self.privacy.load)
             await anyio.to_thread.run_sync(self._clean_leftovers, abandon_on_cancel=True)
             await self.search.keep_encoders()
 

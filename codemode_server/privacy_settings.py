@@ -10,10 +10,12 @@ from pydantic import Field, field_validator, model_validator
 from codemode_server.domain.privacy_tokens import DEFAULT_MAX_TOKENS, TokenLimits
 from codemode_server.privacy.findings import DetectionSettings, Kind
 from codemode_server.privacy.own_patterns import compile_pattern
+from codemode_server.privacy_packages import missing
 from codemode_server.setting_types import Glob, Section, checked_glob
 
 ALL_KINDS = "*"
 KindName = Annotated[str, Field(min_length=1, max_length=50)]
+ModelName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 ProtectionMode = Literal["tokens", "values", "block"]
 UnsearchedFiles = Literal["show", "mark", "refuse"]
 _UNITS = {"h": 3_600.0, "d": 86_400.0}
@@ -53,6 +55,15 @@ class DetectionFields(Section):
                 raise ValueError(f"there is no kind {name!r}; the kinds are {', '.join(sorted(self.kinds))}")
 
 
+class RecognizerSettings(Section):
+    """Who finds names of persons in free text. Needs the extra `privacy-names`."""
+
+    engine: Literal["presidio"] = "presidio"
+    """Presidio, with models of spaCy."""
+    models: tuple[ModelName, ...] = Field(default=("en_core_web_sm",), min_length=1, max_length=4)
+    """Names of installed models, one for each language; each searches all free text, in its own time."""
+
+
 class PrivacySettings(DetectionFields):
     """Personal data in results of servers: the model sees tokens such as `<EMAIL_1>`, and tools receive the values.
     Needs the extra `privacy`."""
@@ -77,6 +88,9 @@ class PrivacySettings(DetectionFields):
     """`forbid`: once a session has read data of a tool with the label `private` (`servers.<name>.labels`), the model
     gets no free text of its programs: only numbers, booleans, values of enumerations that output schemas declare, and
     keys that the program writes out."""
+    recognizer: Literal["presidio"] | RecognizerSettings | None = None
+    """What finds names in free text: `presidio`, or `{"engine": "presidio", "models": ["en_core_web_lg"]}`. Default:
+    nothing does."""
     max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, le=1_000_000)
     """How many tokens of a principal may stand for something; each takes about 5 KB of memory while the product runs.
     A result that would need more is withheld."""
@@ -117,6 +131,12 @@ class PrivacySettings(DetectionFields):
         return any(mode != "values" for mode in self.servers.values())
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """Those that find names in free text."""
+        settings = RecognizerSettings() if self.recognizer == "presidio" else self.recognizer
+        return settings.models if settings else ()
+
+    @property
     def summary(self) -> str:
         """What is protected, on a line."""
         if not self.is_on:
@@ -125,7 +145,10 @@ class PrivacySettings(DetectionFields):
         release = "; ".join(
             f"{glob} may receive {', '.join(kinds) or 'nothing'}" for glob, kinds in self.release.items()
         )
-        return f"{servers}; programs see {self.programs}; {release or 'no tool may receive any'}"
+        names = f"; Presidio finds names in free text with {', '.join(self.models)}" if self.models else ""
+        if names and (lacking := missing(self.models)):
+            names += f", but {lacking}"
+        return f"{servers}; programs see {self.programs}; {release or 'no tool may receive any'}{names}"
 
     @property
     def unsearched_files(self) -> UnsearchedFiles:

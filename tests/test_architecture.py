@@ -71,7 +71,14 @@ NEUTRAL |= {
     "change_signal",
     "file_stamps",
 }
-NEUTRAL |= {"field_names", "secret_spellings", "private_files", "private_cipher", "background_tasks"}
+NEUTRAL |= {
+    "field_names",
+    "privacy_packages",
+    "secret_spellings",
+    "private_files",
+    "private_cipher",
+    "background_tasks",
+}
 USE_SECRETS = {"config", "upstreams"}
 """The configuration refers to secrets, and connections store the tokens of a sign-in; nobody else reads one."""
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "logs", "upstream_catalog", "live_search", "stores"}

@@ -1,8 +1,8 @@
 """Searches 10,000 labelled records and writes benchmarks/PRIVACY.md: `make bench-privacy`.
 
-    python -m benchmarks.privacy [--records 10000] [--seed 20261125] [--print]
+    python -m benchmarks.privacy [--records 10000] [--seed 20261125] [--print] [--names]
 
-`--print` writes to stdout only.
+`--print` writes to stdout only, `--names` only the section on names in prose, to stdout.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.privacy import prose_names
 from benchmarks.privacy.baseline import baseline
 from benchmarks.privacy.costs import SIZES, costs
 from benchmarks.privacy.known import BUILD_GOAL_MS, COUNT, GOAL_MS, VALUES_ONLY, WORST_FACTOR, known_costs
@@ -33,7 +34,11 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=20_261_125)
     parser.add_argument("--print", action="store_true", dest="only_print")
+    parser.add_argument("--names", action="store_true")
     options = parser.parse_args()
+    if options.names:
+        sys.stdout.write("\n".join(prose_names.lines(options.seed)) + "\n")
+        return
     made = list(records(options.records, options.seed))
     ours, simple = Scores(), Scores()
     detector = Detector()
@@ -124,7 +129,7 @@ def _report(made: list[Record], seed: int, ours: Scores, simple: Scores, peer: S
         is_reached = all(times[size] <= COST_GOALS_MS[size] for size in SIZES)
         shown = " | ".join(f"{times[size]:.1f}" for size in SIZES)
         lines.append(f"| {name} | {shown} | {'reached' if is_reached else 'missed'} |")
-    return "\n".join([*lines, "", *_about_known_values()]) + "\n"
+    return "\n".join([*lines, "", *prose_names.lines(seed), "", *_about_known_values()]) + "\n"
 
 
 def _about_known_values() -> list[str]:

@@ -46,7 +46,7 @@ def _analyzer() -> Any:
     class Blank(SpacyNlpEngine):  # type: ignore[misc, unused-ignore]
         def __init__(self) -> None:
             super().__init__()
-            self.nlp = {"en": spacy.blank("en")}
+            self.nlp: Any = {"en": spacy.blank("en")}
 
     registry = RecognizerRegistry(supported_languages=["en"])
     registry.load_predefined_recognizers(languages=["en"])

@@ -15,9 +15,8 @@ from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.domain.errors import SettingsError
 from codemode_server.executions.approvals.desktop import NoNotifier, find_notifier
-from codemode_server.extras import install_command
 from codemode_server.guardrails.loading import installed, load_guardrails
-from codemode_server.privacy import is_installed
+from codemode_server.privacy_packages import missing
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import (
     BackendSpec,
@@ -115,9 +114,9 @@ def _notifications() -> tuple[Check, ...]:
 
 
 def _privacy(settings: PrivacySettings) -> Check:
-    if settings.is_on and not is_installed():
-        why = "privacy.servers protects results, and the detection of personal data is not installed"
-        return Check("privacy", "missing", why, install_command("privacy"))
+    if settings.is_on and (lacking := missing(settings.models)):
+        why = f"privacy.servers protects results, and {lacking.reason}"
+        return Check("privacy", "missing", why, lacking.command)
     return Check("privacy", "ok", settings.summary)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -58,11 +58,11 @@ class PromptCompletions:
         upstreams: Completes,
         config: LiveConfig,
         *,
-        is_personal: Callable[[Server, str], bool] = lambda server, text: False,
+        impersonal: Callable[[Server, tuple[str, ...]], Awaitable[tuple[str, ...]]] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """`is_personal` says whether a text of a server has personal data that is protected."""
-        self._is_personal = is_personal
+        """`impersonal` gives those texts of a server that have no personal data which is protected."""
+        self._impersonal = impersonal
         self._upstreams = upstreams
         self._config = config
         self._timeout_s = timeout_s
@@ -85,7 +85,9 @@ class PromptCompletions:
         try:
             with anyio.move_on_after(self._timeout_s):
                 found = _completion(await self._upstreams.complete(name, params), self._config.redactor_of_all)
-                return replace(found, values=tuple(it for it in found.values if not self._is_personal(server, it)))
+                if self._impersonal is None:
+                    return found
+                return replace(found, values=await self._impersonal(server, found.values))
         except CallError as error:
             logger.info("server %r: no completion: %s", name, error)
         finally:

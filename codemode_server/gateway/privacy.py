@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -17,12 +17,21 @@ from codemode_server.catalog.catalog import Server
 from codemode_server.catalog.labels import PRIVATE
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Ask, Deny
-from codemode_server.domain.errors import CallRefused, JournalUnavailable, ResultWithheld, SettingsError, TokensFull
+from codemode_server.domain.errors import (
+    CallError,
+    CallRefused,
+    InvalidArguments,
+    JournalUnavailable,
+    ResultWithheld,
+    SettingsError,
+    TokensFull,
+    UnknownTool,
+)
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, TokenStore, first_of_its_kind, label_of
-from codemode_server.extras import install_command
+from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_of_its_kind, label_of
 from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
+from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
@@ -32,17 +41,14 @@ from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.privacy import is_installed
 from codemode_server.privacy.encodings import from_base64, read_text, to_base64
-from codemode_server.privacy.findings import Finding, Findings
+from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in
 from codemode_server.privacy.token_map import KnownTexts, TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
-from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
+from codemode_server.privacy_packages import missing
+from codemode_server.privacy_settings import ProtectionMode
 from codemode_server.sandbox.contract import Reply
-
-if TYPE_CHECKING:
-    from codemode_server.privacy.detector import Detector
 
 _MAX_EXPLAINED = 1_000
 """Sessions that are remembered; a model that is told twice is not wrong."""
@@ -51,6 +57,8 @@ _TOKENS_IN_PROGRAMS = (
     "of a value"
 )
 _VALUES_IN_PROGRAMS = "Programs see the values; only what leaves them has tokens"
+_OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
+"""Their texts are written here, and have nothing of an answer that had not been searched."""
 MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
 
@@ -64,9 +72,9 @@ class CallPrivacy:
         self._config = config
         self._tokens = tokens
         self._labels = ToolLabels(config)
+        self._detection = Detection(config)
         self._explained: OrderedDict[str, None] = OrderedDict()
         """Sessions whose model was told what tokens are."""
-        self._detector: tuple[PrivacySettings, Detector] | None = None
 
     @property
     def is_on(self) -> bool:
@@ -93,12 +101,13 @@ class CallPrivacy:
 
     def _refusal(self, target: CallTarget) -> Deny | None:
         """Why an answer of this server could not be protected, so that it is not called."""
-        if self.mode_of(target.server) == "values" or (self._tokens is not None and is_installed()):
+        if self.mode_of(target.server) == "values":
             return None
-        return Deny(
-            "`privacy.servers` in upstream.yaml protects what it answers, and the detection of personal data is not "
-            f"installed ({install_command('privacy')})"
-        )
+        lacking = missing(self._config.settings.privacy.models)
+        if lacking is None and self._tokens is not None:
+            return None
+        why = lacking or "there is no store of tokens"
+        return Deny(f"`privacy.servers` in upstream.yaml protects what it answers, and {why}")
 
     async def from_program(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with tokens in place of values that the program was given."""
@@ -180,7 +189,7 @@ class CallPrivacy:
         schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
         bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
         title = title_of(target)
-        found = await self._find(bare, schema if reply.encoding == "json" and not is_raw else None)
+        found = await self._detection.find(title, bare, schema if reply.encoding == "json" and not is_raw else None)
         if not found.is_complete:
             raise ResultWithheld(
                 f"{title} was called, and its result is withheld: it is too large to be searched for personal data, "
@@ -236,23 +245,27 @@ class CallPrivacy:
         note_other_spellings(calls, target.server.raw_name, reply, shown)
         return shown
 
-    async def error_text(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
-        """The error of an upstream, without secrets and with tokens in place of personal data."""
-        text = calls.context.redactor.text(text)
+    async def error_text(self, calls: ExecutionCalls, target: CallTarget, error: CallError) -> str:
+        """The text of an error, without secrets and with tokens in place of personal data."""
+        text = calls.context.redactor.text(str(error))
         if self.mode_of(target.server) == "values":
             return text
         if len(text) > MAX_ERROR_CHARACTERS:
             return "it failed with an error that is too long to be searched for personal data"
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
-                text = await self.text(calls, title_of(target), text)
+                text = await self.text(calls, title_of(target), text, is_ours=isinstance(error, _OWN_ERRORS))
         except ResultWithheld as error:
             return str(error)
         return text
 
-    async def text(self, calls: ExecutionCalls, title: str, text: str) -> str:
-        """A text of a protected server with tokens in place of personal data."""
-        found = await run_sized(is_large(text), self._in_text, text)
+    async def text(self, calls: ExecutionCalls, title: str, text: str, *, is_ours: bool = False) -> str:
+        """A text of a protected server with tokens in place of personal data. One that is ours has nothing that was not
+        searched for names before."""
+        if is_ours:
+            found = await self._detection.find_without_names(text)
+        else:
+            found = await self._detection.find(title, text)
         if not found.is_complete:
             return "[a text that is too large to be searched for personal data]"
         return str(await self._replaced(calls, title, text, found.found)) if found.found else text
@@ -267,7 +280,7 @@ class CallPrivacy:
             raise ResultWithheld(f"{target.server.name} may not ask a model: privacy.private_free_text forbids it")
         if self.mode_of(target.server) == "values":
             return value
-        found = await self._find(value)
+        found = await self._detection.find(title_of(target), value)
         if not found.is_complete:
             raise ResultWithheld(f"what {target.server.name} asks is too large to be searched for personal data")
         return await self._replaced(calls, title_of(target), value, found.found) if found.found else value
@@ -280,7 +293,7 @@ class CallPrivacy:
         text = calls.context.redactor.text(text)
         if self.mode_of(server) == "values":
             return text
-        found = self._in_text(text)
+        found = self._detection.find_at_once(text)
         if not found.is_complete:
             return ""
         kinds = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}
@@ -290,9 +303,20 @@ class CallPrivacy:
         """Whether no text of this server may reach the model while it is called."""
         return self._config.settings.privacy.private_free_text == "forbid" and PRIVATE in self._labels.of(target)
 
-    def is_personal(self, server: Server, text: str) -> bool:
-        """Whether a text of a server has personal data that the host must not get."""
-        return self.mode_of(server) != "values" and bool(self._in_text(text).found)
+    async def impersonal(self, server: Server, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """Those texts of a server that have no personal data which the host must not get."""
+        if self.mode_of(server) == "values":
+            return texts
+        try:
+            found = await self._detection.find(server.name, [*texts])
+        except ResultWithheld:
+            return ()
+        personal = {it.place[0] for it in found.found}
+        return tuple(text for at, text in enumerate(texts) if at not in personal) if found.is_complete else ()
+
+    async def load(self) -> None:
+        """Load what takes long, so that the first result does not wait for it."""
+        await self._detection.load()
 
     async def _file(self, calls: ExecutionCalls, target: CallTarget, data: str) -> str:
         """A file in base64: if it is a text, with tokens, in the encoding that it has."""
@@ -316,22 +340,6 @@ class CallPrivacy:
             raise ResultWithheld(f"{title} was called, and its result is withheld: {error}") from error
         return await run_sized(has_many, replaced, value, found, tokens)
 
-    async def _find(self, value: JsonValue, schema: dict[str, Any] | None = None) -> Findings:
-        return _without_tokens(await self._detection.find(value, schema))
-
-    def _in_text(self, text: str) -> Findings:
-        return _without_tokens(self._detection.in_text(text))
-
-    @property
-    def _detection(self) -> Detector:
-        """The detection under the settings in force."""
-        settings = self._config.settings.privacy
-        if self._detector is None or self._detector[0] is not settings:
-            from codemode_server.privacy.detector import Detector
-
-            self._detector = settings, Detector(settings.detection)
-        return self._detector[1]
-
 
 def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
     """The protection of a product, as its configuration asks for it; the redactors of `config` use it from now on.
@@ -339,8 +347,9 @@ def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
     Raises:
         SettingsError: servers are to be protected, and the detection is not installed.
     """
-    if config.settings.privacy.is_on and not is_installed():
-        raise SettingsError(f"privacy: it needs an optional part: {install_command('privacy')}")
+    settings = config.settings.privacy
+    if settings.is_on and (lacking := missing(settings.models)):
+        raise SettingsError(f"privacy: {lacking.reason}: {lacking.command}")
     privacy = CallPrivacy(config, TokenMap(store))
     config.values_of = privacy.values_of
     return privacy
@@ -353,10 +362,3 @@ def _kinds_in_uri(texts: KnownTexts, target: ResourceTarget) -> dict[str, str]:
     given = target.found.resource.definition.uri if target.found.resource is not None else ""
     of_server = texts.kinds_in(given)
     return {token: kind for token, kind in texts.kinds_in(target.found.uri).items() if token not in of_server}
-
-
-def _without_tokens(findings: Findings) -> Findings:
-    """Without tokens that a field's name makes personal data of."""
-    if not any(TOKEN.fullmatch(it.value) for it in findings.found):
-        return findings
-    return replace(findings, found=tuple(it for it in findings.found if not TOKEN.fullmatch(it.value)))

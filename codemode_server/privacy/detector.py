@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import Any, Protocol
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.known_tokens import credentials_in
@@ -32,6 +32,7 @@ from codemode_server.privacy.findings import (
     Findings,
     Kind,
 )
+from codemode_server.privacy.free_text import Piece, Span, free_pieces, names_in
 from codemode_server.privacy.numbers import MAX_CODE_CHARACTERS, RUN, code_starts, codes_in, numbers_in
 from codemode_server.privacy.own_patterns import compile_pattern
 from codemode_server.privacy.parts import Part, SearchedText, searched_text, searched_value
@@ -45,15 +46,25 @@ _MIN_REST_CHARACTERS = 3
 Candidate = tuple[int, int, str, float]
 
 
+class FindsPersons(Protocol):
+    """A recognizer of names in free text; `NameRecognizer` is one."""
+
+    async def persons_in(self, texts: Sequence[str]) -> list[list[Span]]:
+        """The names of persons in each text."""
+
+
 class Detector:
     """Searches values under one set of settings. Holds no values; may be used in any thread.
+
+    A recognizer is asked by `find` alone, since it takes long.
 
     Raises:
         ValueError: a pattern of the settings is wrong.
     """
 
-    def __init__(self, settings: DetectionSettings | None = None) -> None:
+    def __init__(self, settings: DetectionSettings | None = None, recognizer: FindsPersons | None = None) -> None:
         self._settings = settings or DetectionSettings()
+        self._recognizer = recognizer
         self._own = [(name, compile_pattern(text)) for name, text in self._settings.patterns.items()]
         self._allowed = [
             re.compile(".*".join(map(re.escape, re.sub(r"\*+", "*", allowed).split("*"))), re.IGNORECASE | re.DOTALL)
@@ -69,11 +80,20 @@ class Detector:
         return self._found(searched_value(value, schema))
 
     async def find(self, value: JsonValue, schema: dict[str, Any] | None = None) -> Findings:
-        """As `in_value`; a large value is searched in a thread."""
-        return await run_sized(is_large(value), self.in_value, value, schema)
+        """As `in_value`; a large value is searched in a thread, and free text for names by the recognizer, if there is
+        one. What that raises is raised."""
+        has_much_to_do = is_large(value)
+        if self._recognizer is None:
+            return await run_sized(has_much_to_do, self.in_value, value, schema)
+        searched, pieces = await run_sized(has_much_to_do, _with_pieces, value, schema)
+        if pieces is None:
+            return Findings(is_complete=False)
+        spans = await self._recognizer.persons_in([piece.text for piece in pieces])
+        names = chain.from_iterable(map(names_in, pieces, spans))
+        return await run_sized(has_much_to_do, self._found, searched, names)
 
-    def _found(self, searched: SearchedText) -> Findings:
-        candidates = list(islice(self._candidates(searched), MAX_FINDINGS + 1))
+    def _found(self, searched: SearchedText, names: Iterable[Candidate] = ()) -> Findings:
+        candidates = list(islice(self._candidates(searched, names), MAX_FINDINGS + 1))
         is_complete = searched.is_complete and len(candidates) <= MAX_FINDINGS
         found: list[Finding] = []
         for start, end, kind, confidence in _without_overlaps(candidates, searched.text):
@@ -87,10 +107,15 @@ class Detector:
             )
         return Findings(tuple(found), is_complete)
 
-    def _candidates(self, searched: SearchedText) -> Iterator[Candidate]:
-        for candidate in _all_candidates(searched, self._own, self._settings.regions):
+    def _candidates(self, searched: SearchedText, names: Iterable[Candidate]) -> Iterator[Candidate]:
+        for candidate in chain(_all_candidates(searched, self._own, self._settings.regions), names):
             if candidate[3] >= self._settings.thresholds.get(candidate[2], DEFAULT_THRESHOLD):
                 yield candidate
+
+
+def _with_pieces(value: JsonValue, schema: dict[str, Any] | None) -> tuple[SearchedText, list[Piece] | None]:
+    searched = searched_value(value, schema)
+    return searched, free_pieces(searched)
 
 
 def _all_candidates(

@@ -64,6 +64,10 @@ class Findings:
     protects data has to treat the whole value as personal."""
 
 
+class RecognizerFailed(Exception):
+    """Raised when free text could not be searched for names. Its text has nothing of what was searched."""
+
+
 @dataclass(frozen=True, slots=True)
 class DetectionSettings:
     """What counts as a finding."""

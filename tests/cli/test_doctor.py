@@ -23,7 +23,7 @@ from codemode_server.sandbox.backends.microvm.probe_cache import ProbeResult
 from codemode_server.sandbox.backends.microvm.runtime import Problem
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.registry import Check
-from codemode_server.settings import SearchSettings
+from codemode_server.settings import PrivacySettings, SearchSettings
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image
 
@@ -279,3 +279,17 @@ def test_a_missing_notifier_is_named_if_the_configuration_wants_one(tmp_path: Pa
     fake.chmod(0o700)
     found = command(tmp_path, "--config upstream.yaml doctor", environment={**environment, "PATH": str(there)})
     assert rows(found)["notifications"] == ("ok", f"shown by {fake}")
+
+
+async def test_a_missing_recognizer_of_names_is_named_with_its_command() -> None:
+    sections = {"servers": {"crm": "tokens"}, "recognizer": {"models": ["no_such_model"]}}
+    report = await doctor.examine(
+        *(MicrovmSettings(backend="wasm"), SearchSettings(ranker="lexical"), ()),
+        PrivacySettings.model_validate(sections),
+        boot=False,
+        announce=lambda line: None,
+    )
+    (check,) = [it for it in report.checks if it.name == "privacy"]
+    assert check.state == "missing"
+    assert "privacy.recognizer asks for, is not installed" in check.message
+    assert check.remedy

@@ -146,3 +146,11 @@ def test_tools_that_hosts_get_directly_are_named_as_they_are_chosen(
     described = describe(folder.load(f"servers: {{s: {{command: sh, {exposed}}}}}"))
     found = re.findall("^    direct tools: (.*)$", described, re.MULTILINE)
     assert found == ([] if shown is None else [shown])
+
+
+def test_the_recognizer_of_names_is_described_with_what_it_lacks(folder: Folder) -> None:
+    section = "privacy: {servers: {crm: tokens}, recognizer: {models: [no_such_model]}}"
+    text = describe(folder.load(section))
+    assert "; Presidio finds names in free text with no_such_model, but " in text
+    assert "is not installed (" in text
+    assert "Presidio" not in describe(folder.load("privacy: {servers: {crm: tokens}}")), "the control"

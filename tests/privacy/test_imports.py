@@ -5,11 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from .presidio_kit import MODEL, needs_presidio
+
 HEAVY = (
     "codemode_server.privacy.detector",
     "codemode_server.privacy.originals",
     "phonenumbers",
     "stdnum",
+    "presidio_analyzer",
+    "spacy",
 )
 
 
@@ -23,3 +27,11 @@ def test_a_product_imports_nothing_of_the_detection_at_its_start() -> None:
     assert imported_by("import codemode_server.app, codemode_server.serve") == set()
     used = "from codemode_server.privacy.token_map import KnownTexts\nKnownTexts()"
     assert imported_by(used) == {HEAVY[1]}, "the control"
+
+
+def test_a_search_imports_no_recognizer_of_names_that_is_not_set() -> None:
+    search = "from codemode_server.privacy.detector import Detector\nDetector().in_value({'note': 'Ann Lee came'})"
+    assert not imported_by(search) & {"presidio_analyzer", "spacy"}
+    needs_presidio()
+    load = f"from codemode_server.privacy.presidio_models import PresidioModels\nPresidioModels([{MODEL!r}])"
+    assert imported_by(load) >= {"presidio_analyzer", "spacy"}, "the control"

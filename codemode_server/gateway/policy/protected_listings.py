@@ -23,8 +23,8 @@ from codemode_server.domain.resources import PromptDefinition, ResourceDefinitio
 from codemode_server.domain.tools import STDERR_MARK, ToolDefinition, UpstreamListing
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
-from codemode_server.privacy import is_installed
 from codemode_server.privacy.replacing import replaced
+from codemode_server.privacy_packages import is_installed
 from codemode_server.privacy_settings import PrivacySettings
 
 if TYPE_CHECKING:

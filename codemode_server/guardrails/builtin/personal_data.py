@@ -16,8 +16,8 @@ from codemode_server.extras import install_command
 from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
 from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
 from codemode_server.guardrails.guardrail import GuardedCall
-from codemode_server.privacy import is_installed
 from codemode_server.privacy.detector import Detector
+from codemode_server.privacy_packages import is_installed
 from codemode_server.privacy_settings import ALL_KINDS, DetectionFields, KindName
 from codemode_server.setting_types import Glob
 

@@ -1,0 +1,170 @@
+"""Names in free text of protected servers, through the whole product: they become tokens where a recognizer is set, and
+nothing is sent on that could not be searched for them. Small models of spaCy that know two names stand for large ones.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from codemode_server import privacy_packages
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.domain.errors import SettingsError
+from tests.privacy.presidio_kit import FAILS, FINDS, WAITS, install, needs_presidio
+
+from .product import configuration, in_memory
+from .test_edited_settings import product
+from .test_input_requests import asking
+from .test_log_messages import Console, logged, set_level, tell, wanting
+from .test_privacy_files import SERVER
+from .test_prompt_completion import PLAN, complete, completing
+
+needs_presidio()
+
+TEXT = "Ann Lee called about the Desk Lamp, see Peter O'Neil's letter."
+GET = "from servers.files import get\nget()"
+
+
+def recognized(*models: str) -> dict[str, Any]:
+    return {"recognizer": {"models": models}}
+
+
+def letters(folder: Path, text: str = TEXT, **privacy: Any) -> Path:
+    """A server that answers with one text, protected as `privacy` says."""
+    script = folder / "letters.py"
+    script.write_text(SERVER)
+    results = json.dumps({"get": [{"type": "text", "text": text}]})
+    server = {"command": sys.executable, "args": [str(script), results, str(folder / "read.log")]}
+    return configuration(folder, {"files": server}, privacy={"servers": {"files": "tokens"}, **privacy})
+
+
+@pytest.fixture
+def finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    install(monkeypatch, tmp_path / "installed", "finds_two", FINDS)
+    return "finds_two"
+
+
+async def test_names_in_prose_become_tokens_if_a_recognizer_is_set(tmp_path: Path, finds: str) -> None:
+    async with in_memory(letters(tmp_path, **recognized(finds))) as host:
+        seen = (await host.run(GET)).value
+    assert seen == "<NAME_1> called about the Desk Lamp, see <NAME_2>'s letter."
+
+
+async def test_without_a_recognizer_names_in_prose_stay(tmp_path: Path) -> None:
+    """The control of all others."""
+    async with in_memory(letters(tmp_path)) as host:
+        assert (await host.run(GET)).value == TEXT
+
+
+async def test_a_name_has_the_same_token_in_a_field_and_in_prose(tmp_path: Path, finds: str) -> None:
+    row = json.dumps({"full_name": "Ann Lee", "note": "Ann Lee came", "item": "Desk Lamp"})
+    async with in_memory(letters(tmp_path, row, **recognized(finds))) as host:
+        assert (await host.run(GET)).value == {"full_name": "<NAME_1>", "note": "<NAME_1> came", "item": "Desk Lamp"}
+
+
+@pytest.mark.parametrize("setting", [{"allow": ["ann lee", "peter*"]}, {"thresholds": {"name": 0.9}}])
+async def test_exceptions_and_thresholds_hold_for_its_findings(
+    tmp_path: Path, finds: str, setting: dict[str, Any]
+) -> None:
+    async with in_memory(letters(tmp_path, **recognized(finds), **setting)) as host:
+        assert (await host.run(GET)).value == TEXT
+
+
+async def test_a_result_with_a_name_in_prose_is_refused_where_the_mode_is_block(tmp_path: Path, finds: str) -> None:
+    path = letters(tmp_path, **recognized(finds), servers={"files": "block"})
+    async with in_memory(path) as host:
+        refused = (await host.run(GET)).text
+    assert "its result is withheld: it has personal data (name)" in refused
+    assert "Ann" not in refused
+
+
+async def test_a_result_is_withheld_if_the_recognizer_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(monkeypatch, tmp_path / "installed", "failing_model", FAILS)
+    async with in_memory(letters(tmp_path, **recognized("failing_model"))) as host:
+        refused = (await host.run(GET)).text
+    assert "its result is withheld: it could not be searched for names" in refused
+    assert "privacy.recognizer in upstream.yaml" in refused
+    assert "Ann" not in refused + caplog.text
+
+
+async def test_the_host_is_served_while_a_model_is_loaded_and_a_result_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = install(monkeypatch, tmp_path / "installed", "waiting_model", WAITS)
+    answers: list[Any] = []
+    async with in_memory(letters(tmp_path, **recognized("waiting_model"))) as host, anyio.create_task_group() as tasks:
+
+        async def run() -> None:
+            answers.append((await host.run(GET)).value)
+
+        tasks.start_soon(run)
+        assert await anyio.to_thread.run_sync(model.asked.wait, 30)
+        assert (await host.run("1 + 1")).value == 2
+        await host.until(lambda: (tmp_path / "state").exists())
+        assert answers == []
+        model.may_end.set()
+    assert answers == ["<NAME_1> called about the Desk Lamp, see <NAME_2>'s letter."]
+
+
+async def test_a_product_does_not_start_without_the_model_and_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        async with App.open(load(letters(tmp_path, recognizer={"models": ["no_such_model"]}))):
+            pass
+    assert str(refused.value) == (
+        "privacy: the model no_such_model, which privacy.recognizer asks for, is not installed: "
+        f"{sys.executable} -m spacy download no_such_model"
+    )
+
+
+async def test_a_product_does_not_start_without_presidio_and_names_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
+    privacy_packages.missing.cache_clear()
+    with pytest.raises(SettingsError, match=r"Presidio, .*, is not installed: .*'codemode-server\[privacy-names\]'"):
+        async with App.open(load(letters(tmp_path, recognizer="presidio"))):
+            pass
+    privacy_packages.missing.cache_clear()
+
+
+async def test_an_edit_that_asks_for_a_missing_model_stops_the_calls_that_need_it(tmp_path: Path) -> None:
+    async with product(letters(tmp_path)) as (host, app):
+        assert (await host.run(GET)).value == TEXT
+        revision = app.config.revision
+        letters(tmp_path, recognizer={"models": ["no_such_model"]})
+        with anyio.fail_after(20):
+            await app.config.wait_newer(revision)
+        refused = (await host.run(GET)).text
+    assert "and the model no_such_model, which privacy.recognizer asks for, is not installed" in refused
+    assert "Ann" not in refused
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_log_messages_that_cant_be_searched_for_names_are_empty(tmp_path: Path, finds: str, is_on: bool) -> None:
+    """They are sent while the server works, so they do not wait for a search."""
+    console = Console()
+    names = recognized(finds) if is_on else {}
+    path = configuration(tmp_path, asking(tmp_path, "legacy"), privacy={"servers": {"asking": "tokens"}, **names})
+    async with in_memory(path, **wanting("auto", "info", console)) as host:
+        await set_level(host, "auto", "info")
+        await tell(host, logged("info", "Ann Lee came"), logged("info", "started"))
+    assert [data for _, _, data in console.lines] == (["", "started"] if is_on else ["Ann Lee came", "started"])
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_proposals_with_names_are_left_out(tmp_path: Path, finds: str, is_on: bool) -> None:
+    names = recognized(finds) if is_on else {}
+    server = completing(tmp_path, {"values": ["for Ann Lee", "Grand Hotel"]})
+    path = configuration(tmp_path, server, privacy={"servers": {"completing": "tokens"}, **names})
+    async with in_memory(path) as host:
+        found = (await complete(host, PLAN, "hotel", "G")).values
+    assert found == (["Grand Hotel"] if is_on else ["for Ann Lee", "Grand Hotel"])

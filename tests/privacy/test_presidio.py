@@ -1,0 +1,124 @@
+"""Presidio and real models: they find names, are loaded from what is installed, and reach no network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from codemode_server.privacy.detector import Detector
+from codemode_server.privacy.findings import RecognizerFailed
+from codemode_server.privacy.name_recognizer import NameRecognizer
+
+from .presidio_kit import FAILS, KNOWS_NOBODY, MODEL, WAITS, install, needs_presidio
+
+needs_presidio()
+
+LETTER = "Ann Lee called about the lamp in New York. Please tell Peter O'Neil's assistant, and write to Ann Lee."
+_WATCHED = f"""
+import sys
+
+def refuse(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system", "urllib.Request"):
+        print("asked for", event)
+        raise PermissionError(event)
+
+sys.addaudithook(refuse)
+from codemode_server.privacy.presidio_models import PresidioModels
+models = PresidioModels([{MODEL!r}])
+print([len(it) for it in models.persons_in(["Ann Lee: ann.lee@example.co.uk, see www.example.co.uk"])])
+"""
+
+
+async def test_names_in_a_letter_are_found_without_places_and_with_one_confidence() -> None:
+    found = (await Detector(None, NameRecognizer((MODEL,))).find({"body": LETTER})).found
+    assert [(it.kind, it.value, it.confidence) for it in found] == [
+        ("name", "Ann Lee", 0.85),
+        ("name", "Peter O'Neil", 0.85),
+        ("name", "Ann Lee", 0.85),
+    ]
+
+
+async def test_several_models_search_each_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    install(monkeypatch, tmp_path, "knows_zorbax", "import spacy\n" + _rule("Zorbax Quux"))
+    both = NameRecognizer((MODEL, "knows_zorbax"))
+    (spans,) = await both.persons_in(["Ann Lee met the zorbaxes of Zorbax Quux"])
+    assert {(0, 7), (28, 39)} <= {(start, end) for start, end, _ in spans}
+
+
+def _rule(name: str) -> str:
+    return (
+        'def load(**options):\n    nlp = spacy.blank("de")\n'
+        f'    nlp.add_pipe("entity_ruler").add_patterns([{{"label": "PER", "pattern": {name!r}}}])\n    return nlp\n'
+    )
+
+
+def watched(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run in a process of its own, since a hook stays, and with no list of domains in the cache of tldextract."""
+    environment = {**os.environ, "TLDEXTRACT_CACHE": str(folder)}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+
+
+def test_nothing_is_downloaded_and_no_address_is_looked_up(tmp_path: Path) -> None:
+    """Presidio brings tldextract, which asks for a list of domains when it is first used."""
+    done = watched(tmp_path, _WATCHED)
+    assert (done.returncode, done.stdout) == (0, "[1]\n"), done.stderr
+    control = _WATCHED.replace("models =", "import tldextract\ntldextract.extract('example.co.uk')\nmodels =")
+    assert "asked for socket.getaddrinfo" in watched(tmp_path, control).stdout, "the control"
+
+
+def test_a_model_that_is_not_installed_is_not_downloaded(tmp_path: Path) -> None:
+    done = watched(tmp_path, _WATCHED.replace(MODEL, "no_such_model"))
+    assert "Can't find model 'no_such_model'" in done.stderr
+    assert done.stdout == ""
+
+
+async def test_an_error_of_a_model_is_reported_without_the_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    install(monkeypatch, tmp_path, "failing_model", FAILS)
+    with pytest.raises(RecognizerFailed) as failed:
+        await NameRecognizer(("failing_model",)).persons_in(["Ann Lee came"])
+    assert str(failed.value) == "KeyError"
+    assert failed.value.__cause__ is None
+
+
+async def test_a_model_that_knows_no_persons_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    install(monkeypatch, tmp_path, "knows_nobody", KNOWS_NOBODY)
+    with pytest.raises(RecognizerFailed, match="the model knows_nobody finds no names of persons"):
+        await NameRecognizer(("knows_nobody",)).load()
+
+
+async def test_a_search_waits_for_the_models_without_blocking_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = install(monkeypatch, tmp_path, "waiting_model", WAITS)
+    recognizer, found = NameRecognizer(("waiting_model",)), list[list[list[tuple[int, int, float]]]]()
+
+    async def search() -> None:
+        found.append(await recognizer.persons_in(["Ann Lee came"]))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(recognizer.load)
+        tasks.start_soon(search)
+        assert await anyio.to_thread.run_sync(model.asked.wait, 30)
+        assert found == []
+        model.may_end.set()
+    assert found == [[[(0, 7, 0.85)]]]
+
+
+async def test_a_cancelled_search_ends_after_its_batch() -> None:
+    recognizer = NameRecognizer((MODEL,))
+    await recognizer.load()
+    texts = [f"{number}. {LETTER * 15}" for number in range(400)]  # half a minute
+    began = time.monotonic()
+    with anyio.move_on_after(0.1) as scope:
+        await recognizer.persons_in(texts)
+    assert scope.cancelled_caught
+    assert time.monotonic() - began < 5
+    assert await recognizer.persons_in(["Ann Lee came to the house."]) == [[(0, 7, 0.85)]], "the control"

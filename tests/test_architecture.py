@@ -58,6 +58,7 @@ NEUTRAL = {
 NEUTRAL |= {
     "conditions",
     "guardrail_settings",
+    "http_connections",
     "http_settings",
     "known_tokens",
     "known_values",

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
 
-from codemode_server import __version__, field_names, json_size, logs, redaction
+from codemode_server import __version__, field_names, http_connections, json_size, logs, redaction
 from codemode_server.config import load, secrecy
 from codemode_server.domain import errors
 from codemode_server.front import direct_tools, http, http_token, rendering
@@ -108,7 +108,10 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
         (r"at most (\d+) words and (\d+) characters", (field_names._MAX_WORDS, field_names._MAX_CHARACTERS)),
         (r"The token is (\d+) random bytes", (http_token._BYTES,)),
         (r"a secret of (\d+) random bytes that admits one browser", (admission._BYTES,)),
-        (r"no request within (\d+) seconds; of more than (\d+)", (http.HEADER_SECONDS, http.MAX_CONNECTIONS)),
+        (
+            r"no request within (\d+) seconds; of more than (\d+)",
+            (http_connections.HEADER_SECONDS, http_connections.MAX_CONNECTIONS),
+        ),
         (r"at most (\d+) MiB with ([\d,]+) JSON", (http.MAX_BODY_BYTES // MIB, http.MAX_BODY_VALUES)),
         (r"its body (\d+) seconds", (http.BODY_SECONDS,)),
         (

@@ -1,16 +1,12 @@
 """Serves the front over HTTP to those who have a token, with bounds on what a connection may cost.
 
-Without a token nothing is answered but where to get one, before a byte of the body is read. Connections that bring no
-request in time are closed, and with too many open, the one that has waited longest. So others can't hold the service
-up, whether by many connections or by slow ones.
+Without a token nothing is answered but where to get one, before a byte of the body is read. With the bounds of
+`http_connections`, others can't hold the service up, whether by many connections or by slow ones.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -20,8 +16,8 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from codemode_server import http_connections
 from codemode_server.front.http_admission import Admission
 from codemode_server.json_size import holds_too_many_values
 from codemode_server.off_loop import Pace
@@ -33,8 +29,6 @@ if TYPE_CHECKING:
     from codemode_server.front.auth.authenticator import Authenticator
     from codemode_server.front.server import FrontServer
 
-MAX_CONNECTIONS = 128
-"""Open connections; fewer where the process may open few files."""
 MAX_SESSIONS = 256
 """Sessions of hosts at once."""
 SESSION_IDLE_SECONDS = 1800.0
@@ -46,13 +40,7 @@ MAX_BODY_VALUES = 20_000
 _LARGE_BODY_BYTES = 64 << 10
 _LARGE_AT_ONCE = 16
 """Large requests that are received and held at once. One is parsed at a time: it takes several times its size."""
-HEADER_SECONDS = 10.0
-"""From opening a connection, or the last answer on it, until the headers of a request are there."""
 BODY_SECONDS = 30.0
-_ACCEPTED_AT_ONCE = 8
-"""Few, so that a request that comes at once is read before its connection is the one that has waited longest."""
-_BACKLOG = 1024
-"""Connections that the system holds until they are accepted; beyond it, a client has to try again after a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +108,17 @@ def server(
     app: ASGIApp, authenticator: Authenticator, refusal: Refusal, metrics_text: MetricsText = lambda _: None
 ) -> uvicorn.Server:
     """A server for the app; `_serve` serves it on a listening socket until `should_exit`."""
-    return _Server(
+    return http_connections.Server(
         uvicorn.Config(
             _Guarded(app, authenticator, refusal, metrics_text),
-            http=_Connection,
+            http=http_connections.Connection,
             ws="none",
             log_config=None,  # its messages go through our own log, which has a bound
             log_level="error",
             access_log=False,
-            backlog=_ACCEPTED_AT_ONCE,
+            backlog=http_connections.ACCEPTED_AT_ONCE,
         )
     )
-
-
-class _Server(uvicorn.Server):
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listener in sockets or ():
-            listener.listen(_BACKLOG)  # asyncio takes one number for this and for what it accepts at once
 
 
 class _Guarded:
@@ -257,52 +238,3 @@ async def _answer(send: Send, status: int, body: bytes, kind: bytes, *headers: t
     ]
     await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
     await send({"type": "http.response.body", "body": body})
-
-
-class _Connection(H11Protocol):
-    """One connection; uvicorn has a time limit for the wait after an answer, but none for headers."""
-
-    _waiting: asyncio.TimerHandle | None = None
-    """Set while there is no request."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._follow()
-        open_ones = [it for it in self.connections if isinstance(it, _Connection) and not it.transport.is_closing()]
-        if len(open_ones) > _max_connections():
-            waiting = [(it._waiting.when(), it) for it in open_ones if it._waiting is not None]
-            _, oldest = min(waiting, key=lambda pair: pair[0])  # this one waits as well
-            oldest.transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._follow()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._follow()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def _follow(self) -> None:
-        is_busy = self.cycle is not None and not self.cycle.response_complete
-        if is_busy:
-            self._stop_waiting()
-        elif self._waiting is None and not self.transport.is_closing():
-            self._waiting = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-
-
-def _max_connections() -> int:
-    if sys.platform == "win32":
-        return MAX_CONNECTIONS
-    import resource
-
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return min(MAX_CONNECTIONS, max(8, files // 4)) if files != resource.RLIM_INFINITY else MAX_CONNECTIONS

@@ -21,6 +21,8 @@ from codemode_server.domain.approvals import ApprovalAnswer, Question
 from codemode_server.web import local_server
 from codemode_server.web.approval_page import STYLE_SOURCE, answer_of, message_page, page
 
+_POLICY = {local_server.POLICY: f"style-src {STYLE_SOURCE}"}
+
 
 @dataclass(slots=True)
 class OpenPage:
@@ -41,8 +43,6 @@ class OpenPage:
 
 class ApprovalServer:
     """The pages of all open questions; a `local_server.Site`. Made by `serving`."""
-
-    sources = f"style-src {STYLE_SOURCE}"
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -68,7 +68,7 @@ class ApprovalServer:
         if opened is None or request.url.query:
             return _message(404, "Nothing to answer", "This question has its answer, or its program has ended.")
         if request.method in ("GET", "HEAD"):
-            return HTMLResponse(page(opened.question, local_server.path_of(request)))
+            return HTMLResponse(page(opened.question, local_server.path_of(request)), headers=_POLICY)
         if request.method != "POST":
             return _message(405, "Nothing here", "A question is answered by its form.")
         if not local_server.is_from_own_page(request, self._origin):
@@ -92,7 +92,7 @@ class ApprovalServer:
 
 
 def _message(status: int, title: str, text: str) -> Response:
-    return HTMLResponse(message_page(title, text), status_code=status)
+    return HTMLResponse(message_page(title, text), status_code=status, headers=_POLICY)
 
 
 @asynccontextmanager

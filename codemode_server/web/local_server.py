@@ -2,6 +2,7 @@
 
 Every request has to name this host and port (DNS rebinding), and every response forbids framing, caching and everything
 that a page does not need. Forms of other origins are recognised here. Who may see which page is decided by the site.
+Anyone on this machine can connect, so nobody may hold up others by connections that bring no request.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from codemode_server import http_connections
+
 _MAX_FORM_BYTES = 16 * 2**10
 _BODY_SECONDS = 10.0
-_CONNECTIONS = 32
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -28,18 +30,16 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_POLICY = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+POLICY = "Content-Security-Policy"
+_NOTHING = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 
 class Site(Protocol):
     """The pages of one listener."""
 
-    @property
-    def sources(self) -> str:
-        """What its pages may load, as directives of a Content-Security-Policy."""
-
     async def response(self, request: Request) -> Response:
-        """The answer to a request that names this host."""
+        """The answer to a request that names this host. What a page may load is in its header `POLICY`; all else is
+        added here."""
 
 
 SiteT = TypeVar("SiteT", bound=Site)
@@ -91,7 +91,9 @@ async def serving(make: Callable[[str], SiteT], *, port: int = 0) -> AsyncGenera
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=_CONNECTIONS,
+                http=http_connections.Connection,
+                ws="none",
+                backlog=http_connections.ACCEPTED_AT_ONCE,
                 timeout_keep_alive=5,
                 timeout_graceful_shutdown=1,
             )
@@ -114,13 +116,13 @@ def _application(site: Site, host: str) -> ASGIApp:
         else:
             response = PlainTextResponse("This is no address of codemode-server.", status_code=421)
         response.headers.update(_HEADERS)
-        response.headers["Content-Security-Policy"] = "; ".join(filter(None, [_POLICY, site.sources]))
+        response.headers[POLICY] = "; ".join(filter(None, [_NOTHING, response.headers.get(POLICY)]))
         await response(scope, receive, send)
 
     return respond
 
 
-class _Server(uvicorn.Server):
+class _Server(http_connections.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the product."""

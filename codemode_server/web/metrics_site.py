@@ -15,8 +15,6 @@ from codemode_server.web.local_server import path_of
 class MetricsSite:
     """Implements `Site`."""
 
-    sources = ""
-
     def __init__(self, text: Callable[[], str]) -> None:
         self._text = text
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from codemode_server import http_connections
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.front import http, http_token
 from tests.attacks.kit import arrived, hostile
@@ -85,7 +86,7 @@ async def test_half_open_connections_stop_neither_the_service_nor_fill_the_disk(
                 stream.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
         async with http_host(served, tmp_path, "legacy") as person:
             assert (await person.run("1 + 1")).value == 2
-        assert held(served) < http.MAX_CONNECTIONS + 100
+        assert held(served) < http_connections.MAX_CONNECTIONS + 100
         assert (tmp_path / "stderr.log").stat().st_size < 20_000
 
 

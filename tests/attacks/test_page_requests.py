@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import anyio
 import pytest
 
+from codemode_server import http_connections
 from codemode_server.domain.approvals import ApprovalId
 from tests.web.pages import PROGRAM, TRIAGE, Pages, State, pages, question
 
@@ -35,14 +36,7 @@ async def sent(site: Pages, head: str, body: bytes = b"") -> tuple[int, str]:
     lines = [*head.split("\n"), f"Host: {host}", f"Cookie: {cookie}", "Connection: close"]
     if body:
         lines += [f"Content-Length: {len(body)}"]
-    name, _, port = host.partition(":")
-    async with await anyio.connect_tcp(name, int(port)) as stream:
-        await stream.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
-        answer = b""
-        with anyio.fail_after(20):
-            async for chunk in stream:
-                answer += chunk
-    text = answer.decode("utf-8", "replace")
+    text = await raw(host, "\r\n".join(lines).encode() + b"\r\n\r\n" + body)
     return int(text.split(" ", 2)[1]), text
 
 
@@ -273,3 +267,48 @@ class TestForms:
             assert b" 403 " in answer.partition(b"\r\n")[0]
             assert not await is_answered(state)
             assert "x1" in await site.text("executions"), "control: the pages are still served"
+
+
+class TestOthersOnThisMachine:
+    """They can connect, and find the port; what they don't have is a cookie, a code or the path."""
+
+    @pytest.mark.parametrize(
+        "head",
+        [
+            *("GET / HTTP/1.1", "GET /s/ HTTP/1.1", "GET /open/guess HTTP/1.1", "HEAD /open/guess HTTP/1.1"),
+            *("POST / HTTP/1.1", "OPTIONS * HTTP/1.1", "GET /page.css HTTP/1.1", "TRACE / HTTP/1.1"),
+            *("GET http://elsewhere.example/ HTTP/1.1", "GET /s/../ HTTP/1.1", "GET /\x00 HTTP/1.1"),
+        ],
+    )
+    @pytest.mark.parametrize("name", ["{}", "elsewhere.example", ""])
+    async def test_no_answer_to_them_tells_the_path_of_the_pages(self, tmp_path: Path, head: str, name: str) -> None:
+        """It stands in the Content-Security-Policy of the pages; whoever knows it can make a browser send the cookie
+        to a server of theirs, since cookies are for all ports of an address."""
+        async with pages(tmp_path) as (site, _):
+            host = site.origin.removeprefix("http://")
+            answer = await raw(host, f"{head}\r\nHost: {name.format(host)}\r\nConnection: close\r\n\r\n".encode())
+            assert answer.startswith("HTTP/1.1 4")
+            assert path_of(site) not in answer
+            control = (await sent(site, f"GET {path_of(site)}/executions HTTP/1.1"))[1]
+            assert f"{path_of(site)}/page.css" in control.partition("\r\n\r\n")[0], "control: the pages' own policy"
+
+    @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: "])
+    async def test_their_connections_without_a_request_keep_nobody_out(self, tmp_path: Path, begun: bytes) -> None:
+        async with pages(tmp_path) as (site, _), AsyncExitStack() as held:
+            name, _, port = site.origin.removeprefix("http://").partition(":")
+            for _ in range(http_connections.MAX_CONNECTIONS + 20):
+                stream = await held.enter_async_context(await anyio.connect_tcp(name, int(port)))
+                await stream.send(begun or b"\r\n")
+            assert (await sent(site, f"GET {path_of(site)}/executions HTTP/1.1"))[0] == 200
+
+
+async def raw(host: str, request: bytes) -> str:
+    """The whole answer."""
+    name, _, port = host.partition(":")
+    answer = b""
+    async with await anyio.connect_tcp(name, int(port)) as stream:
+        await stream.send(request)
+        with anyio.fail_after(20):
+            async for chunk in stream:
+                answer += chunk
+    return answer.decode("utf-8", "replace")

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
+from codemode_server import http_connections
 from codemode_server.domain.errors import SettingsError
 from codemode_server.front import http, http_token
 from codemode_server.front.auth.authenticator import TokenAuthenticator
@@ -208,7 +209,7 @@ async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX-A: b\r\n"])
 async def test_a_connection_that_brings_no_request_is_closed(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(http, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(http_connections, "HEADER_SECONDS", 0.3)
     async with serving() as connect:
         assert await ask(connect, sent) == ""
         async with await connect() as stream:
@@ -217,7 +218,7 @@ async def test_a_connection_that_brings_no_request_is_closed(monkeypatch: pytest
 
 
 async def test_headers_that_come_bit_by_bit_get_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(http_connections, "HEADER_SECONDS", 0.5)
     async with serving() as connect, await connect() as stream:
 
         async def drip() -> None:
@@ -236,7 +237,7 @@ async def test_endless_headers_are_refused() -> None:
 
 
 async def test_with_too_many_connections_the_one_that_waits_longest_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(http_connections, "MAX_CONNECTIONS", 8)
     async with serving() as connect:
         streams = [await connect() for _ in range(8)]
         for stream in streams:
@@ -252,7 +253,7 @@ async def test_with_too_many_connections_the_one_that_waits_longest_is_closed(mo
 
 
 async def test_a_request_that_is_served_is_not_cut_off_by_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(http_connections, "MAX_CONNECTIONS", 8)
     async with serving() as connect, await connect() as served:
         await served.send(POST + b"Content-Length: 2\r\n\r\n")
         assert status(await ask(connect, GET)) == 200, "its headers have been read by now"

@@ -65,7 +65,7 @@ class UiSite:
         self._tokens = TokenPages(tokens, self._page)
         self._admission = admission
         base = f"{origin}{admission.base}"
-        self.sources = f"style-src {base}/page.css; script-src {base}/live.js; connect-src {base}/"
+        self._sources = f"style-src {base}/page.css; script-src {base}/live.js; connect-src {base}/"
 
     async def response(self, request: Request) -> Response:
         path, admission = local_server.path_of(request), self._admission
@@ -73,13 +73,20 @@ class UiSite:
             # A redirect would not carry the cookie, since the browser came from another site.
             response: Response = page("entered", base=admission.base)
             admission.admit(response)
-            return response
+            return self._with_sources(response)
         if request.method == "HEAD" and admission.is_entrance(path):
             return Response(status_code=204)  # `ui` asks whether the browser has been there
         if not admission.is_admitted(request):
             text = "Start `codemode-server ui` again: its address opens the pages once, in one browser."
             return page("message", status=403, base="", title="Not admitted", text=text)
-        parts = path.removeprefix(f"{admission.base}/").split("/")
+        return self._with_sources(await self._admitted(path.removeprefix(f"{admission.base}/").split("/"), request))
+
+    def _with_sources(self, response: Response) -> Response:
+        """For admitted browsers only: it names the path of the pages, which no one else may know."""
+        response.headers[local_server.POLICY] = self._sources
+        return response
+
+    async def _admitted(self, parts: list[str], request: Request) -> Response:
         try:
             if request.method in ("GET", "HEAD"):
                 return await self._shown(parts, request)

@@ -66,7 +66,7 @@ def readings(text: str) -> Iterator[Reading]:
     if len(text) > _SHORT_CHARACTERS or _MAY_BE_BASE64.search(text):
         yield from _base64(text)
     if len(text) > _SHORT_CHARACTERS or _MAY_BE_HEX.search(plain.data.tobytes()):
-        yield from _hexadecimal(plain)
+        yield from _base16(plain)
 
 
 def _visible(data: Bytes) -> Reading:
@@ -95,55 +95,70 @@ def _without_breaks(data: Bytes, starts: Places, ends: Places) -> Reading:
 
 
 def _base64(text: str) -> Iterator[Reading]:
-    """Each run that may be base64, in all four ways in which groups of four may begin."""
+    """What each run that may be base64 encodes, in all four ways in which groups of four may begin."""
     digits = _SEXTETS[np.frombuffer(text.encode("latin-1", "replace"), np.uint8)]
     is_letter, is_small = digits < _LETTERS, (digits >= _SMALL) & (digits < _LETTERS)
     places = _runs(digits != _NO_DIGIT, _MIN_BASE64, is_letter, (digits < _SIGNS) & ~is_small)
     digits = np.append(np.append(digits, np.uint8(_NO_DIGIT))[places], _PADDING)
     for phase in range(min(4, len(places))):
-        count = (len(digits) - phase) // 4
-        groups = digits[phase : phase + 4 * count]
-        first, second, third, fourth = (groups[at::4] for at in range(4))
-        decoded = np.empty((count, 3), np.uint8)
-        decoded[:, 0] = first << 2 | second >> 4
-        decoded[:, 1] = second << 4 | third >> 2
-        decoded[:, 2] = third << 6 | fourth & 0x3F
-        is_none = [one == _NO_DIGIT for one in (first, second, third, fourth)]
-        for column in range(3):
-            decoded[is_none[column] | is_none[column + 1], column] = _NO_DIGIT
-        chosen = _texts(data := decoded.ravel())
+        decoded = _bytes_of_sextets(digits[phase:])
+        chosen = _texts(decoded)
         if len(chosen):
-            origin = phase + 4 * (chosen // 3) + chosen % 3
-            yield _without_breaks(
-                fold_utf8(data[chosen]), places[origin], places[np.minimum(origin + 1, len(places) - 1)] + 1
-            )
+            first = phase + 4 * (chosen // 3) + chosen % 3  # a byte is of two digits
+            last = np.minimum(first + 1, len(places) - 1)
+            yield _without_breaks(fold_utf8(decoded[chosen]), places[first], places[last] + 1)
 
 
-def _hexadecimal(plain: Reading) -> Iterator[Reading]:
-    """Each run of hexadecimal digits, whatever separates them, from its first and from its second digit."""
-    chosen = np.flatnonzero(CLASS[plain.data])
-    data = plain.data[chosen]
-    if b"0x" in data.tobytes():
-        is_prefix = np.zeros(len(data) + 1, bool)
-        is_prefix[:-2] = (data[:-1] == ord("0")) & (data[1:] == ord("x"))
-        is_prefix[1:] |= is_prefix[:-1].copy()
-        chosen = chosen[~is_prefix[:-1]]
-        data = plain.data[chosen]
-    nibbles = _NIBBLES[data]
+def _bytes_of_sextets(digits: Bytes) -> Bytes:
+    """Three bytes for each four digits; `_NO_DIGIT`, which is no text, for those of which a digit is none."""
+    count = len(digits) // 4
+    first, second, third, fourth = (digits[at : 4 * count : 4] for at in range(4))
+    decoded = np.empty((count, 3), np.uint8)
+    decoded[:, 0] = first << 2 | second >> 4
+    decoded[:, 1] = second << 4 | third >> 2
+    decoded[:, 2] = third << 6 | fourth & 0x3F
+    is_none = [one == _NO_DIGIT for one in (first, second, third, fourth)]
+    for column in range(3):
+        decoded[is_none[column] | is_none[column + 1], column] = _NO_DIGIT
+    return decoded.ravel()
+
+
+def _base16(plain: Reading) -> Iterator[Reading]:
+    """What each run of hexadecimal digits encodes, whatever separates them, from its first and from its second digit
+    on."""
+    origins = _without_prefixes(plain, np.flatnonzero(CLASS[plain.data]))
+    nibbles = _NIBBLES[plain.data[origins]]
     places = _runs(nibbles != _NO_DIGIT, _MIN_HEX)
     digits = np.append(nibbles, np.uint8(_NO_DIGIT))[places]
     for phase in range(min(2, len(digits) - 1)):
-        count = (len(digits) - phase) // 2
-        high, low = (digits[phase + at : phase + 2 * count : 2] for at in range(2))
-        decoded = (high << 4 | low & 0x0F).astype(np.uint8)
-        decoded[(high == _NO_DIGIT) | (low == _NO_DIGIT)] = _NO_DIGIT
-        found = _texts(decoded)
-        if len(found):
-            origin = phase + 2 * found
-            first, last = (chosen[np.minimum(places[origin + at], len(chosen) - 1)] for at in range(2))
-            starts = first if plain.starts is None else plain.starts[first]
-            ends = last + 1 if plain.ends is None else plain.ends[last]
-            yield _without_breaks(fold_utf8(decoded[found]), starts, ends)
+        decoded = _bytes_of_nibbles(digits[phase:])
+        chosen = _texts(decoded)
+        if len(chosen):
+            first = phase + 2 * chosen
+            begins, ends = (origins[np.minimum(places[first + at], len(origins) - 1)] for at in range(2))
+            starts = begins if plain.starts is None else plain.starts[begins]
+            stops = ends + 1 if plain.ends is None else plain.ends[ends]
+            yield _without_breaks(fold_utf8(decoded[chosen]), starts, stops)
+
+
+def _without_prefixes(plain: Reading, origins: Places) -> Places:
+    """These places of letters and digits but for those of `0x`."""
+    data = plain.data[origins]
+    if b"0x" not in data.tobytes():
+        return origins
+    is_prefix = np.zeros(len(data) + 1, bool)
+    is_prefix[:-2] = (data[:-1] == ord("0")) & (data[1:] == ord("x"))
+    is_prefix[1:] |= is_prefix[:-1].copy()
+    return origins[~is_prefix[:-1]]
+
+
+def _bytes_of_nibbles(digits: Bytes) -> Bytes:
+    """A byte for each two digits; `_NO_DIGIT`, which is no text, where one is none."""
+    count = len(digits) // 2
+    high, low = (digits[at : 2 * count : 2] for at in range(2))
+    decoded: Bytes = (high << 4 | low & 0x0F).astype(np.uint8)
+    decoded[(high == _NO_DIGIT) | (low == _NO_DIGIT)] = _NO_DIGIT
+    return decoded
 
 
 def _runs(is_digit: Flags, least: int, *needed: Flags) -> Places:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from codemode_server.domain.errors import ResultWithheld
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.forwarded_input import forwarded_request, returned_answer
+from codemode_server.gateway.privacy import CallPrivacy
 from codemode_server.gateway.sampling_endpoint import sample
 from codemode_server.gateway.secret_forms import asks_for_secret
+from codemode_server.gateway.targets import CallTarget
 from codemode_server.settings import SamplingEndpoint, ServerSettings
 from codemode_server.upstreams.answered_features import answered_features
 
@@ -40,14 +42,16 @@ class CallInput:
         self,
         calls: ExecutionCalls,
         call: ToolCall,
+        target: CallTarget,
+        *,
         config: LiveConfig,
+        privacy: CallPrivacy,
         record: Recorder,
-        protect: Callable[[Any], Awaitable[Any]] | None = None,
     ) -> None:
-        """`protect` puts tokens in place of personal data."""
-        self._protect = protect
         self._calls = calls
         self._call = call
+        self._target = target
+        self._privacy = privacy
         self._config = config
         self._record = record
         self._requests = 0
@@ -98,18 +102,21 @@ class CallInput:
         return returned_answer(forwarded, answer, self._config.redactor)
 
     async def _forwarded(self, request: InputRequest, feature: Feature) -> InputRequest:
-        """The request for the host, with tokens in place of personal data. An address keeps it, since it is opened in
-        the person's browser, where a token leads nowhere."""
-        given, redactor = dict(request.params), self._calls.context.redactor
+        """The request for the host, with tokens in place of personal data. An address that has any is refused, since it
+        is opened in the person's browser, where a token leads nowhere."""
+        given, server, calls = dict(request.params), self._call.server, self._calls
         kept = {key: given.pop(key) for key in _PARTS_OF_ADDRESS if key in given} if feature is Feature.URL else {}
-        if self._protect is not None:
-            try:
-                given = await self._protect(given)
-            except ResultWithheld as error:
-                raise InputRefused(str(error)) from error
-        if feature is Feature.URL:
-            given, redactor = {**redactor.value(given), **kept}, self._config.redactor
-        return forwarded_request(InputRequest(request.method, given), self._call.server, redactor)
+        try:
+            given = await self._privacy.protected(calls, self._target, given)
+            if feature is not Feature.URL:
+                return forwarded_request(InputRequest(request.method, given), server, calls.context.redactor)
+            question = InputRequest(request.method, {**calls.context.redactor.value(given), **kept})
+            forwarded = forwarded_request(question, server, self._config.redactor)
+            shown = "\n".join(str(forwarded.params[key]) for key in kept)
+            await self._privacy.require_shareable(calls, self._target, shown)
+        except ResultWithheld as error:
+            raise InputRefused(str(error)) from error
+        return forwarded
 
     def _without_host(self, request: InputRequest, feature: Feature, server: ServerSettings) -> dict[str, Any]:
         """The answer where the configuration or the host rules the feature out."""

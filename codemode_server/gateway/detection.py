@@ -70,6 +70,10 @@ class Detection:
         found = _without_tokens(self._current().in_text(text))
         return replace(found, is_complete=False) if self._recognizer is not None and is_free(text) else found
 
+    def allows(self, value: str) -> bool:
+        """Whether the settings say that a value is not personal."""
+        return self._current().allows(value)
+
     def _current(self) -> Detector:
         settings = self._config.settings.privacy
         if self._made is None or self._made[0] is not settings:

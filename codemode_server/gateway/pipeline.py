@@ -251,8 +251,8 @@ class CallPipeline:
 
     async def _send(self, attempt: CallAttempt) -> Reply:
         calls, call = attempt.calls, attempt.call
-        protect = partial(self._privacy.protected, calls, attempt.target)
-        answers = CallInput(calls, call, self._config, partial(self._asked, attempt), protect)
+        record = partial(self._asked, attempt)
+        answers = CallInput(calls, call, attempt.target, config=self._config, privacy=self._privacy, record=record)
         masked = partial(self._privacy.masked, calls, attempt.target)
         log = CallLog(calls.log, call.server, calls.host, calls.context.redactor, masked)
         progress = CallProgress(

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import anyio
 
@@ -284,6 +285,33 @@ class CallPrivacy:
         if not found.is_complete:
             raise ResultWithheld(f"what {target.server.name} asks is too large to be searched for personal data")
         return await self._replaced(calls, title_of(target), value, found.found) if found.found else value
+
+    async def require_shareable(self, calls: ExecutionCalls, target: CallTarget, address: str) -> None:
+        """Check an address that a server asks the person to open. The host sees it as it is: a token leads nowhere.
+
+        Raises:
+            ResultWithheld: it has personal data, which the model is told too, or can't be checked.
+        """
+        if self._tokens is None or not self.is_on:
+            return
+        server, spelled, principal = target.server.name, [address, unquote(address)], calls.context.principal
+        known = self._tokens.texts_of(principal.principal_id).kinds_in(spelled)
+        try:
+            stored = (await self._tokens.find(principal.principal_id, known)).values()
+        except JournalUnavailable as error:
+            raise ResultWithheld(f"the address that {server} asks the user to open is not shown: {error}") from error
+        kinds = {it.kind for it in stored if it.original and not self._detection.allows(it.original)}
+        if self.mode_of(target.server) != "values":
+            for text in spelled:
+                kinds |= {it.kind for it in (await self._detection.find_without_names(text)).found}
+        if kinds:
+            told = (
+                f"the address that {server} asks the user to open has personal data ({', '.join(sorted(kinds))}), so "
+                "it is not shown to the host; values that the host may see belong in privacy.allow in upstream.yaml"
+            )
+            if told not in calls.messages:
+                calls.messages.append(told)
+            raise ResultWithheld(told)
 
     def masked(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
         """A short text of a server for the host; personal data that has no token yet becomes its kind: `<EMAIL>`."""

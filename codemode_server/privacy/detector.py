@@ -71,6 +71,10 @@ class Detector:
             for allowed in self._settings.allowed
         ]
 
+    def allows(self, value: str) -> bool:
+        """Whether the settings say that a value is not personal."""
+        return any(allowed.fullmatch(value) for allowed in self._allowed)
+
     def in_text(self, text: str, name: str = "") -> Findings:
         """What a text holds; `name` is that of the field that it comes from."""
         return self._found(searched_text(text, name))
@@ -99,7 +103,7 @@ class Detector:
         for start, end, kind, confidence in _without_overlaps(candidates, searched.text):
             part = searched.part_at(start)
             value = searched.text[start:end]
-            if any(allowed.fullmatch(value) for allowed in self._allowed):
+            if self.allows(value):
                 continue
             first = start - part.start + part.offset
             found.append(

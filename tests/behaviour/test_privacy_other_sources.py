@@ -72,21 +72,6 @@ async def test_a_form_has_tokens_in_its_text_and_its_fields(tmp_path: Path, is_o
 
 
 @both_ways
-async def test_an_address_to_open_keeps_what_it_has_and_the_text_beside_it_has_tokens(
-    tmp_path: Path, is_on: bool
-) -> None:
-    """The person's browser opens it, and a token there would lead nowhere."""
-    person, url = Person(), f"https://example.com/in?login_hint={EMAIL}&to=%3CEMAIL_1%3E"
-    question = {"mode": "url", "message": f"Sign in as {EMAIL}.", "url": url, "elicitationId": "e1"}
-    path = configuration(tmp_path, asking(tmp_path, "legacy"), **protected("asking", is_on=is_on))
-    async with in_memory(path, **person.callbacks) as host:
-        await ask(host, {"method": "elicitation/create", "params": question})
-    (seen,) = person.seen
-    assert seen.url == url
-    assert f"Sign in as {'<EMAIL_1>' if is_on else EMAIL}." in seen.message
-
-
-@both_ways
 async def test_a_prompt_has_tokens(tmp_path: Path, is_on: bool) -> None:
     async with in_memory(crm(tmp_path, SERVER, is_on=is_on)) as host:
         given = await host.client.get_prompt("crm/p")

@@ -1,6 +1,6 @@
 """The pages that a running product serves: how it says where they are, and how the command `ui` finds them.
 
-Each product has a locked folder in the state folder with a private file: the port, and the key that codes are made
+Each product has a locked folder in the state folder with a private file: the origin, and the key that codes are made
 with. The file is no address: a code that `ui` makes admits one browser, once. The lock tells a product that was killed
 from one that runs. Nothing of this is in a log or on stderr, which some hosts show to the model.
 """
@@ -53,7 +53,7 @@ class _Access(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    port: int = Field(ge=1, le=65_535)
+    origin: str = Field(pattern=r"^http://127(\.[0-9]{1,3}){3}:[0-9]{1,5}$")
     key: str = Field(pattern=rf"^[0-9a-f]{{{2 * KEY_BYTES}}}$", repr=False)
     principal: str
     config: str | None
@@ -69,7 +69,7 @@ class ServedPages:
     def new_address(self) -> str:
         """Admits one browser."""
         code = new_code(bytes.fromhex(self.access.key), time.time())
-        return f"http://127.0.0.1:{self.access.port}{ENTRANCE}{code}"
+        return f"{self.access.origin}{ENTRANCE}{code}"
 
     async def is_open(self, address: str) -> bool:
         """Whether a browser would be admitted by this address now."""
@@ -94,7 +94,7 @@ async def serve(app: App) -> None:
     try:
         codes = OneTimeCodes(key, max_age_s=MAX_AGE_S)
         async with serving(RunningProduct(app), codes, settings.port or 0) as origin:
-            folder = await anyio.to_thread.run_sync(_written, app.loaded, int(origin.rpartition(":")[2]), key)
+            folder = await anyio.to_thread.run_sync(_written, app.loaded, origin, key)
             logger.info("the pages are served; `codemode-server ui` opens them")
             try:
                 await anyio.sleep_forever()
@@ -112,12 +112,12 @@ async def serve(app: App) -> None:
         logger.exception("the pages are served no more")  # a page must not end the product
 
 
-def _written(loaded: LoadedSettings, port: int, key: bytes) -> RunFolder:
+def _written(loaded: LoadedSettings, origin: str, key: bytes) -> RunFolder:
     """Say where the pages are, in a folder that this process has locked."""
     state = private_folder(state_folder(loaded.settings), "state.dir in upstream.yaml", is_readable=True)
     folder = RunFolder.make(private_subfolder(state, _FOLDER))
     principal, config = _whose(loaded)
-    access = _Access(port=port, key=key.hex(), principal=principal, config=config, started_at=time.time())
+    access = _Access(origin=origin, key=key.hex(), principal=principal, config=config, started_at=time.time())
     replace_private(folder.path / _FILE, access.model_dump_json().encode())
     return folder
 

@@ -3,13 +3,19 @@
 Every request has to name this host and port (DNS rebinding), and every response forbids framing, caching and everything
 that a page does not need. Forms of other origins are recognised here. Who may see which page is decided by the site.
 Anyone on this machine can connect, so nobody may hold up others by connections that bring no request.
+
+Without a configured port, the listener is at an address that nobody can have had before. A browser runs the service
+workers of everyone who once served something at an address and port, and sends cookies to all ports of an address.
 """
 
 from __future__ import annotations
 
+import os
+import platform
+import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -30,6 +36,9 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_PLAIN_ADDRESS = "127.0.0.1"
+_OF_REMOTE_SESSIONS = ("SSH_CONNECTION", "VSCODE_IPC_HOOK_CLI", "REMOTE_CONTAINERS", "CODESPACES")
+"""Set in a shell on another machine, or by an editor that works there. In WSL the kernel tells."""
 POLICY = "Content-Security-Policy"
 _NOTHING = "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -73,15 +82,17 @@ async def form_of(request: Request) -> bytes | None:
 
 @asynccontextmanager
 async def serving(make: Callable[[str], SiteT], *, port: int = 0) -> AsyncGenerator[SiteT]:
-    """A listener, until this is left, with the site that `make` gives for its origin. Port 0 takes a free one.
+    """A listener, until this is left, with the site that `make` gives for its origin. Port 0 takes a free one, at
+    another address of this machine each time where that is possible; other ports are at 127.0.0.1.
 
     Raises:
         OSError: the port is taken, or there is no free one.
     """
     # Without the protocol, asyncio leaves Nagle's algorithm on, and each page waits 40 ms for an acknowledgement.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
-        listener.bind(("127.0.0.1", port))
-        origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        _bind(listener, port)
+        address, port = listener.getsockname()
+        origin = f"http://{address}:{port}"
         site = make(origin)
         server = _Server(
             uvicorn.Config(
@@ -104,6 +115,19 @@ async def serving(make: Callable[[str], SiteT], *, port: int = 0) -> AsyncGenera
                 yield site
             finally:
                 server.should_exit = True
+
+
+def _bind(listener: socket.socket, port: int) -> None:
+    if port == 0 and not _is_browser_elsewhere():
+        with suppress(OSError):  # macOS has only one loopback address
+            listener.bind((f"127.{'.'.join(str(1 + secrets.randbelow(254)) for _ in range(3))}", 0))
+            return
+    listener.bind((_PLAIN_ADDRESS, port))
+
+
+def _is_browser_elsewhere() -> bool:
+    """Whether the person's browser may run on another machine. What forwards ports to it knows one address only."""
+    return any(name in os.environ for name in _OF_REMOTE_SESSIONS) or "microsoft" in platform.release().lower()
 
 
 def _application(site: Site, host: str) -> ASGIApp:

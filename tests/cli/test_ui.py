@@ -29,7 +29,7 @@ def test_the_address_is_shown_at_the_terminal_and_serves_until_it_is_interrupted
     text = ""
     while "Ctrl+C" not in text:
         text += os.read(terminal, 1_000).decode()
-    (address,) = re.findall(r"http://127\.0\.0\.1:\d+/open/\S+", text)
+    (address,) = re.findall(r"http://127[.\d]+:\d+/open/\S+", text)
     with httpx2.Client() as browser:
         entered = browser.get(address)
         (page,) = re.findall(r'href="(/s/[^"]+/executions)"', entered.text)

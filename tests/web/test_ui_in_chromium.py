@@ -12,7 +12,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import anyio.to_thread
 import pytest
@@ -178,14 +178,14 @@ async def test_text_of_servers_reasons_and_changed_tools_is_shown_as_text_withou
 
 
 @contextmanager
-def other_site(folder: Path) -> Iterator[str]:
-    """Pages of an attacker at another port of this address, to which a browser sends cookies of the same site."""
+def other_site(folder: Path, address: str = "127.0.0.1") -> Iterator[str]:
+    """Pages of an attacker, at another port of an address."""
     serve = partial(QuietHandler, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+    with ThreadingHTTPServer((address, 0), serve) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"http://{address}:{server.server_port}"
         finally:
             server.shutdown()
             serving.join()
@@ -223,7 +223,12 @@ def refused_frames(browser: Chromium) -> list[str]:
 
 
 @pytest.mark.page_attack
-async def test_a_form_of_another_site_answers_nothing_though_the_browser_sends_the_cookie(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("is_address_known", "refusal"),
+    [(True, "The form came from another page."), (False, "its address opens the pages once, in one browser")],
+    ids=["of the same address, with the cookie", "of another address, without it"],
+)
+async def test_a_form_of_another_site_answers_nothing(tmp_path: Path, is_address_known: bool, refusal: str) -> None:
     """Its author has even learnt the path and the token."""
     attacker = tmp_path / "attacker"
     attacker.mkdir()
@@ -234,10 +239,11 @@ async def test_a_form_of_another_site_answers_nothing_though_the_browser_sends_t
         inputs = "".join(f"<input name='{name}' value='{value}'>" for name, value in fields.items())
         form = f"<form id='form' method='post' action='{site.base}/approvals/a1'>{inputs}</form>"
         (attacker / "form.html").write_text(form)
-        with other_site(attacker) as origin:
+        address = urlsplit(site.origin).hostname if is_address_known else None
+        with other_site(attacker, address or "127.0.0.1") as origin:
             await do(browser.open, f"{origin}/form.html")
             await do(browser.run, "document.getElementById('form').submit()")
-            await do(browser.until, "body", "The form came from another page.")
+            await do(browser.until, "body", refusal)
         assert await state.approvals.answered([ApprovalId("a1")]) == []
         await do(browser.open, f"{site.base}/servers")
         await do(browser.run, "document.body.insertAdjacentHTML('beforeend', arguments[0])", form)

@@ -1,8 +1,8 @@
 """Who may see the pages: a browser that brings a code, which works once.
 
 The browser gets a cookie, and the pages are at a path that nobody can guess. Cookies are sent to every port of an
-address, so that another server on 127.0.0.1 would get one for `/`; it does not get one for a path that it does not
-know. And the path alone, from a browser's history for instance, opens nothing.
+address, so that another server on the same one would get one for `/`; it does not get one for a path that it does
+not know. And the path alone, from a browser's history for instance, opens nothing.
 """
 
 from __future__ import annotations

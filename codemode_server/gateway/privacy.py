@@ -137,7 +137,7 @@ class CallPrivacy:
         if self._config.settings.privacy.programs == "values":
             texts = self._tokens.texts_of(principal)
             if isinstance(target, ResourceTarget):
-                disguised = _kinds_in_uri(texts, target)
+                disguised = await run_sized(is_large(target.found.uri), _kinds_in_uri, texts, target)
             else:
                 disguised = await run_sized(has_many, texts.kinds_in, arguments)
         if not known and not disguised and not invented:

@@ -80,7 +80,7 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
             f"personal data ({kinds}) would go to {name}, and privacy.release does not name it",
             (
                 *(f"{token} ({it.kind}) is {it.original!r}" for token, it in sorted(held.items())),
-                *(f"the arguments have {token} ({kind}) in another form" for token, kind in rewritten.items()),
+                *(f"the program has written what {token} ({kind}) stands for" for token, kind in rewritten.items()),
             ),
         )
     return Deny(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from .person import Person
 from .product import in_memory
 from .test_privacy_listings import EMAIL, SERVER, URI, crm, shown_uris
 
@@ -53,6 +54,15 @@ async def test_a_value_in_a_uri_goes_only_where_its_kind_may_go(tmp_path: Path, 
     async with in_memory(product(tmp_path, release={"crm": ["email"]})) as host:
         assert (await host.run(WAYS[way])).content["status"] == "succeeded"
         assert len(read(tmp_path)) == 1, "the control"
+
+
+@pytest.mark.parametrize(("answer", "count"), [("Allow this call", 1), ("Refuse", 0)])
+async def test_the_person_may_be_asked_about_a_value_in_a_uri(tmp_path: Path, answer: str, count: int) -> None:
+    person = Person(content={"answer": answer})
+    async with in_memory(product(tmp_path, on_release="ask"), **person.callbacks) as host:
+        await host.run(WAYS["as it is"])
+    assert "the program has written what <EMAIL_1> (email) stands for" in person.seen[0].message
+    assert len(read(tmp_path)) == count
 
 
 async def test_a_listed_resource_is_read_whatever_its_uri_has(tmp_path: Path) -> None:

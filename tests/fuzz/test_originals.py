@@ -67,3 +67,25 @@ def test_what_is_discarded_is_not_found(known: list[str], text: str) -> None:
     for number in range(len(known)):
         originals.discard(f"<KEY_{number}>")
     assert originals.spans(" ".join((text, *known))) == []
+
+
+WORDS = ["Old", "Grace", "Mark", "Young", "Whit", "Pemberly", "Quill", "12"]
+NAMES = st.tuples(st.integers(0, len(WORDS) - 2), st.integers(2, 4)).map(lambda it: " ".join(WORDS[it[0] :][: it[1]]))
+
+
+@given(st.lists(st.tuples(NAMES, st.booleans()), min_size=1, max_size=12, unique_by=lambda it: it[0]), st.booleans())
+def test_each_name_is_replaced_as_a_whole_whatever_else_was_known_and_forgotten(
+    names: list[tuple[str, bool]], is_long: bool
+) -> None:
+    """They begin and end within one another."""
+    originals, beside = Originals(), "nothing of that kind; " * 20 * is_long
+    for number, (name, _) in enumerate(names):
+        originals.add(name, f"<NAME_{number}>")
+    for number, (_, is_forgotten) in enumerate(names):
+        if is_forgotten:
+            originals.discard(f"<NAME_{number}>")
+    for name, is_forgotten in names:
+        if not is_forgotten:
+            ((start, end, _),) = originals.spans(f"{beside}It: {name}. {beside}")
+            assert start <= len(beside) + 4
+            assert end >= len(beside) + 4 + len(name)

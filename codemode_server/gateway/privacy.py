@@ -6,7 +6,6 @@ sent, and only for tools that may receive that kind of data (`privacy.release`).
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -40,6 +39,7 @@ from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.gateway.release import Release, never_made, restriction_of, values_of
 from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
+from codemode_server.gateway.token_explanations import TokenExplanations
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.encodings import from_base64, read_text, to_base64
@@ -51,13 +51,6 @@ from codemode_server.privacy_packages import missing
 from codemode_server.privacy_settings import ProtectionMode
 from codemode_server.sandbox.contract import Reply
 
-_MAX_EXPLAINED = 1_000
-"""Sessions that are remembered; a model that is told twice is not wrong."""
-_TOKENS_IN_PROGRAMS = (
-    "Programs compare, count and join whole tokens; have the server compute what needs a part, the length or the order "
-    "of a value"
-)
-_VALUES_IN_PROGRAMS = "Programs see the values; only what leaves them has tokens"
 _OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
 """Their texts are written here, and have nothing of an answer that had not been searched."""
 MAX_ERROR_CHARACTERS = 200_000
@@ -74,8 +67,7 @@ class CallPrivacy:
         self._tokens = tokens
         self._labels = ToolLabels(config)
         self._detection = Detection(config)
-        self._explained: OrderedDict[str, None] = OrderedDict()
-        """Sessions whose model was told what tokens are."""
+        self._explanations = TokenExplanations(config)
 
     @property
     def is_on(self) -> bool:
@@ -205,23 +197,18 @@ class CallPrivacy:
             )
         if found.found:
             bare = await self._replaced(calls, title, bare, found.found)
-            self._explain(calls)
-        return replace(reply, value=with_binary(bare, files))
+        shown = await self._without_known(calls, bare)
+        if found.found or shown != bare:
+            self._explanations.add(calls)
+        return replace(reply, value=with_binary(shown, files))
 
-    def _explain(self, calls: ExecutionCalls) -> None:
-        """Tell the model what tokens are, once in a session."""
-        session = calls.context.session.session_id
-        if session in self._explained:
-            return
-        self._explained[session] = None
-        if len(self._explained) > _MAX_EXPLAINED:
-            self._explained.popitem(last=False)
-        sees_values = self._config.settings.privacy.programs == "values"
-        calls.messages.append(
-            "tokens such as <EMAIL_1> stand for personal data, the same one for the same value. Give them to tools as "
-            "they are: one that may receive the value gets it. Show them to the user as they are, who can look them up"
-            ". " + (_VALUES_IN_PROGRAMS if sees_values else _TOKENS_IN_PROGRAMS)
-        )
+    async def _without_known(self, calls: ExecutionCalls, value: JsonValue) -> JsonValue:
+        """A value with tokens in place of values that have one already, as a program gets it that sees tokens."""
+        if self._tokens is None or self._config.settings.privacy.programs == "values":
+            return value
+        known = self._tokens.texts_of(calls.context.principal.principal_id)
+        shown: JsonValue = await run_sized(is_large(value), known.tokenized_result, value)
+        return shown
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
         """What the program gets: the values, if the configuration says so.
@@ -269,7 +256,8 @@ class CallPrivacy:
             found = await self._detection.find(title, text)
         if not found.is_complete:
             return "[a text that is too large to be searched for personal data]"
-        return str(await self._replaced(calls, title, text, found.found)) if found.found else text
+        text = str(await self._replaced(calls, title, text, found.found)) if found.found else text
+        return str(await self._without_known(calls, text))
 
     async def protected(self, calls: ExecutionCalls, target: CallTarget, value: JsonValue) -> JsonValue:
         """What a server asks of the host, with tokens in place of personal data.

@@ -15,9 +15,10 @@ import anyio
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenChanges, TokenStore
-from codemode_server.known_values import DistinctKeys, FoundInOrder, Span, found_in, with_spans_replaced
+from codemode_server.known_values import Span, found_in
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
+from codemode_server.privacy.known_in_values import is_known_in_result, tokenized
 from codemode_server.privacy.normal_forms import normal_form
 
 _MIN_CHARACTERS = 4
@@ -66,26 +67,12 @@ class KnownTexts:
     def tokenized(self, value: Any) -> Any:
         """A JSON value with tokens in place of known values that stand in it as they are, numbers too."""
         found = found_in(self, value)
-        return self._tokenized(value, FoundInOrder(found)) if found else value
+        return tokenized(value, found, self._is_original, with_numbers=True) if found else value
 
-    def _tokenized(self, value: Any, found: FoundInOrder) -> Any:
-        if isinstance(value, dict):
-            distinct = DistinctKeys(value)
-            keys = [distinct.named(key, self._with_tokens(key, found.in_next_key())) for key in value]
-            return {key: self._tokenized(item, found) for key, item in zip(keys, value.values(), strict=True)}
-        if isinstance(value, list):
-            return [self._tokenized(item, found) for item in value]
-        if isinstance(value, str):
-            return self._with_tokens(value, found.in_next())
-        if isinstance(value, bool | None) or not (spans := found.in_next()):
-            return value
-        written = str(value)
-        whole = (it for it in spans if it[1] - it[0] == len(written) and self._is_original(written, *it))
-        return next((token for _, _, token in whole), value)
-
-    def _with_tokens(self, text: str, spans: Sequence[Span]) -> str:
-        exact = [it for it in spans if self._is_original(text, *it)]
-        return with_spans_replaced(text, exact) if exact else text
+    def tokenized_result(self, value: Any) -> Any:
+        """The result of a tool with tokens in place of the known values that count there."""
+        found = found_in(self, value)
+        return tokenized(value, found, self._is_in_result) if found else value
 
     def kinds_in(self, value: Any) -> dict[str, str]:
         """The tokens of the known values in the texts, keys and numbers of a JSON value, in any form, with their
@@ -93,9 +80,14 @@ class KnownTexts:
         tokens = {token for _, _, token in found_in(self, value).all}
         return {token: known.kind for token in tokens if (known := self._known.get(token)) is not None}
 
-    def _is_original(self, text: str, start: int, end: int, token: str) -> bool:
+    def _is_original(self, text: str, span: Span, is_key: bool) -> bool:
+        start, end, token = span
         known = self._known.get(token)
         return known is not None and known.original == text[start:end]
+
+    def _is_in_result(self, text: str, span: Span, is_key: bool) -> bool:
+        known = self._known.get(span[2])
+        return known is not None and is_known_in_result(known, text, span, is_key)
 
 
 class TokenMap:

@@ -1,0 +1,39 @@
+"""Tells the model what privacy tokens are, once in a session."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from codemode_server.config.live import LiveConfig
+from codemode_server.gateway.execution_calls import ExecutionCalls
+
+_MAX_SESSIONS = 1_000
+"""Sessions that are remembered; a model that is told twice is not wrong."""
+_TOKENS_IN_PROGRAMS = (
+    "Programs compare, count and join whole tokens; have the server compute what needs a part, the length or the order "
+    "of a value"
+)
+_VALUES_IN_PROGRAMS = "Programs see the values; only what leaves them has tokens"
+
+
+class TokenExplanations:
+    """Knows the sessions whose model was told."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+        self._told: OrderedDict[str, None] = OrderedDict()
+
+    def add(self, calls: ExecutionCalls) -> None:
+        """Add the explanation to the messages of an execution whose results have tokens."""
+        session = calls.context.session.session_id
+        if session in self._told:
+            return
+        self._told[session] = None
+        if len(self._told) > _MAX_SESSIONS:
+            self._told.popitem(last=False)
+        sees_values = self._config.settings.privacy.programs == "values"
+        calls.messages.append(
+            "tokens such as <EMAIL_1> stand for personal data, the same one for the same value. Give them to tools as "
+            "they are: one that may receive the value gets it. Show them to the user as they are, who can look them up"
+            ". " + (_VALUES_IN_PROGRAMS if sees_values else _TOKENS_IN_PROGRAMS)
+        )

@@ -1,0 +1,68 @@
+"""Puts tokens in place of known values in JSON values, and says which of them count in the result of a tool. Pure.
+
+What leaves for the model has tokens in place of known values in any form. A program works with the result, so there
+only whole values count that are written as they were, since a token becomes its value again where a tool receives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from codemode_server.domain.privacy_tokens import KnownToken
+from codemode_server.known_values import DistinctKeys, Found, FoundInOrder, Span, with_spans_replaced
+from codemode_server.privacy.findings import Kind
+
+Counts = Callable[[str, Span, bool], bool]
+"""Whether a known value counts that was found in a text, which may be a key."""
+_ANY_CASE = frozenset({Kind.NAME, Kind.ADDRESS, Kind.EMAIL})
+
+
+def tokenized(value: Any, found: Found, counts: Counts, *, with_numbers: bool = False) -> Any:
+    """The value with tokens in place of what counts of `found`. A number is replaced if a whole value is one."""
+    return _Walk(FoundInOrder(found), counts, with_numbers).tokenized(value)
+
+
+class _Walk:
+    def __init__(self, found: FoundInOrder, counts: Counts, with_numbers: bool) -> None:
+        self._found = found
+        self._counts = counts
+        self._with_numbers = with_numbers
+
+    def tokenized(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            distinct = DistinctKeys(value)
+            keys = [distinct.named(key, self._text(key, self._found.in_next_key(), True)) for key in value]
+            return {key: self.tokenized(item) for key, item in zip(keys, value.values(), strict=True)}
+        if isinstance(value, list):
+            return [self.tokenized(item) for item in value]
+        if isinstance(value, str):
+            return self._text(value, self._found.in_next(), False)
+        if isinstance(value, bool | None) or not (spans := self._found.in_next()) or not self._with_numbers:
+            return value
+        written = str(value)
+        whole = (it for it in spans if it[1] - it[0] == len(written) and self._counts(written, it, False))
+        return next((token for _, _, token in whole), value)
+
+    def _text(self, text: str, spans: Sequence[Span], is_key: bool) -> str:
+        counting = [it for it in spans if self._counts(text, it, is_key)]
+        return with_spans_replaced(text, counting) if counting else text
+
+
+def is_known_in_result(known: KnownToken, text: str, span: Span, is_key: bool) -> bool:
+    """Whether a known value that was found in a text of a result is replaced there.
+
+    It stands between words, and is written as it was, but for the case of names and addresses. A date is the date of
+    many things. A single word such as `Mark` is a name only as a whole value, since it is a word as well.
+    """
+    start, end, _ = span
+    original, there = known.original or "", text[start:end]
+    if known.kind == Kind.BIRTH_DATE or text[start - 1 : start].isalnum() or text[end : end + 1].isalnum():
+        return False
+    if known.kind == Kind.NAME and len(original.split()) == 1:
+        return there == original and len(there) == len(text) and not is_key
+    return there == original or (known.kind in _ANY_CASE and _plain(there) == _plain(original))
+
+
+def _plain(text: str) -> list[str]:
+    return text.casefold().split()

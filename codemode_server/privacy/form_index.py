@@ -12,21 +12,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codemode_server.privacy.folding import BREAK, CLASS, NOTHING
+from codemode_server.privacy.folding import BREAK
 from codemode_server.privacy.form_matches import Found, Searched, rank
 from codemode_server.privacy.original_forms import (
     MIN_FREE,
     PART_CHARACTERS,
     PART_DIGITS,
-    SHORT_CHARACTERS,
     Form,
     Windows,
     anchors_of,
     canonical,
     window_at,
 )
+from codemode_server.privacy.short_forms import Places, ShortForms, WordForms, words_in
 from codemode_server.privacy.window_owners import WindowOwners
-from codemode_server.privacy.window_table import WindowTable, are_digits, canonical_keys, eights
+from codemode_server.privacy.window_table import Keys, WindowTable, are_digits, canonical_keys, eights
 
 _MAX_SHARED = 8
 """Originals that may have a window in common; a window of more of them is no part."""
@@ -35,11 +35,11 @@ _MAX_AT_WINDOW = 64
 _BLOCK = 1 << 15
 """Windows that are compared at once, so that they stay in the processor's cache."""
 _RUN = MIN_FREE - PART_CHARACTERS + 1
+_STEPS_OF_CANDIDATE, _STEPS_OF_COMPARISON = 8, 4
 _FEW_WINDOWS = 200
 """So many are looked up one by one."""
 
 Flags = NDArray[np.bool_]
-Places = NDArray[np.int64]
 
 
 class Placed(NamedTuple):
@@ -58,8 +58,12 @@ class FormIndex:
         self._parts = WindowOwners(_MAX_SHARED + 1)
         self._weak = WindowOwners(_MAX_SHARED + 1)
         self._literal_parts = WindowOwners(_MAX_SHARED + 1)
-        self._short = WindowOwners()
-        """Forms without a window, by their first characters."""
+        self._spread = WindowOwners(_MAX_AT_WINDOW)
+        """Single words, as `_wholes` has others: by windows they are found only with something between all letters."""
+        self._words = WordForms()
+        """Single words as they are."""
+        self._short = ShortForms()
+        """Other forms without a window."""
         self._known = WindowTable()
         """All windows of all forms."""
         self._telling = WindowTable(is_second=True)
@@ -68,10 +72,10 @@ class FormIndex:
         """Those of `_wholes`."""
         self._anchors = WindowTable()
         """Those by which forms are found that are not found by several windows in a row."""
+        self._of_spread = WindowTable()
+        """Those of `_spread`."""
         self._windows_of_literals = WindowTable()
         """Those of `_literal_parts`."""
-        self._word_beginnings, self._other_beginnings = WindowTable(), WindowTable()
-        """Those of `_short`: of single words, and of others."""
         self.take(forms)
 
     def take(self, forms: Iterable[Form]) -> None:
@@ -91,42 +95,47 @@ class FormIndex:
             self._anchor(form)
 
     def _anchor(self, form: Form) -> None:
+        if form.is_single_word:
+            self._words.add(form)
+        elif len(form.characters) < PART_CHARACTERS:
+            self._short.add(form)
         if len(form.characters) < PART_CHARACTERS:
-            start = canonical(form.literal[:SHORT_CHARACTERS])
-            self._short.add(start, form)
-            (self._word_beginnings if form.is_single_word else self._other_beginnings).add((start,))
             return
+        owners, table = (self._spread, self._of_spread) if form.is_single_word else (self._wholes, self._of_wholes)
         windows = [canonical(window) for window in anchors_of(form)]
-        rarest = min(windows, key=lambda window: len(self._wholes.at(window)))
-        is_full = len(self._wholes.at(rarest)) == _MAX_AT_WINDOW
+        rarest = min(windows, key=lambda window: len(owners.at(window)))
+        is_full = len(owners.at(rarest)) == _MAX_AT_WINDOW
         chosen = windows if is_full else [rarest]  # if all are full, each is a match, so that the whole form is covered
         for window in chosen:
-            self._wholes.add(window, form)
-        self._telling.add(chosen)
-        self._of_wholes.add(chosen)
-        if not form.is_free:
+            owners.add(window, form)
+        table.add(chosen)
+        if not form.is_single_word:
+            self._telling.add(chosen)
+        if not form.is_free and not form.is_single_word:
             self._anchors.add(chosen)
 
     def drop(self, form: Form) -> None:
         """Find it no more."""
         windows = Windows(form)
-        start = canonical(form.literal[:SHORT_CHARACTERS])
-        self._wholes.remove(map(canonical, anchors_of(form)), form)
+        anchors = [canonical(window) for window in anchors_of(form)]
+        self._wholes.remove(anchors, form)
+        self._spread.remove(anchors, form)
         self._parts.remove(map(canonical, windows.parts), form)
         self._weak.remove(map(canonical, windows.weak), form)
         self._literal_parts.remove(map(canonical, windows.literal_parts), form)
-        self._short.remove((start,), form)
+        (self._words if form.is_single_word else self._short).drop(form)
 
     def found(self, searched: Searched) -> Iterator[Found]:
         """Where in a text forms are, or parts of them, in no certain order."""
         yield from self._windows_found(searched)
-        if self._short or self._literal_parts:
+        if self._words or self._short or self._literal_parts:
             yield from self._literals_found(searched)
 
     def _windows_found(self, searched: Searched) -> Iterator[Found]:
         """Whole forms are looked for within what was found too, since a longer one may begin there."""
         done, ends = 0, dict[Form, int]()
-        for at, may_be_of_whole in self._candidates(searched):
+        candidates = self._candidates(searched)
+        for at, may_be_of_whole in candidates:
             is_within = at + PART_DIGITS <= done
             if is_within and not may_be_of_whole:
                 continue
@@ -134,19 +143,47 @@ class FormIndex:
             placed = self._whole_at(searched, window, at, ends)
             if placed is None and not is_within:
                 placed = self._part_at(searched, window, at)
+                searched.spend(_STEPS_OF_CANDIDATE)
             if placed is not None:
                 done = placed.end
                 yield placed.found
+            if searched.is_exhausted:
+                yield from self._unexamined(searched, candidates)
+
+    def _unexamined(self, searched: Searched, candidates: Iterable[tuple[int, bool]]) -> Iterator[Found]:
+        """All windows that a form has are matches, however they stand there; those that overlap are one."""
+        owner, start, end = None, 0, 0
+        for at, _ in candidates:
+            if at > end:
+                if owner:
+                    yield searched.anyhow(owner, start, end)
+                owner, start = None, at
+            window = window_at(searched.characters, at)
+            owner, end = owner or self._any_owner(window), at + len(window)
+        if owner:
+            yield searched.anyhow(owner, start, end)
+
+    def _any_owner(self, window: bytes) -> Form | None:
+        for key in _lookups(window):
+            for owners in (self._wholes, self._parts, self._weak, self._spread):
+                if forms := owners.at(canonical(key)):
+                    return forms[0]
+        return None
 
     def _whole_at(self, searched: Searched, window: bytes, at: int, ends: dict[Form, int]) -> Placed | None:
         """The longest form with this window at `at`. `ends` says where each form that was found ends: a form is not
         looked for again within itself, which would take long in repetitive texts."""
         for key in _lookups(window):
-            for form in self._wholes.at(canonical(key)):
+            for form in self._may_begin_at(searched, canonical(key), at):
+                searched.spend(_STEPS_OF_COMPARISON)
                 if at >= ends.get(form, 0) and (placed := _placed_whole(searched, form, key, at)) is not None:
                     ends[form] = placed.end
                     return placed
         return None
+
+    def _may_begin_at(self, searched: Searched, key: bytes, at: int) -> tuple[Form, ...]:
+        spread = self._spread.at(key)
+        return (*self._wholes.at(key), *spread) if spread and searched.is_spread(at, len(key)) else self._wholes.at(key)
 
     def _part_at(self, searched: Searched, window: bytes, at: int) -> Placed | None:
         """The best match of what the window at `at` is a part of."""
@@ -161,6 +198,9 @@ class FormIndex:
         wholes = self._wholes.at(key)
         if len(wholes) == _MAX_AT_WINDOW:
             yield Placed(at + len(window), searched.anyhow(wholes[0], at, at + len(window)))
+        spread = self._spread.at(key)
+        if len(spread) == _MAX_AT_WINDOW and searched.is_spread(at, len(key)):
+            yield Placed(at + len(window), searched.anyhow(spread[0], at, at + len(window)))
         for owners, least in ((self._parts, PART_CHARACTERS), (self._weak, MIN_FREE)):
             there = owners.at(key)
             for form in there if len(there) <= _MAX_SHARED else ():
@@ -174,7 +214,7 @@ class FormIndex:
             yield from ((at, True) for at in range(count))
             return
         keys = eights(searched.characters)
-        begins = _begins(searched)
+        begins, are_spread = _begins(searched), _spread(searched)
         for start in range(0, count, _BLOCK):
             first = max(0, start - _RUN + 1)
             some = keys[first : start + _BLOCK + _RUN - 1]
@@ -187,6 +227,8 @@ class FormIndex:
             chosen[likely] = self._telling.has(sixes[likely])
             likely = np.flatnonzero(self._anchors.has(sixes))
             chosen[likely[self._telling.has(sixes[likely])]] = True
+            likely = np.flatnonzero(are_spread[first : first + len(some)])
+            chosen[likely[self._of_spread.has(sixes[likely])]] = True
             numbers = np.flatnonzero(are_digits(some, PART_DIGITS))
             for table in (self._known, self._telling):
                 numbers = numbers[table.has(canonical_keys(some[numbers], PART_DIGITS))]
@@ -194,33 +236,31 @@ class FormIndex:
             places = np.flatnonzero(chosen[start - first : start - first + _BLOCK]) + start - first
             may_be_of_whole = self._of_wholes.has(sixes[places])
             may_be_of_whole |= self._of_wholes.has(canonical_keys(some[places], PART_DIGITS))
+            may_be_of_whole |= are_spread[first + places] & self._of_spread.has(sixes[places])
             yield from zip((places + first).tolist(), may_be_of_whole.tolist(), strict=True)
 
     def _literals_found(self, searched: Searched) -> Iterator[Found]:
-        data = searched.data
-        keys = eights(data)
-        starts = _word_starts(searched)
+        keys, words = eights(searched.data), words_in(searched)
         if self._literal_parts:
-            beside = np.concatenate([starts, starts[starts > 0] - 1])
-            is_known = self._windows_of_literals.has(canonical_keys(keys[beside], PART_CHARACTERS))
-            for place in beside[is_known].tolist():
-                owners = self._literal_parts.at(canonical(data[place : place + PART_CHARACTERS]))
-                if 0 < len(owners) <= _MAX_SHARED and (one := searched.literal_part(owners[0], place, PART_CHARACTERS)):
-                    yield one
-        places = starts[self._word_beginnings.has(canonical_keys(keys[starts], SHORT_CHARACTERS))]
-        if len(self._other_beginnings):
-            is_known = self._other_beginnings.has(canonical_keys(keys, SHORT_CHARACTERS))
-            places = np.append(places, np.flatnonzero(is_known))
-        for place in places.tolist():
-            for form in self._short.at(canonical(data[place : place + SHORT_CHARACTERS])):
-                if data.startswith(form.literal, place) and (one := searched.written(form, place + len(form.lead))):
-                    yield one
+            yield from self._literal_parts_found(searched, keys, words.starts)
+        if self._words:
+            yield from self._words.found(searched, keys, words)
+        if self._short:
+            yield from self._short.found(searched, keys)
+
+    def _literal_parts_found(self, searched: Searched, keys: Keys, starts: Places) -> Iterator[Found]:
+        beside = np.concatenate([starts, starts[starts > 0] - 1])
+        is_known = self._windows_of_literals.has(canonical_keys(keys[beside], PART_CHARACTERS))
+        for place in beside[is_known].tolist():
+            owners = self._literal_parts.at(canonical(searched.data[place : place + PART_CHARACTERS]))
+            if 0 < len(owners) <= _MAX_SHARED and (one := searched.literal_part(owners[0], place, PART_CHARACTERS)):
+                yield one
 
 
 def _begins(searched: Searched) -> Flags:
     """Whether each letter or digit is the first of some that have no separators between them, or of some that all
     have."""
-    apart = np.diff(searched.places) > 1
+    apart = searched.apart
     begins = np.ones(len(searched.places), bool)
     begins[1:] = apart
     begins[2:-1] &= ~(apart[:-2] & apart[1:-1] & apart[2:])
@@ -228,11 +268,16 @@ def _begins(searched: Searched) -> Flags:
     return begins
 
 
-def _word_starts(searched: Searched) -> Places:
-    kinds = CLASS[searched.reading.data]
-    is_start = (kinds != 0) & (kinds != NOTHING)
-    is_start[1:] &= (kinds[:-1] == 0) | (kinds[:-1] == NOTHING)
-    return np.flatnonzero(is_start)
+def _spread(searched: Searched) -> Flags:
+    """Whether each letter or digit is the first of `PART_CHARACTERS` that all have separators between them."""
+    count = len(searched.apart) - PART_CHARACTERS + 2
+    are_spread = np.zeros(len(searched.places), bool)
+    if count > 0:
+        full = searched.apart[:count].copy()
+        for at in range(1, PART_CHARACTERS - 1):
+            full &= searched.apart[at : at + count]
+        are_spread[:count] = full
+    return are_spread
 
 
 def _in_runs(are_known: Flags) -> Flags:
@@ -268,6 +313,7 @@ def _placed_whole(searched: Searched, form: Form, window: bytes, at: int) -> Pla
 
 def _placed_parts(searched: Searched, form: Form, window: bytes, at: int, least: int) -> Iterator[Placed]:
     for characters, gaps in ((form.characters, form.gaps), (form.backwards, form.gaps[::-1])):
+        searched.spend(_STEPS_OF_COMPARISON)
         if (offset := characters.find(window)) < 0:
             continue
         if searched.characters[max(0, at - offset) : at - offset + len(characters)] == characters:

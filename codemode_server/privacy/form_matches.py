@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codemode_server.privacy.folding import CLASS, DIGIT, NOTHING
 from codemode_server.privacy.ordinary_words import is_ordinary
 from codemode_server.privacy.original_forms import MIN_FREE, PART_DIGITS, Form
 from codemode_server.privacy.readings import Reading
 
+Flags = NDArray[np.bool_]
+
+_MIN_STEPS, _STEPS_PER_CHARACTER = 10_000, 4
+"""Steps of comparisons after which a search takes what may be a match for one. Ordinary texts need a tenth of them."""
 _MAX_GAP = 3
 """Separators in a row between groups of digits that are one number."""
 
@@ -41,6 +47,25 @@ class Searched:
         self.places = np.flatnonzero(CLASS[reading.data])
         """Where in `data` the letters and digits are."""
         self.characters = reading.data[self.places].tobytes()
+        self._steps_left = _MIN_STEPS + _STEPS_PER_CHARACTER * len(self.characters)
+
+    @cached_property
+    def apart(self) -> Flags:
+        """Whether anything is between each letter or digit and the next one."""
+        flags: Flags = np.diff(self.places) > 1
+        return flags
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether this search has taken as many steps as it may take."""
+        return self._steps_left < 0
+
+    def spend(self, steps: int) -> None:
+        self._steps_left -= steps
+
+    def is_spread(self, start: int, size: int) -> bool:
+        """Whether so many letters or digits from `start` on all have something between them."""
+        return bool(self.apart[start : start + size - 1].all())
 
     def whole(self, form: Form, start: int, *, is_backwards: bool) -> Found | None:
         """The form, whose characters stand from `start` on, if it counts there."""
@@ -48,7 +73,7 @@ class Searched:
         first, last = int(self.places[start]), int(self.places[end - 1]) + 1
         if not is_backwards and self.data[first:last] == form.inner:
             return self.written(form, first)
-        is_alone = self._is_alone(first, last, form.is_digits)
+        is_alone = self.is_alone(first, last, form.is_digits)
         if form.is_single_word and not is_alone:
             return None
         gaps = self._gaps(start, end)
@@ -62,7 +87,7 @@ class Searched:
         """The form, which stands in `data` from `first` on with its own separators, if it counts there."""
         last = first + len(form.inner)
         is_short_number = form.is_digits and form.written.isalnum() and last - first < PART_DIGITS
-        if (form.is_single_word or is_short_number) and not self._is_alone(first, last, form.is_digits):
+        if (form.is_single_word or is_short_number) and not self.is_alone(first, last, form.is_digits):
             return None
         before, after = first - len(form.lead), last + len(form.trail)
         has_all = before >= 0 and self.data[before:first] == form.lead and self.data[last:after] == form.trail
@@ -85,14 +110,14 @@ class Searched:
             has_order = not any(gaps) or all(gaps) or [gap > 0 for gap in gaps] == [gap > 0 for gap in own]
             if not has_order or (is_digits and size < PART_DIGITS):
                 return None
-            if not self._is_alone(first, last, is_digits) or self._goes_on(start, end, gaps):
+            if not self.is_alone(first, last, is_digits) or self._goes_on(start, end, gaps):
                 return None
         return Found(*self.reading.span(first, last), False, form.token)
 
     def literal_part(self, form: Form, first: int, size: int) -> Found | None:
         """A part with separators, which stands in `data` from `first` on."""
         last = first + size
-        if b"@" not in self.data[first:last] and not self._is_alone(first, last, False):
+        if b"@" not in self.data[first:last] and not self.is_alone(first, last, False):
             return None
         return Found(*self.reading.span(first, last), False, form.token)
 
@@ -100,6 +125,10 @@ class Searched:
         """The characters from `start` to `end`, whatever they are a part of."""
         first, last = int(self.places[start]), int(self.places[end - 1]) + 1
         return Found(*self.reading.span(first, last), False, form.token)
+
+    def between(self, form: Form, first: int, last: int) -> Found:
+        """The form, as what stands in `data` from `first` to `last`."""
+        return Found(*self.reading.span(first, last), True, form.token)
 
     def extents(self, characters: bytes, offset: int, at: int, size: int) -> Iterator[tuple[int, int]]:
         """From where to where the text has these characters, of which `size` from `offset` on stand at `at`: all, and
@@ -110,6 +139,7 @@ class Searched:
             start -= 1
         while end < min(last, len(self.characters)) and self.characters[end] == characters[end - first]:
             end += 1
+        self.spend(end - start)
         yield start, end
         gaps = self._gaps(start, end)
         is_apart = gaps[at - start] > 0
@@ -121,6 +151,7 @@ class Searched:
         yield start + left, start + right + 1
 
     def _gaps(self, start: int, end: int) -> Sequence[int]:
+        self.spend(end - start)
         places: list[int] = self.places[start:end].tolist()
         return [after - before - 1 for before, after in pairwise(places)]
 
@@ -130,7 +161,7 @@ class Searched:
             return False
         return self.characters[max(0, start - 1) : start].isdigit() or self.characters[end : end + 1].isdigit()
 
-    def _is_alone(self, first: int, last: int, is_digits: bool) -> bool:
+    def is_alone(self, first: int, last: int, is_digits: bool) -> bool:
         """Whether no letter or digit is beside these bytes, or no digit beside digits."""
         for inside, beside in ((first, first - 1), (last - 1, last)):
             if not 0 <= beside < len(self.data):

@@ -22,6 +22,8 @@ PART_CHARACTERS = 6
 PART_DIGITS = 8
 SHORT_CHARACTERS = 4
 """By so many characters, with separators, forms of fewer than six letters and digits are found."""
+_MAX_LITERAL_CHARACTERS, _MAX_LEAD_CHARACTERS = 16, 4
+"""Of a form of fewer than six letters and digits that has more separators, only so many characters are searched for."""
 _MAX_ANCHORS = 64
 _MIN_LOCAL_CHARACTERS = 5
 """Characters of an e-mail address before the @ that a window of it must have."""
@@ -195,7 +197,7 @@ def canonical(window: bytes) -> bytes:
 def forms_of(original: str, token: str) -> Iterator[Form]:
     """The spellings that are searched for."""
     original = original[:MAX_ORIGINAL_CHARACTERS]
-    form = Form(original, token)
+    form = _shortened(Form(original, token))
     yield form
     if "ß" in original:
         yield Form(original.replace("ß", "ss"), token)
@@ -203,6 +205,15 @@ def forms_of(original: str, token: str) -> Iterator[Form]:
         for count in range(1, _MAX_COUNTRY_DIGITS + 1):
             if len(form.characters) - count >= _MIN_NATIONAL_DIGITS:
                 yield Form(f"0{form.characters[count:].decode()}", token, has_parts=False)
+
+
+def _shortened(form: Form) -> Form:
+    """The form, or its beginning if nearly all of it is separators."""
+    if len(form.characters) >= PART_CHARACTERS or len(form.literal) <= _MAX_LITERAL_CHARACTERS:
+        return form
+    visible = "".join(character for character in form.written if fold(character) != bytes([INVISIBLE]))
+    start = max(0, len(form.lead) - _MAX_LEAD_CHARACTERS)
+    return Form(visible[start : start + _MAX_LITERAL_CHARACTERS], form.token)
 
 
 def _gaps(inner: bytes) -> bytes:

@@ -21,7 +21,7 @@ _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 _WORD = (1 << 64) - 1
 _MIN_BITS, _SPARSE_BITS = 16, 5
 """At most one in 32 entries is used."""
-_KEY_BYTES = 8
+KEY_BYTES = 8
 _DIGITS_MASK, _DIGITS = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x3030303030303030)
 
 
@@ -71,7 +71,7 @@ def _empty(bits: int) -> _Bits:
 
 def eights(data: bytes) -> Keys:
     """The number of the eight bytes from each position on; zeros follow the last byte."""
-    return np.ndarray((len(data),), "<u8", data + bytes(_KEY_BYTES), strides=(1,))
+    return np.ndarray((len(data),), "<u8", data + bytes(KEY_BYTES), strides=(1,))
 
 
 def canonical_keys(keys: Keys, size: int) -> Keys:

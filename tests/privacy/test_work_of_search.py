@@ -1,0 +1,157 @@
+"""Values and texts that are made to cost much: a search takes no more steps for them than for honest ones.
+
+Work is counted in calls of functions, which are the same on every machine. Beside each bound is a control that values
+are still found.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterable
+from itertools import islice, product
+from types import FrameType
+
+import pytest
+
+from codemode_server.privacy.originals import Originals
+
+_LENGTH = 20_000
+_HONEST = ("Annabelle Leary", "ann.lee@example.org", "+49 30 901820", "12 Hill Road, Springfield", "Hannibal")
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions are called."""
+    count = 0
+
+    def profile(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def add_all(originals: Originals, values: Iterable[str]) -> None:
+    for number, value in enumerate(values):
+        originals.add(value, f"<NAME_{number}>")
+
+
+def knowing(values: Iterable[str]) -> Originals:
+    originals = Originals()
+    add_all(originals, values)
+    originals.spans("so that all is imported" * 100)
+    return originals
+
+
+def honest_calls() -> int:
+    """Those for a text that has nothing but known values."""
+    text = "\n".join(_HONEST)
+    originals = knowing(_HONEST)
+    return calls_of(lambda: originals.spans(text * (_LENGTH // len(text))))
+
+
+def signs(count: int) -> list[str]:
+    """Different names with the same letters."""
+    return ["Anna" + "".join(each) for each in islice(product(".-'", repeat=8), count)]
+
+
+def of_two_letters(count: int, size: int) -> list[str]:
+    chance = random.Random(7)
+    return ["".join(chance.choices("xy", k=size)) for _ in range(count)]
+
+
+class TestShortNamesWithTheSameBeginning:
+    def test_cost_a_text_with_that_beginning_no_more_if_there_are_many(self) -> None:
+        text = "anna!! " * (_LENGTH // 7)
+        few, many = knowing(signs(10)), knowing(signs(2_000))
+        assert calls_of(lambda: many.spans(text)) <= 2 * calls_of(lambda: few.spans(text))
+
+    def test_are_added_at_the_same_cost_whatever_number_there_is(self) -> None:
+        names = signs(4_000)
+        few, many = Originals(), Originals()
+        for name in names[:3_000]:
+            many.add(name, f"<OTHER_{name}>")
+        for_few = calls_of(lambda: add_all(few, names[3_000:]))
+        assert calls_of(lambda: add_all(many, names[3_000:])) <= 2 * for_few
+
+    def test_cost_little_however_many_lengths_they_have(self) -> None:
+        few, many = knowing(["Anna."]), knowing("Anna" + "." * count for count in range(1, 300))
+        text = "anna!! " * (_LENGTH // 7)
+        assert calls_of(lambda: many.spans(text)) <= 20 * calls_of(lambda: few.spans(text))
+
+    def test_are_all_found(self) -> None:
+        names = signs(2_000)
+        originals = knowing(names)
+        for number, name in [*enumerate(names)][::97]:
+            assert originals.spans(f"to {name}, now") == [(3, 3 + len(name), f"<NAME_{number}>")]
+        assert originals.spans("to Annabel, now") == []
+
+    def test_are_found_by_their_beginning_if_they_have_very_many_signs(self) -> None:
+        name = "-" * 40 + "Anna" + "." * 300
+        ((start, end, _),) = knowing([name]).spans(name)
+        assert start <= 40
+        assert end >= 44
+        assert knowing([name]).spans("-" * 400) == []
+
+    def test_that_differ_in_accents_only_are_found_whatever_their_number(self) -> None:
+        names = ["".join(each) for each in product("AÁÀÂÄ", "nñ", "nñ", "aáàâä")]
+        originals = knowing(names)
+        for name in names:
+            assert [(start, end) for start, end, _ in originals.spans(f"to {name}, now")] == [(3, 7)]
+        assert originals.spans("to Annabel, now") == []
+
+
+_REPEATING = {
+    "one name of one letter": (["X" + "x" * 40], "x" * _LENGTH),
+    "names of one letter": (["X" + "x" * size for size in range(10, 40)], "x" * _LENGTH),
+    "names that alternate": (["X" + "yx" * size for size in range(5, 60)], "xy" * (_LENGTH // 2)),
+    "names that alternate, between spaces": (["X" + "yx" * size for size in range(5, 60)], "x y " * (_LENGTH // 4)),
+    "a name within words": (["Vbcdef"], "xvbcdef " * (_LENGTH // 8)),
+    "names of two letters": (of_two_letters(500, 20), of_two_letters(1, _LENGTH)[0]),
+    "names of two letters, between spaces": (of_two_letters(500, 20), " ".join(of_two_letters(1, _LENGTH // 2)[0])),
+    "double names of two letters": (
+        [f"{one} {one[::-1]}" for one in of_two_letters(500, 30)],
+        of_two_letters(1, _LENGTH)[0],
+    ),
+    "addresses of one letter": (["a" * 64 + f"@e{number}.example.org" for number in range(8)], "a" * _LENGTH),
+    "long numbers": (["Street " + "12" * 100, *(f"+{'12' * 5}{number}" for number in range(100, 200))], "12" * 10_000),
+}
+
+
+@pytest.mark.parametrize("case", _REPEATING)
+def test_values_and_texts_that_repeat_themselves_cost_at_most_four_times_a_text_of_known_values(case: str) -> None:
+    names, text = _REPEATING[case]
+    originals = knowing(names)
+    assert calls_of(lambda: originals.spans(text)) <= 4 * honest_calls()
+
+
+@pytest.mark.parametrize("case", _REPEATING)
+def test_values_that_repeat_themselves_are_found(case: str) -> None:
+    for number, name in [*enumerate(names := _REPEATING[case][0])][:: len(names) // 8 + 1]:
+        for written in (name, name.upper(), name[::-1].rstrip("+"), "-".join(name)):
+            assert any(
+                start <= 4 and end >= 4 + len(written) for start, end, _ in knowing(names).spans(f"It: {written} and")
+            ), (number, written)
+
+
+def test_a_value_in_a_text_that_costs_much_is_found() -> None:
+    """What is left over when a search has taken its steps is replaced if it may be a value."""
+    names, text = _REPEATING["names of two letters"]
+    originals = knowing([*names, "ann.lee@example.org"])
+    for value in (names[250], "ann.lee@example.org", "Ann.Lee"):
+        spans = originals.spans(f"{text} {value} {text}")
+        start = len(text) + 1
+        assert any(first <= start and last >= start + len(value) for first, last, _ in spans), value
+
+
+def test_an_ordinary_text_beside_values_that_cost_much_stays_as_it_is() -> None:
+    names, _ = _REPEATING["names of two letters"]
+    originals = knowing([*names, "ann.lee@example.org"])
+    line = "The lamp in the hall does not go out after the button is pressed.\n"
+    assert originals.spans(line * 1_000) == []

@@ -20,7 +20,9 @@ from codemode_server.known_values import (
     NOTHING_FOUND,
     DistinctKeys,
     FoundInOrder,
+    FromOutside,
     KnownValues,
+    OwnText,
     Span,
     found_in,
     merged,
@@ -69,6 +71,11 @@ class Redactor:
         made._values = values
         made._longest = max(made._longest, _REACH)
         return made
+
+    def for_own(self, own: OwnText) -> Redactor:
+        """A redactor for a text of the product: it masks secrets anywhere, and replaces known values only if they come
+        from elsewhere."""
+        return self if self._values is None else self.replacing(FromOutside(self._values, own))
 
     def also(self, secrets: Iterable[str]) -> Redactor:
         """A redactor that masks these as well; no program has a reason to send them."""

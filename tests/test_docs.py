@@ -16,7 +16,7 @@ from mcp.server.streamable_http_manager import DEFAULT_SESSION_IDLE_TIMEOUT
 from codemode_server import __version__, field_names, http_connections, json_size, logs, redaction
 from codemode_server.config import load, secrecy
 from codemode_server.domain import errors
-from codemode_server.front import direct_tools, http, http_token, rendering
+from codemode_server.front import direct_tools, http, http_token, rendered_errors
 from codemode_server.gateway import audit, pipeline
 from codemode_server.sandbox import frames, guest
 from codemode_server.sandbox.backends.wasm import component
@@ -363,7 +363,7 @@ def test_the_types_of_errors_that_end_a_program_are_those_of_the_code() -> None:
     kinds = below(errors.ExecutionError) | below(errors.JournalUnavailable) | below(errors.SandboxUnavailable)
     named = {it.__name__ for it in kinds - {errors.ExecutionError} if it.__module__ == errors.__name__}
     assert rows_of_errors("type") == named | {"CheckFailed", "Cancelled", "GuardrailBlocked", "ResultWithheld"}
-    assert rows_of_errors("setting") == set(rendering._REMEDIES) | {"limits.programs", "limits.principal_programs"}
+    assert rows_of_errors("setting") == {*rendered_errors._REMEDIES, "limits.programs", "limits.principal_programs"}
 
 
 def test_an_error_of_a_part_of_its_own_is_told_as_the_documented_one() -> None:

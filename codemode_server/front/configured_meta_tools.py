@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ import anyio.to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import GetPromptResult
 
+from codemode_server.catalog.own_names import words_of_names
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Session
@@ -36,6 +38,7 @@ from codemode_server.front.tools.registry import (
 from codemode_server.front.unknown_tools import unknown_tool
 from codemode_server.gateway.changed_roots import AskRoots
 from codemode_server.gateway.completions import Completion
+from codemode_server.known_values import OwnText
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import Settings
 from codemode_server.text import clean_line
@@ -178,8 +181,10 @@ class ConfiguredMetaTools:
             await services.wait_for_listing()
             request = await self._request(session)
             refusals = services.refusals(request)
-            advice = unknown_tool(name, direct, services.catalog(), refusals.of)
-            raise MetaToolError(request.redactor.text(advice))
+            catalog = services.catalog()
+            advice = unknown_tool(name, direct, catalog, refusals.of)
+            own = OwnText(lambda: [name], partial(words_of_names, catalog))
+            raise MetaToolError(request.redactor.for_own(own).text(advice))
         context = ToolContext(await self._request(session), progress, self._services, host)
         server, tool = direct[name]["_meta"][TARGET]
         answer = await call_direct_tool(server, tool, arguments, context, self._lone_tools)

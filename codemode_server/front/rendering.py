@@ -19,7 +19,7 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -32,10 +32,11 @@ from codemode_server.executions.preflight.reading import Reading, last_name, rea
 from codemode_server.executions.stored_items import Item
 from codemode_server.front import call_reports
 from codemode_server.front.plans import plan_content, plan_lines
+from codemode_server.front.rendered_errors import rendered_error
 from codemode_server.front.shortening import as_text, fit_text, fit_value, shares
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
-from codemode_server.text import clean, clean_in_json, clean_line
+from codemode_server.text import clean, clean_in_json
 from codemode_server.tokens import estimate_tokens
 
 SCHEME = "codemode://results/"
@@ -57,8 +58,6 @@ _SAMPLE_ITEMS = 1_000
 SLOW_SECONDS = 10.0
 """A program that took longer says so, since its model may want to wait less or know the limits."""
 _EXITS = frozenset({"exit", "quit", "_exit", "SystemExit"})
-_LINE_END = re.compile(r"\r\n?|\n")
-"""What Python counts as one."""
 _LABELS = {"stdout": "output", "stderr": "stderr", "value": "value", "error": "error"}
 _REMARKS = {
     "unmarked_errors": "warning",
@@ -77,21 +76,6 @@ _IMITATION = re.compile(
     rf"^(?=(?:output|stderr|value|value \(repr\)|error|calls|plan)\b[^\n]{{0,80}}:$|{_OURS})", re.MULTILINE
 )
 _REMARK_WITHIN = re.compile(rf"(?={_OURS}[^\]]*:)\[")
-_REMEDIES = {
-    "timeout": "an endless loop? Otherwise raise timeout, or split the work into several programs (files in /workspace "
-    "stay)",
-    "limits.wall_seconds": "an endless loop? Otherwise split the work into several programs (files in /workspace stay)",
-    "limits.upstream_seconds": "make fewer or narrower calls, and several at once (asyncio.gather, .map), or do the "
-    "rest in a second program (files in /workspace stay)",
-    "limits.memory_mb": "work through the data in parts and hold on to what you need only",
-    "limits.output_bytes": "print less; write to a file in /workspace",
-    "limits.calls": "let the tool filter, take one that gives many, or catch LimitExceeded (no import needed; after "
-    ".map and .pages, its .items has the results so far; asyncio.gather needs return_exceptions=True) and return what "
-    "you have",
-    "limits.call_bytes": "send or ask for less in one call",
-    "limits.value_bytes": "return a summary; write the rest to a file in /workspace",
-    "limits.workspace_mb": "remove what is not needed under /workspace and /tmp; deleting works however full they are",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +88,16 @@ class Rendered:
     shown: list[ShownFile]
 
 
-def render(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Rendered:
-    """A settled execution as text and as structured content."""
+def render(
+    execution: Execution, limits: LimitSettings, redactor: Redactor, names: Callable[[], Set[str]] = frozenset
+) -> Rendered:
+    """A settled execution as text and as structured content. `names` are the words of the names that the product's own
+    texts may have, in which no known value is replaced."""
     is_error = execution.status is not ExecutionStatus.SUCCEEDED
-    text, content = (_failure if is_error else _success)(execution, limits, redactor)
+    if is_error:
+        text, content = _failure(execution, limits, redactor, names)
+    else:
+        text, content = _success(execution, limits, redactor)
     return Rendered(text, content, is_error, execution.shown)
 
 
@@ -145,8 +135,10 @@ def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     return _lay_out(texts, remarks, is_repr=execution.outcome.value_form == "repr"), content
 
 
-def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) -> tuple[str, dict[str, Any]]:
-    error, shown = _error(execution, redactor.visible)
+def _failure(
+    execution: Execution, limits: LimitSettings, redactor: Redactor, names: Callable[[], Set[str]]
+) -> tuple[str, dict[str, Any]]:
+    error, shown = rendered_error(execution, redactor, names)
     content = _head(execution) | ({"error": error} if error else {})
     lines = _lines(execution, redactor, _MAX_ERROR_REMARKS)
     if "hint" in error and "warnings" in lines:  # the hint knows the values that the warning guessed
@@ -332,46 +324,6 @@ def _may_end_early(program: Reading) -> bool:
         last_name(node) in _EXITS or (isinstance(node, ast.Return) and not program.functions(node))
         for node in program.nodes
     )
-
-
-def _error(execution: Execution, safe: Callable[[str], str]) -> tuple[dict[str, Any], str]:
-    """The error as structured content and as text."""
-    if execution.status is ExecutionStatus.CANCELLED:
-        message = "The program was cancelled."
-        return {"type": "Cancelled", "message": message}, message
-    error = execution.outcome.error
-    if error is None:
-        return {}, ""
-    fields: dict[str, Any] = {
-        "type": clean_line(safe(error.type), 100),
-        "message": fit_text(safe(error.message), 300, 1_500),
-    }
-    text = f"{fields['type']}: {fields['message']}"
-    if error.line is not None:
-        fields["line"] = error.line
-    if error.setting and error.line is not None:
-        text = f"{_program_line(execution.code, error.line, safe)}\n{text}"
-    elif error.traceback:
-        text = fields["traceback"] = fit_text(safe(error.traceback), 500, 2_500)
-    if error.setting:
-        fields["setting"] = error.setting
-    hint = clean_line(safe(error.hint), 500) or _remedy(error.setting or "", execution)
-    return fields | ({"hint": hint} if hint else {}), text
-
-
-def _program_line(code: str, number: int, safe: Callable[[str], str]) -> str:
-    lines = _LINE_END.split(code)[number - 1 : number]
-    return f"line {number}" + "".join(f": {clean_line(safe(line), 160)}" for line in lines)
-
-
-def _remedy(setting: str, execution: Execution) -> str:
-    remedy = _REMEDIES.get(setting, "")
-    if setting == "limits.calls" and isinstance(execution.artifacts.get("calls"), Item):
-        remedy += f', or do the rest in another program, from results["{execution.execution_id}"].calls'
-    if not remedy or not setting.startswith("limits."):
-        return remedy
-    beyond = " above limits.call_bytes" if setting in ("limits.output_bytes", "limits.value_bytes") else ""
-    return f"{remedy}; the user can raise {setting}{beyond}"
 
 
 def _how_to_go_on(execution: Execution) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from codemode_server.catalog.own_names import words_of_names_of
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import CallStatus, Replay
+from codemode_server.domain.calls import CallStatus, Replay, ToolCall
 from codemode_server.gateway import summaries
 from codemode_server.gateway.events import CallApprovalRequested, CallEnded, CallEvent, CallSent, CallUnresolved
-from codemode_server.gateway.execution_calls import CallReport, RunningCall, UnmarkedErrors
-from codemode_server.gateway.targets import ToolTarget, title_of
+from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls, RunningCall, UnmarkedErrors
+from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
 from codemode_server.gateway.workspace_paths import message_on_path
 from codemode_server.sandbox.contract import Reply
 from codemode_server.text import clean_line
@@ -26,7 +29,7 @@ class CallReports:
             case CallSent(calls, call, target, progress):
                 calls.in_flight[call.seq] = RunningCall(title_of(target), progress, target.effect)
             case CallApprovalRequested(calls, call, target):
-                shown = summaries.of_arguments(call.arguments, calls.context.redactor)
+                shown = _arguments(call, target, calls)
                 arguments = clean_line(", ".join(f"{name}={value}" for name, value in shown.items()), 160)
                 arguments = "…" if calls.context.hides_text else arguments
                 calls.approvals.waiting[call.seq] = f"{title_of(target)}({arguments})"
@@ -49,13 +52,17 @@ class CallReports:
                 result.bytes,
                 result.tokens,
                 outcome.error,
-                arguments=summaries.of_arguments(event.call.arguments, event.calls.context.redactor),
+                arguments=_arguments(event.call, target, event.calls),
                 result=result.text,
                 effect=target.effect,
                 has_error_text=result.unmarked_error is not None,
                 is_replayed=isinstance(event.decision, Replay),
             )
         )
+
+
+def _arguments(call: ToolCall, target: CallTarget, calls: ExecutionCalls) -> dict[str, str]:
+    return summaries.of_arguments(call.arguments, calls.context.redactor, partial(words_of_names_of, target.server))
 
 
 def _report_restart(event: CallEnded) -> None:

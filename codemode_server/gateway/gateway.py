@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.own_names import words_of_names
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import Effect, UpstreamState
@@ -41,6 +43,7 @@ from codemode_server.gateway.targets import (
     ToolTarget,
 )
 from codemode_server.guardrails.chain import NO_GUARDRAILS, GuardrailChain
+from codemode_server.known_values import OwnText
 from codemode_server.sandbox.contract import Reply
 
 
@@ -188,6 +191,7 @@ class Gateway:
         return replace(target, server=server, tool=tool)
 
     def _publish_unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> None:
-        redactor = calls.context.redactor
+        pieces, catalog = [server, tool], self._catalog()
+        redactor = calls.context.redactor.for_own(OwnText(lambda: pieces, partial(words_of_names, catalog)))
         names = redactor.line(server, 80), redactor.line(tool, 80)
         self._events.publish(CallUnresolved(calls, calls.next_seq(), *names, redactor.text(str(error))))

@@ -139,7 +139,7 @@ class CallPipeline:
             reply = await self._guarded_result(attempt)
             reply, result = await self._received(attempt, reply)
         except CallError as error:
-            message = await self._privacy.error_text(calls, target, error)
+            message = await self._privacy.error_text(calls, target, error, attempt.call.arguments)
             await self._end(attempt, status_of(error), error=message)
             raise type(error)(message) from error
         except ExecutionError as error:

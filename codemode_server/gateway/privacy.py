@@ -32,6 +32,7 @@ from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_of_its_kind, label_of
 from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
 from codemode_server.gateway.detection import Detection
+from codemode_server.gateway.error_pieces import without_known_values
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
@@ -233,9 +234,11 @@ class CallPrivacy:
         note_other_spellings(calls, target.server.raw_name, reply, shown)
         return shown
 
-    async def error_text(self, calls: ExecutionCalls, target: CallTarget, error: CallError) -> str:
+    async def error_text(
+        self, calls: ExecutionCalls, target: CallTarget, error: CallError, arguments: JsonValue = None
+    ) -> str:
         """The text of an error, without secrets and with tokens in place of personal data."""
-        text = calls.context.redactor.text(str(error))
+        text = without_known_values(calls.context.redactor, target.server, error, arguments)
         if self.mode_of(target.server) == "values":
             return text
         if len(text) > MAX_ERROR_CHARACTERS:

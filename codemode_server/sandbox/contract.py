@@ -200,7 +200,8 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramError:
-    """Why a program did not return. The texts come from the guest: untrusted, and bounded already."""
+    """Why a program did not return. The texts come from the guest unless `is_ours` is set: untrusted, and bounded
+    already."""
 
     type: str
     """The exception's name, `SyntaxError`, `ToolError`, or for a limit `LimitExceeded`."""
@@ -214,6 +215,8 @@ class ProgramError:
     """For a limit, its name in `upstream.yaml`, or `timeout` for that argument."""
     hint: str = ""
     """The most likely correction, if the guest knows one."""
+    is_ours: bool = False
+    """Whether the host wrote the texts, before anything of the program ran."""
 
 
 @dataclass(frozen=True, slots=True)

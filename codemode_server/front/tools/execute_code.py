@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -90,6 +91,7 @@ checkpoint.save(step=..., context=...) and checkpoint.load() carry a task over t
 
 
 async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -> Answer:
+    from codemode_server.catalog.own_names import words_of_names
     from codemode_server.front.blocks import program_answer
     from codemode_server.front.waiting import host_input, resumed, wait_for
 
@@ -128,7 +130,8 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         return asked
     outcome = execution.outcome
     is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
-    answer = await run_sized(is_long, program_answer, execution, limits, context.request.redactor)
+    names = partial(words_of_names, context.services.catalog())
+    answer = await run_sized(is_long, program_answer, execution, limits, context.request.redactor, names)
     return replace(answer, execution=execution)
 
 

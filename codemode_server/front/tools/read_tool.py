@@ -44,6 +44,7 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answer:
     from codemode_server.catalog.tree import read_tool
     from codemode_server.catalog.tree_answers import File
+    from codemode_server.front.own_texts import shown_part
     from codemode_server.front.shortening import fit_text
 
     services, config = context.services, context.request.config
@@ -71,13 +72,11 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         workflow=services.workflows.text,
         workspace=read_file,
     )
-    # A program can write any value that it was given into /workspace.
-    text = context.request.redactor.visible(reading.text)
+    redactor = context.request.redactor
+    text = "\n\n".join(shown_part(services.catalog(), part, redactor) for part in reading.parts)
     if any(part.path.startswith("/workspace/") for part in reading.parts):
         budget, only = config.settings.limits.output_tokens, reading.parts[0]
-        page = (
-            _page(only, context.request.redactor, budget) if len(reading.parts) == 1 and isinstance(only, File) else ""
-        )
+        page = _page(only, redactor, budget) if len(reading.parts) == 1 and isinstance(only, File) else ""
         text = page or fit_text(text, budget, remedy="whole: in a program")
     text = fit_text(text, _MAX_TOKENS, remedy="ask for fewer lines: path:1-200")
     return Answer(text, {"text": text})

@@ -39,6 +39,8 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 
 async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -> Answer:
+    from codemode_server.front.own_texts import of_search
+
     services = context.services
     found = await services.search.search(
         context.request,
@@ -50,10 +52,11 @@ async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -
     )
     connecting = _still_connecting(services.catalog())
     note = "\n".join(part for part in (found.doubt, found.note, connecting) if part)
-    content: dict[str, Any] = {"tools": found.as_json()} | ({"note": note} if note else {})
+    redactor = context.request.redactor.for_own(of_search(services.catalog(), found))
+    tools = [{key: redactor.value(value) for key, value in record.items()} for record in found.as_json()]
+    content: dict[str, Any] = {"tools": tools} | ({"note": redactor.text(note)} if note else {})
     text = "\n".join(part for part in (found.text, connecting) if part)
-    shown, content = context.request.redactor.text(text), context.request.redactor.value(content)
-    return Answer(shown, content)
+    return Answer(redactor.text(text), content)
 
 
 def _still_connecting(catalog: Catalog) -> str:

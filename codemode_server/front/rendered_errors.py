@@ -1,0 +1,97 @@
+"""The error of an execution as the model gets it, with what may help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Set
+from typing import Any
+
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.executions.execution import Execution
+from codemode_server.executions.stored_items import Item
+from codemode_server.front.shortening import fit_text
+from codemode_server.known_values import OwnText, quoted_in
+from codemode_server.redaction import Redactor
+from codemode_server.sandbox.contract import ProgramError
+from codemode_server.text import clean_line
+
+_NOT_SENT = (CallStatus.REFUSED, CallStatus.INVALID)
+_LINE_END = re.compile(r"\r\n?|\n")
+"""What Python counts as one."""
+_REMEDIES = {
+    "timeout": "an endless loop? Otherwise raise timeout, or split the work into several programs (files in /workspace "
+    "stay)",
+    "limits.wall_seconds": "an endless loop? Otherwise split the work into several programs (files in /workspace stay)",
+    "limits.upstream_seconds": "make fewer or narrower calls, and several at once (asyncio.gather, .map), or do the "
+    "rest in a second program (files in /workspace stay)",
+    "limits.memory_mb": "work through the data in parts and hold on to what you need only",
+    "limits.output_bytes": "print less; write to a file in /workspace",
+    "limits.calls": "let the tool filter, take one that gives many, or catch LimitExceeded (no import needed; after "
+    ".map and .pages, its .items has the results so far; asyncio.gather needs return_exceptions=True) and return what "
+    "you have",
+    "limits.call_bytes": "send or ask for less in one call",
+    "limits.value_bytes": "return a summary; write the rest to a file in /workspace",
+    "limits.workspace_mb": "remove what is not needed under /workspace and /tmp; deleting works however full they are",
+}
+
+
+def rendered_error(
+    execution: Execution, redactor: Redactor, names: Callable[[], Set[str]]
+) -> tuple[dict[str, Any], str]:
+    """The error as structured content and as text; `names` are the words of names in texts of the product."""
+    safe = redactor.visible
+    if execution.status is ExecutionStatus.CANCELLED:
+        message = "The program was cancelled."
+        return {"type": "Cancelled", "message": message}, message
+    error = execution.outcome.error
+    if error is None:
+        return {}, ""
+    said = _safe_in_message(execution, error, redactor, names)
+    fields: dict[str, Any] = {
+        "type": clean_line(said(error.type) if error.is_ours else safe(error.type), 100),
+        "message": fit_text(said(error.message), 300, 1_500),
+    }
+    text = f"{fields['type']}: {fields['message']}"
+    if error.line is not None:
+        fields["line"] = error.line
+    if error.setting and error.line is not None:
+        text = f"{_program_line(execution.code, error.line, safe)}\n{text}"
+    elif error.traceback:
+        text = fields["traceback"] = fit_text(_traceback(error, safe, said), 500, 2_500)
+    if error.setting:
+        fields["setting"] = error.setting
+    hint = clean_line(safe(error.hint), 500) or _remedy(error.setting or "", execution)
+    return fields | ({"hint": hint} if hint else {}), text
+
+
+def _safe_in_message(
+    execution: Execution, error: ProgramError, redactor: Redactor, names: Callable[[], Set[str]]
+) -> Callable[[str], str]:
+    """What hides secrets and known values in the message. In one that the host wrote, and in that of a call which was
+    not sent, only what it quotes is looked at, so that no upstream turns words of the product into privacy tokens."""
+    reports = execution.calls.reports
+    if not error.is_ours and not any(it.error == error.message and it.status in _NOT_SENT for it in reports):
+        return redactor.visible
+    return redactor.for_own(OwnText(lambda: [execution.code, *quoted_in(error.message)], names)).visible
+
+
+def _traceback(error: ProgramError, safe: Callable[[str], str], said: Callable[[str], str]) -> str:
+    """The traceback, which ends with the message."""
+    lines = error.traceback.removesuffix(error.message)
+    return safe(lines) + (said(error.message) if lines != error.traceback else "")
+
+
+def _program_line(code: str, number: int, safe: Callable[[str], str]) -> str:
+    lines = _LINE_END.split(code)[number - 1 : number]
+    return f"line {number}" + "".join(f": {clean_line(safe(line), 160)}" for line in lines)
+
+
+def _remedy(setting: str, execution: Execution) -> str:
+    remedy = _REMEDIES.get(setting, "")
+    if setting == "limits.calls" and isinstance(execution.artifacts.get("calls"), Item):
+        remedy += f', or do the rest in another program, from results["{execution.execution_id}"].calls'
+    if not remedy or not setting.startswith("limits."):
+        return remedy
+    beyond = " above limits.call_bytes" if setting in ("limits.output_bytes", "limits.value_bytes") else ""
+    return f"{remedy}; the user can raise {setting}{beyond}"

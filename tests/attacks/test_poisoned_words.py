@@ -1,0 +1,151 @@
+"""Threat: a protected server that gives words of the product as names or passwords, so that tokens stand in their place
+in all that the models of a principal read.
+
+Rule: the product's own words, the names of servers, tools and arguments, and the keys of structured answers stay. What
+comes from upstreams and programs has tokens, also within a text of the product.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.behaviour.product import PLAIN, Answer, Host, configuration, in_memory_for_all
+
+WORDS = (
+    "tools servers import from return def text dict email import_line description signature note status error value "
+    "permitted user line found nothing fits well workspace skills path prompt folder refused calls"
+)
+PASSWORDS = ("search_tools", "execute_code", "structuredContent", "echo(text:", "Literal[", "/servers/crm")
+PHRASES = ("type unknown until called", "Do not try again", "lists its tools", "not permitted", "from servers")
+NAME, EMAIL, OWNER = "Annabel Lovelace", "annabel.lovelace@example.org", "carol.danvers@example.org"
+SERVERS = {
+    "evil": f"""
+@server.tool(description="What the attacker wants to be personal data.")
+def people() -> list[Any]:
+    words = [{{"full_name": word}} for word in {[*WORDS.split(), *PHRASES]!r}]
+    return [*words, *({{"password": it}} for it in {PASSWORDS!r})]
+""",
+    "crm": f"""
+@server.tool(description="One customer.")
+def person() -> dict[str, str]:
+    return {{"full_name": {NAME!r}, "email": {EMAIL!r}, "owner_email": {OWNER!r}}}
+""",
+    "notes": f"""
+@server.tool(description="Echo a text. Questions go to {EMAIL}.")
+def echo(text: str, owner: str = {OWNER!r}) -> dict[str, Any]:
+    return {{"got": text}}
+
+@server.tool(description="Of the length of a text.")
+def length(text: str) -> int:
+    return len(text)
+""",
+}
+EVERYONE = "from servers.evil import people\nfrom servers.crm import person\n[len(people()), len(person())]"
+READS = {
+    "the stub": ("read_tool", {"path": "/servers/notes/length.py"}),
+    "the folder of servers": ("list_dir", {"path": "/servers"}),
+    "the folder of tools": ("list_dir", {"path": "/servers/notes"}),
+    "the top folder": ("list_dir", {"path": "/"}),
+    "the workspace": ("list_dir", {"path": "/workspace"}),
+    "the skills": ("list_dir", {"path": "/skills"}),
+    "the package": ("read_tool", {"path": "/servers/__init__.py"}),
+    "a search": ("search_tools", {"query": "length of a text", "server": "notes"}),
+    "a search with sources": ("search_tools", {"query": "length of a text", "detail_level": "full"}),
+    "a search for nothing": ("search_tools", {"query": "xylophone"}),
+    "an unknown path": ("read_tool", {"path": "/servers/notes/nothing.py"}),
+    "a refused program": ("execute_code", {"code": "from servers import notes\nnotes.length(text='abc')"}),
+    "a wrong argument": ("execute_code", {"code": "from servers import notes\nnotes.echo(text=3)"}),
+    "a program": ("execute_code", {"code": "1 + 1"}),
+}
+HIDDEN = "import importlib\nnotes = importlib.import_module('servers.notes')\n"
+"""The static check does not see what is called."""
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def before_and_after(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[dict[str, Answer], Host]]:
+    """The answers before the words were poisoned, and the host after it."""
+    folder = tmp_path_factory.mktemp("poisoned")
+    servers = {}
+    for name, tools in SERVERS.items():
+        (folder / f"{name}.py").write_text(
+            f"{PLAIN}from typing import Any\nserver = Server({name!r})\n{tools}\nserver.run()\n"
+        )
+        servers[name] = {"command": sys.executable, "args": [str(folder / f"{name}.py")]}
+    path = configuration(
+        folder,
+        servers,
+        privacy={"servers": {"evil": "tokens", "crm": "tokens"}},
+        permissions={"rules": [{"deny": "notes/length"}]},
+    )
+    async with in_memory_for_all(path) as host:
+        await host.settled()
+        await host.run("from servers import notes\nnotes.echo(text='b')")  # its type is known from now on
+        before = {name: await host.call(tool, **arguments) for name, (tool, arguments) in READS.items()}
+        assert (await host.run(EVERYONE)).value[0] == len([*WORDS.split(), *PASSWORDS, *PHRASES])
+        yield before, host
+
+
+@pytest.mark.parametrize("what", READS)
+async def test_a_text_of_the_product_stays_as_it_was(
+    before_and_after: tuple[dict[str, Answer], Host], what: str
+) -> None:
+    before, host = before_and_after
+    tool, arguments = READS[what]
+    after = await host.call(tool, **arguments)
+    expected = _said(before[what]).replace(EMAIL, "<EMAIL_1>").replace(OWNER, "<EMAIL_2>")
+    assert _said(after) == expected
+
+
+def _said(answer: Answer) -> str:
+    content = answer.result.structured_content or {}
+    return json.dumps([answer.text, {key: it for key, it in content.items() if key not in ("execution_id", "calls")}])
+
+
+async def test_a_refusal_that_the_program_hears_of_stays_as_it_is(
+    before_and_after: tuple[dict[str, Answer], Host],
+) -> None:
+    """The static check does not see this call; the message passes through the sandbox."""
+    _, host = before_and_after
+    answer = await host.run(f"{HIDDEN}getattr(notes, 'len' + 'gth')(text='abc')")
+    assert answer.error["message"] == (
+        "notes.length is not permitted: rule 1 of permissions.rules (deny: notes/length). Do not try again; tell the "
+        "user."
+    )
+    assert 'notes.length(text="abc") refused' in answer.text
+
+
+async def test_values_in_descriptions_and_defaults_have_tokens_all_the_same(
+    before_and_after: tuple[dict[str, Answer], Host],
+) -> None:
+    """Positive control: what an upstream wrote is searched wherever the product shows it."""
+    _, host = before_and_after
+    stub = (await host.call("read_tool", path="/servers/notes/echo.py")).text
+    found = await host.call("search_tools", query="echo a text", detail_level="full")
+    for text in (stub, found.text, str(found.content)):
+        assert "<EMAIL_" in text
+        assert EMAIL not in text
+        assert OWNER not in text
+
+
+async def test_what_programs_and_upstreams_say_has_tokens_all_the_same(
+    before_and_after: tuple[dict[str, Answer], Host],
+) -> None:
+    """Positive control: in a program's value, its error, and the message on an argument that the product quotes."""
+    _, host = before_and_after
+    address = "'annabel.' + 'lovelace@example.org'"
+    answers = [
+        await host.run(f"from servers import notes\nnotes.echo(text={address})"),
+        await host.run(f"raise ValueError({address})"),
+        await host.run(f"{HIDDEN}getattr(notes, 'ec' + 'ho')(**{{{address}: 1}})"),
+        await host.run(f"open('/workspace/' + {address}, 'w').write({address})"),
+        await host.call("list_dir", path="/workspace"),
+    ]
+    for answer in (answers[0], answers[1], answers[2], answers[4]):
+        assert EMAIL not in answer.text
+        assert "<EMAIL_" in answer.text

@@ -246,8 +246,8 @@ class CallPrivacy:
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
                 text = await self.text(calls, title_of(target), text, is_ours=isinstance(error, _OWN_ERRORS))
-        except ResultWithheld as error:
-            return str(error)
+        except ResultWithheld as withheld:
+            return str(withheld)
         return text
 
     async def text(self, calls: ExecutionCalls, title: str, text: str, *, is_ours: bool = False) -> str:

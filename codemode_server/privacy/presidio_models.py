@@ -5,7 +5,7 @@ Presidio is imported when a `PresidioModels` is made, which takes about a second
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codemode_server.privacy.free_text import Span
@@ -38,16 +38,20 @@ class PresidioModels:
         """
         self._analyzers = [_analyzer(model) for model in models]
 
-    def persons_in(self, texts: Sequence[str]) -> Iterator[list[Span]]:
+    def persons_in(self, texts: Sequence[str]) -> list[list[Span]]:
         """Start, end and confidence of the names in each text, as any of the models finds them."""
-        for found in zip(*(_found(*it, texts) for it in self._analyzers), strict=True):
-            yield [span for spans in found for span in spans]
+        by_model = [_found(*it, texts) for it in self._analyzers]
+        return [[span for spans in found for span in spans] for found in zip(*by_model, strict=True)]
 
 
-def _found(analyzer: Any, language: str, texts: Sequence[str]) -> Iterator[list[Span]]:
-    for text, read in analyzer.nlp_engine.process_batch(texts, language, batch_size=len(texts)):
-        results = analyzer.analyze(text, language, entities=[_PERSON], nlp_artifacts=read)
-        yield [(it.start, it.end, min(1.0, float(it.score))) for it in results]
+def _found(analyzer: Any, language: str, texts: Sequence[str]) -> list[list[Span]]:
+    found: list[list[Span]] = []
+    # Outside of a memory zone, spaCy remembers every word that it has ever read.
+    with analyzer.nlp_engine.get_nlp(language).memory_zone():
+        for text, read in analyzer.nlp_engine.process_batch(texts, language, batch_size=len(texts)):
+            results = analyzer.analyze(text, language, entities=[_PERSON], nlp_artifacts=read)
+            found.append([(it.start, it.end, min(1.0, float(it.score))) for it in results])
+    return found
 
 
 def _analyzer(model: str) -> tuple[Any, str]:

@@ -14,6 +14,7 @@ import pytest
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.findings import RecognizerFailed
 from codemode_server.privacy.name_recognizer import NameRecognizer
+from codemode_server.privacy.presidio_models import PresidioModels
 
 from .presidio_kit import FAILS, KNOWS_NOBODY, MODEL, WAITS, install, needs_presidio
 
@@ -122,3 +123,16 @@ async def test_a_cancelled_search_ends_after_its_batch() -> None:
     assert scope.cancelled_caught
     assert time.monotonic() - began < 5
     assert await recognizer.persons_in(["Ann Lee came to the house."]) == [[(0, 7, 0.85)]], "the control"
+
+
+def test_words_that_were_read_do_not_stay_in_memory() -> None:
+    """spaCy's table of words would grow with every text, and have the names in it."""
+    models = PresidioModels([MODEL])
+    ((analyzer, language),) = models._analyzers
+    words = analyzer.nlp_engine.get_nlp(language).vocab.strings
+    known = len(words)
+    for number in range(20):
+        assert models.persons_in([f"Ann Zorbax{number} came, and Quux{number} went."]) != [[]]
+    assert (len(words), "Zorbax7" in words) == (known, False)
+    analyzer.nlp_engine.get_nlp(language)("Zorbax7 came")
+    assert "Zorbax7" in words, "the control"

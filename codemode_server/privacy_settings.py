@@ -93,7 +93,7 @@ class PrivacySettings(DetectionFields):
     nothing does."""
     max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, le=1_000_000)
     """How many tokens of a principal may stand for something; each takes about 5 KB of memory while the product runs.
-    A result that would need more is withheld."""
+    A server gets at most half of what the others leave; a result that would need more is withheld."""
     expire_after: str | None = Field(default=None, max_length=10)
     """How long a token stands for its value after a result had it last: `30d`, `12h`. Default: until you forget it
     (`codemode-server privacy forget`)."""

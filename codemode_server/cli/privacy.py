@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the tokens, without what they stand for; the default")
     listing.add_argument("--kind", metavar="KIND", help="only those of this kind, such as `email`")
+    listing.add_argument("--server", metavar="NAME", help="only those that results of this server had first")
     listing.add_argument("--json", action="store_true", help="print JSON")
     showing = actions.add_parser("show", help="show at this terminal what a token stands for; it is recorded")
     showing.add_argument("token", metavar="TOKEN", help="such as `<EMAIL_1>`, in quotes; EMAIL_1 works as well")
@@ -46,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     forgetting.add_argument("token", nargs="*", metavar="TOKEN", help="such as `<EMAIL_1>`, in quotes, or EMAIL_1")
     forgetting.add_argument("--all", action="store_true", help="all tokens")
     forgetting.add_argument("--kind", metavar="KIND", help="all tokens of this kind")
+    forgetting.add_argument("--server", metavar="NAME", help="all tokens that results of this server had first")
     forgetting.add_argument("--older-than", metavar="TIME", help="all that no result had for this long: `30d`, `12h`")
     for action in (listing, showing, forgetting):
         add_config(action)
@@ -59,8 +62,8 @@ def run(parsed: argparse.Namespace) -> int:
             return _show(loaded, _named(tokens, [parsed.token])[0].token)
         case "forget":
             return _forget(loaded, _chosen(tokens, parsed))
-    if (kind := getattr(parsed, "kind", None)) is not None:
-        tokens = [it for it in tokens if it.kind == kind]
+    kind, server = getattr(parsed, "kind", None), getattr(parsed, "server", None)
+    tokens = [it for it in tokens if kind in (None, it.kind) and server in (None, it.server)]
     show(json.dumps([_as_json(it) for it in tokens], indent=2) if getattr(parsed, "json", False) else _page(tokens))
     return 0
 
@@ -87,18 +90,21 @@ def _forget(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> int:
 def _chosen(tokens: Sequence[KnownToken], parsed: argparse.Namespace) -> Sequence[KnownToken]:
     """The tokens that the arguments of `forget` mean."""
     if parsed.token:
-        if parsed.all or parsed.kind or parsed.older_than:
-            raise CodemodeError("privacy forget: give either tokens, or --all, --kind, --older-than")
+        if parsed.all or parsed.kind or parsed.server or parsed.older_than:
+            raise CodemodeError("privacy forget: give either tokens, or --all, --kind, --server, --older-than")
         return _named(tokens, parsed.token)
-    if not (parsed.all or parsed.kind or parsed.older_than):
-        raise CodemodeError("privacy forget: say which: tokens such as EMAIL_1, --kind, --older-than, or --all")
+    if not (parsed.all or parsed.kind or parsed.server or parsed.older_than):
+        raise CodemodeError(
+            "privacy forget: say which: tokens such as EMAIL_1, --kind, --server, --older-than, or --all"
+        )
     before = time.time()
     if parsed.older_than:
         try:
             before -= seconds_of(parsed.older_than)
         except ValueError as error:
             raise CodemodeError(f"privacy forget: --older-than {error}") from None
-    return [it for it in tokens if it.used_at <= before and parsed.kind in (None, it.kind)]
+    chosen = (it for it in tokens if parsed.kind in (None, it.kind) and parsed.server in (None, it.server))
+    return [it for it in chosen if it.used_at <= before]
 
 
 def _named(tokens: Sequence[KnownToken], names: Sequence[str]) -> list[KnownToken]:
@@ -139,9 +145,14 @@ async def _revealed(loaded: LoadedSettings, token: str) -> str:
 
 
 def _page(tokens: Sequence[KnownToken]) -> str:
-    lines = [f"{it.token}  {it.kind}, last used {_time(it.used_at)}" for it in tokens[:_MAX_LISTED]]
+    lines = [
+        f"{it.token}  {it.kind}{f' of {it.server}' if it.server else ''}, last used {_time(it.used_at)}"
+        for it in tokens[:_MAX_LISTED]
+    ]
     if (more := len(tokens) - _MAX_LISTED) > 0:
-        lines.append(f"… and {more:,} more")
+        by_server = Counter(it.server or "servers that are not known" for it in tokens)
+        of_each = ", ".join(f"{count:,} of {server}" for server, count in by_server.most_common(_MAX_NAMED))
+        lines.append(f"… and {more:,} more; in all {of_each}")
     return "\n".join(lines) or "there are no privacy tokens"
 
 
@@ -151,7 +162,8 @@ def _names(tokens: Sequence[KnownToken]) -> str:
 
 
 def _as_json(token: KnownToken) -> dict[str, str]:
-    return {"token": token.token, "kind": token.kind, "made_at": _time(token.made_at), "used_at": _time(token.used_at)}
+    times = {"made_at": _time(token.made_at), "used_at": _time(token.used_at)}
+    return {"token": token.token, "kind": token.kind, "server": token.server, **times}
 
 
 def _time(seconds: float) -> str:

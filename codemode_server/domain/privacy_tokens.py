@@ -38,6 +38,8 @@ class KnownToken:
     made_at: float = 0.0
     used_at: float = 0.0
     """When a result last had the value, seconds since 1970."""
+    server: str = ""
+    """The one whose result had the value first; empty if that is not known."""
 
     @property
     def value(self) -> str | int | float | None:
@@ -55,6 +57,8 @@ class TokenChanges:
     """New ones, and those that stand for nothing any more."""
     number: int
     """Number of the last change, for the next time."""
+    are_all: bool = False
+    """Whether the tokens are all those that stand for something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +74,19 @@ class TokenLimits:
 class TokenStore(Protocol):
     """The tokens of all principals, shared by the products on one state folder."""
 
-    async def tokens_for(self, principal: PrincipalId, values: Sequence[PersonalValue]) -> Sequence[str]:
+    async def tokens_for(
+        self, principal: PrincipalId, values: Sequence[PersonalValue], server: str = ""
+    ) -> Sequence[str]:
         """The token of each value; a value that has none gets one. A token is never used for another value.
 
         Raises:
-            TokensFull: the principal has as many as it may.
+            TokensFull: the server may not get so many; none was made, unless others got some at the same time.
             JournalUnavailable: the store can't be used.
         """
 
     async def changes(self, principal: PrincipalId, since: int) -> TokenChanges:
-        """What has changed since the change of this number; since 0: all tokens that stand for something."""
+        """What has changed since the change of this number. All tokens that stand for something since 0, and where it
+        is not known any more what has changed."""
 
     async def find(self, principal: PrincipalId, tokens: Collection[str]) -> Sequence[KnownToken]:
         """Those of these tokens that the principal has or had."""

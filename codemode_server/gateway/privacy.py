@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from urllib.parse import unquote
 
 import anyio
 
@@ -30,6 +29,7 @@ from codemode_server.domain.errors import (
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_of_its_kind, label_of
+from codemode_server.gateway.asked_addresses import kinds_in_address
 from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.error_pieces import without_known_values
@@ -197,7 +197,7 @@ class CallPrivacy:
                 f"in upstream.yaml says `block` for {target.server.raw_name}"
             )
         if found.found:
-            bare = await self._replaced(calls, title, bare, found.found)
+            bare = await self._replaced(calls, target, bare, found.found)
         shown = await self._without_known(calls, bare)
         if found.found or shown != bare:
             self._explanations.add(calls)
@@ -245,21 +245,21 @@ class CallPrivacy:
             return "it failed with an error that is too long to be searched for personal data"
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
-                text = await self.text(calls, title_of(target), text, is_ours=isinstance(error, _OWN_ERRORS))
+                text = await self._text(calls, target, text, is_ours=isinstance(error, _OWN_ERRORS))
         except ResultWithheld as withheld:
             return str(withheld)
         return text
 
-    async def text(self, calls: ExecutionCalls, title: str, text: str, *, is_ours: bool = False) -> str:
+    async def _text(self, calls: ExecutionCalls, target: CallTarget, text: str, *, is_ours: bool = False) -> str:
         """A text of a protected server with tokens in place of personal data. One that is ours has nothing that was not
         searched for names before."""
         if is_ours:
             found = await self._detection.find_without_names(text)
         else:
-            found = await self._detection.find(title, text)
+            found = await self._detection.find(title_of(target), text)
         if not found.is_complete:
             return "[a text that is too large to be searched for personal data]"
-        text = str(await self._replaced(calls, title, text, found.found)) if found.found else text
+        text = str(await self._replaced(calls, target, text, found.found)) if found.found else text
         return str(await self._without_known(calls, text))
 
     async def protected(self, calls: ExecutionCalls, target: CallTarget, value: JsonValue) -> JsonValue:
@@ -275,26 +275,19 @@ class CallPrivacy:
         found = await self._detection.find(title_of(target), value)
         if not found.is_complete:
             raise ResultWithheld(f"what {target.server.name} asks is too large to be searched for personal data")
-        return await self._replaced(calls, title_of(target), value, found.found) if found.found else value
+        return await self._replaced(calls, target, value, found.found) if found.found else value
 
     async def require_shareable(self, calls: ExecutionCalls, target: CallTarget, address: str) -> None:
         """Check an address that a server asks the person to open. The host sees it as it is: a token leads nowhere.
 
         Raises:
-            ResultWithheld: it has personal data, which the model is told too, or can't be checked.
+            ResultWithheld: it has personal data, which the model is told too.
         """
         if self._tokens is None or not self.is_on:
             return
-        server, spelled, principal = target.server.name, [address, unquote(address)], calls.context.principal
-        known = self._tokens.texts_of(principal.principal_id).kinds_in(spelled)
-        try:
-            stored = (await self._tokens.find(principal.principal_id, known)).values()
-        except JournalUnavailable as error:
-            raise ResultWithheld(f"the address that {server} asks the user to open is not shown: {error}") from error
-        kinds = {it.kind for it in stored if it.original and not self._detection.allows(it.original)}
-        if self.mode_of(target.server) != "values":
-            for text in spelled:
-                kinds |= {it.kind for it in (await self._detection.find_without_names(text)).found}
+        server, known = target.server.name, self._tokens.texts_of(calls.context.principal.principal_id)
+        is_searched = self.mode_of(target.server) != "values"
+        kinds = await kinds_in_address(address, known, self._detection, is_searched=is_searched)
         if kinds:
             told = (
                 f"the address that {server} asks the user to open has personal data ({', '.join(sorted(kinds))}), so "
@@ -343,18 +336,19 @@ class CallPrivacy:
         file = await run_sized(is_large(data), read_text, plain) if plain is not None else None
         if file is None:
             return data
-        protected = await self.text(calls, title_of(target), file.text)
+        protected = await self._text(calls, target, file.text)
         return data if protected == file.text else to_base64(file.bytes_of(protected), data)
 
     async def _replaced(
-        self, calls: ExecutionCalls, title: str, value: JsonValue, found: tuple[Finding, ...]
+        self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, found: tuple[Finding, ...]
     ) -> JsonValue:
+        title, server = title_of(target), target.server.raw_name
         if self._tokens is None:
             raise ResultWithheld(f"{title} was called, and its result is withheld: there is no store of tokens")
         has_many = is_large(value)
         make = partial(self._tokens.tokens_for, calls.context.principal.principal_id, found)
         try:
-            tokens = await make(self._config.settings.privacy.detection.regions, numbers_among(found))
+            tokens = await make(self._config.settings.privacy.detection.regions, server, numbers_among(found))
         except (JournalUnavailable, TokensFull) as error:
             raise ResultWithheld(f"{title} was called, and its result is withheld: {error}") from error
         return await run_sized(has_many, replaced, value, found, tokens)

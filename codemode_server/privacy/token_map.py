@@ -23,8 +23,6 @@ from codemode_server.privacy.normal_forms import normal_form
 
 _MIN_CHARACTERS = 4
 """In a shorter text nothing is looked for."""
-_MAX_AT_ONCE = 1_000
-"""Values that get their tokens in one transaction, which others wait for."""
 _FEW = 200
 """So many values are prepared on the event loop."""
 
@@ -51,14 +49,20 @@ class KnownTexts:
 
     def take(self, changes: TokenChanges) -> None:
         with self._guard:
+            if changes.are_all:
+                for token in self._known.keys() - {one.token for one in changes.tokens}:
+                    self._forget(token)
             for one in changes.tokens:
                 if one.original is None:
-                    self._known.pop(one.token, None)
-                    self._originals.discard(one.token)
+                    self._forget(one.token)
                 elif one.token not in self._known:
                     self._known[one.token] = one
                     self._originals.add(one.original, one.token)
             self._last_change = changes.number
+
+    def _forget(self, token: str) -> None:
+        self._known.pop(token, None)
+        self._originals.discard(token)
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and token of each known value in a text, in order, without overlaps."""
@@ -77,8 +81,12 @@ class KnownTexts:
     def kinds_in(self, value: Any) -> dict[str, str]:
         """The tokens of the known values in the texts, keys and numbers of a JSON value, in any form, with their
         kinds."""
+        return {known.token: known.kind for known in self.known_in(value)}
+
+    def known_in(self, value: Any) -> list[KnownToken]:
+        """The tokens of which `kinds_in` has the kinds."""
         tokens = {token for _, _, token in found_in(self, value).all}
-        return {token: known.kind for token in tokens if (known := self._known.get(token)) is not None}
+        return [known for token in tokens if (known := self._known.get(token)) is not None]
 
     def _is_original(self, text: str, span: Span, is_key: bool) -> bool:
         start, end, token = span
@@ -131,18 +139,18 @@ class TokenMap:
         principal: PrincipalId,
         found: Iterable[Finding],
         regions: tuple[str, ...],
+        server: str,
         numbers: Set[tuple[str, str]] = frozenset(),
     ) -> dict[tuple[str, str], str]:
-        """The tokens of findings, by kind and value; `numbers` are those that are numbers in JSON.
+        """The tokens of findings, by kind and value. `server` is the one whose result has them; `numbers` are those
+        that are numbers in JSON.
 
         Raises:
             JournalUnavailable: the store can't be used.
         """
         different = dict.fromkeys((one.kind, one.value) for one in found)
         values = await run_sized(len(different) > _FEW, _personal_values, [*different], regions, numbers)
-        tokens: list[str] = []
-        for start in range(0, len(values), _MAX_AT_ONCE):
-            tokens += await self._store.tokens_for(principal, values[start : start + _MAX_AT_ONCE])
+        tokens = await self._store.tokens_for(principal, values, server)
         await self.refresh(principal)
         return dict(zip(different, tokens, strict=True))
 

@@ -363,4 +363,8 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     CREATE INDEX privacy_tokens_change ON privacy_tokens (principal, change);
     """,
     make_head,
+    """
+    ALTER TABLE privacy_tokens ADD COLUMN server TEXT NOT NULL DEFAULT '';
+    CREATE INDEX privacy_tokens_server ON privacy_tokens (principal, server) WHERE lookup IS NOT NULL;
+    """,
 )

@@ -1,7 +1,8 @@
 """The privacy tokens of all principals, on SQLite; implements `domain.privacy_tokens.TokenStore`.
 
 Values are encrypted, with a key of their own, and found by a fingerprint that needs the key too. The row of a token
-that was forgotten stays without its value: so its number is not given again, and other products notice.
+that was forgotten stays without its value until `KEPT_CHANGES` later changes, so that other products notice. That with
+the highest number of its label stays for good, so that no number is given again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +22,16 @@ from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, PersonalVal
 from codemode_server.off_loop import run_sized
 from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.forgotten_tokens import KEPT_CHANGES
 
 KEY_NAME = "privacy.key"
-_COLUMNS = "label, number, kind, value, made_at, used_at"
+_COLUMNS = "label, number, kind, value, made_at, used_at, server"
 _FEW = 200
 """So many values are decrypted on the event loop."""
 _USED_SECONDS = 3_600.0
 """How exactly the time of the last use is stored."""
+_AT_ONCE = 1_000
+"""Values that get their tokens in one transaction, which others wait for."""
 _EXPIRY_SECONDS = 60.0
 """How often what has expired is looked for."""
 _NEXT_CHANGE = "(SELECT coalesce(max(change), 0) + 1 FROM privacy_tokens WHERE principal = ?)"
@@ -54,46 +60,55 @@ class SqliteTokens:
         self._clock = clock
         self._expired_at: dict[PrincipalId, float] = {}
 
-    async def tokens_for(self, principal: PrincipalId, values: Sequence[PersonalValue]) -> Sequence[str]:
+    async def tokens_for(
+        self, principal: PrincipalId, values: Sequence[PersonalValue], server: str = ""
+    ) -> Sequence[str]:
         now, most = self._clock(), self._limits().tokens
+        lookups = await run_sized(len(values) > _FEW, self._lookups, principal, values)
+        keyed: dict[bytes, PersonalValue] = {}
+        for lookup, value in zip(lookups, values, strict=True):
+            keyed.setdefault(lookup, value)
+        batches = [dict(islice(keyed.items(), start, start + _AT_ONCE)) for start in range(0, len(keyed), _AT_ONCE)]
+        needed = 0
+        if len(batches) > 1:  # all of them have to fit before the first is made
+            for batch in batches:
+                needed += await self._thread.run(partial(_count_new, principal=principal, lookups=[*batch]))
+        tokens: dict[bytes, str] = {}
+        for batch in batches:
 
-        def find_or_make(connection: sqlite3.Connection) -> list[str] | None:
-            self._expire(connection, principal, now)
-            room = _Room(connection, principal, most)
-            tokens: list[str] = []
-            for value in values:
-                if (token := self._token_for(connection, principal, value, now, room)) is None:
-                    return None
-                tokens.append(token)
-            return tokens
+            def find_or_make(
+                connection: sqlite3.Connection, batch: dict[bytes, PersonalValue] = batch, needed: int = needed
+            ) -> int | TokensFull:
+                """Returns how many were made."""
+                self._expire(connection, principal, now)
+                found = {lookup: _token_of(connection, principal, lookup, now) for lookup in batch}
+                new = [lookup for lookup, token in found.items() if token is None]
+                if new and (refusal := _without_room(connection, principal, server, max(needed, len(new)), most)):
+                    return refusal
+                for lookup in new:
+                    found[lookup] = self._make(connection, principal, lookup, batch[lookup], server, now)
+                tokens.update((lookup, token) for lookup, token in found.items() if token is not None)
+                return len(new)
 
-        made = await self._thread.run(find_or_make)
-        if made is None:
-            raise TokensFull(
-                f"there are {most:,} privacy tokens already, the maximum (privacy.max_tokens in upstream.yaml); "
-                "`codemode-server privacy forget --older-than 30d` makes room"
-            )
-        return made
+            made = await self._thread.run(find_or_make)
+            if isinstance(made, TokensFull):
+                raise made
+            needed = max(0, needed - made)
+        return [tokens[lookup] for lookup in lookups]
 
-    def _token_for(
-        self, connection: sqlite3.Connection, principal: PrincipalId, value: PersonalValue, now: float, room: _Room
-    ) -> str | None:
-        """None: the value has no token, and there is no room for another one."""
-        normal = f"{value.kind}\0{value.normal}".encode("utf-8", "surrogatepass")
-        lookup = self._cipher.fingerprint(normal, f"privacy/{principal}")
-        found = connection.execute(
-            "SELECT label, number, used_at FROM privacy_tokens WHERE principal = ? AND lookup = ?", (principal, lookup)
-        ).fetchone()
-        if found is not None:
-            label, number, used_at = found
-            if now - used_at > _USED_SECONDS:
-                connection.execute(
-                    "UPDATE privacy_tokens SET used_at = ? WHERE (principal, label, number) = (?, ?, ?)",
-                    (now, principal, label, number),
-                )
-            return f"<{label}_{number}>"
-        if not room.take():
-            return None
+    def _lookups(self, principal: PrincipalId, values: Sequence[PersonalValue]) -> list[bytes]:
+        normals = (f"{value.kind}\0{value.normal}".encode("utf-8", "surrogatepass") for value in values)
+        return [self._cipher.fingerprint(normal, f"privacy/{principal}") for normal in normals]
+
+    def _make(
+        self,
+        connection: sqlite3.Connection,
+        principal: PrincipalId,
+        lookup: bytes,
+        value: PersonalValue,
+        server: str,
+        now: float,
+    ) -> str:
         label = label_of(value.kind)
         (number,) = connection.execute(
             "SELECT coalesce(max(number), 0) + 1 FROM privacy_tokens WHERE principal = ? AND label = ?",
@@ -103,29 +118,31 @@ class SqliteTokens:
         written = json.dumps([value.original, value.is_number]).encode()
         sealed = self._cipher.encrypt(written, _place(principal, token))
         connection.execute(
-            "INSERT INTO privacy_tokens (principal, label, number, kind, lookup, value, made_at, used_at, change)"  # noqa: S608
-            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_CHANGE})",
-            (principal, label, number, value.kind, lookup, sealed, now, now, principal),
+            "INSERT INTO privacy_tokens"  # noqa: S608
+            " (principal, label, number, kind, lookup, value, made_at, used_at, server, change)"
+            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_CHANGE})",
+            (principal, label, number, value.kind, lookup, sealed, now, now, server, principal),
         )
         return token
 
     async def changes(self, principal: PrincipalId, since: int) -> TokenChanges:
         now = self._clock()
 
-        def select(connection: sqlite3.Connection) -> tuple[list[Any], int]:
+        def select(connection: sqlite3.Connection) -> tuple[list[Any], int, bool]:
             self._expire(connection, principal, now)
-            is_all = "" if since else " AND value IS NOT NULL"
-            rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM privacy_tokens WHERE principal = ? AND change > ?{is_all} ORDER BY change",  # noqa: S608
-                (principal, since),
-            ).fetchall()
             (last,) = connection.execute(
                 "SELECT coalesce(max(change), 0) FROM privacy_tokens WHERE principal = ?", (principal,)
             ).fetchone()
-            return rows, last
+            start = 0 if since < last - KEPT_CHANGES else since
+            which = "" if start else " AND value IS NOT NULL"
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM privacy_tokens WHERE principal = ? AND change > ?{which} ORDER BY change",  # noqa: S608
+                (principal, start),
+            ).fetchall()
+            return rows, last, start == 0
 
-        rows, last = await self._thread.run(select)
-        return TokenChanges(await run_sized(len(rows) > _FEW, self._known, principal, rows), last)
+        rows, last, are_all = await self._thread.run(select)
+        return TokenChanges(await run_sized(len(rows) > _FEW, self._known, principal, rows), last, are_all=are_all)
 
     async def find(self, principal: PrincipalId, tokens: Collection[str]) -> Sequence[KnownToken]:
         names = [(found[1], int(found[2])) for token in tokens if (found := TOKEN.fullmatch(token))]
@@ -134,8 +151,13 @@ class SqliteTokens:
         def select(connection: sqlite3.Connection) -> list[Any]:
             self._expire(connection, principal, now)
             statement = f"SELECT {_COLUMNS} FROM privacy_tokens WHERE (principal, label, number) = (?, ?, ?)"  # noqa: S608
-            rows = (connection.execute(statement, (principal, *name)).fetchone() for name in names)
-            return [row for row in rows if row is not None]
+            rows: list[Any] = []
+            for label, number in names:
+                if (row := connection.execute(statement, (principal, label, number)).fetchone()) is not None:
+                    rows.append(row)
+                elif kind := _kind_of_deleted(connection, principal, label, number):
+                    rows.append((label, number, kind, None, 0.0, 0.0, ""))
+            return rows
 
         rows = await self._thread.run(select)
         return await run_sized(len(rows) > _FEW, self._known, principal, rows)
@@ -193,34 +215,65 @@ class SqliteTokens:
     def _known(self, principal: PrincipalId, rows: Sequence[Any]) -> list[KnownToken]:
         """A value that can't be read any more counts as forgotten: its key is another one."""
         known: list[KnownToken] = []
-        for label, number, kind, sealed, made_at, used_at in rows:
+        for label, number, kind, sealed, made_at, used_at, server in rows:
             token, original, is_number = f"<{label}_{number}>", None, False
             if sealed is not None:
                 try:
                     original, is_number = json.loads(self._cipher.decrypt(sealed, _place(principal, token)))
                 except ValueUnreadable:
                     original = None
-            known.append(KnownToken(token, kind, original, is_number, made_at, used_at))
+            known.append(KnownToken(token, kind, original, is_number, made_at, used_at, server))
         return known
 
 
-class _Room:
-    """How many tokens a principal may still get. Counted when the first one is made."""
+def _token_of(connection: sqlite3.Connection, principal: PrincipalId, lookup: bytes, now: float) -> str | None:
+    """The token of a value, which is in use now."""
+    found = connection.execute(
+        "SELECT label, number, used_at FROM privacy_tokens WHERE principal = ? AND lookup = ?", (principal, lookup)
+    ).fetchone()
+    if found is None:
+        return None
+    label, number, used_at = found
+    if now - used_at > _USED_SECONDS:
+        connection.execute(
+            "UPDATE privacy_tokens SET used_at = ? WHERE (principal, label, number) = (?, ?, ?)",
+            (now, principal, label, number),
+        )
+    return f"<{label}_{number}>"
 
-    def __init__(self, connection: sqlite3.Connection, principal: PrincipalId, most: int) -> None:
-        self._connection = connection
-        self._principal = principal
-        self._most = most
-        self._left: int | None = None
 
-    def take(self) -> bool:
-        if self._left is None:
-            (count,) = self._connection.execute(
-                "SELECT count(*) FROM privacy_tokens WHERE principal = ? AND lookup IS NOT NULL", (self._principal,)
-            ).fetchone()
-            self._left = self._most - count
-        self._left -= 1
-        return self._left >= 0
+def _count_new(connection: sqlite3.Connection, principal: PrincipalId, lookups: Sequence[bytes]) -> int:
+    """How many of these values have no token."""
+    statement = "SELECT 1 FROM privacy_tokens WHERE principal = ? AND lookup = ?"
+    return sum(connection.execute(statement, (principal, lookup)).fetchone() is None for lookup in lookups)
+
+
+def _without_room(
+    connection: sqlite3.Connection, principal: PrincipalId, server: str, needed: int, most: int
+) -> TokensFull | None:
+    """Why a server may not get so many new tokens; None if it may. Half of what the other servers leave is for a server
+    that needs tokens later."""
+    count = "SELECT count(*) FROM privacy_tokens WHERE principal = ? AND lookup IS NOT NULL"
+    (used,) = connection.execute(count, (principal,)).fetchone()
+    (own,) = connection.execute(f"{count} AND server = ?", (principal, server)).fetchone()
+    share = (most - (used - own) + 1) // 2
+    if own + needed <= share:
+        return None
+    return TokensFull(
+        f"{needed:,} of its values need new privacy tokens, and {server} may get {max(0, share - own):,} more: it has "
+        f"{own:,}, other servers have {used - own:,}, and a server gets at most half of what the others leave of "
+        f"{most:,} (privacy.max_tokens in upstream.yaml). Ask for less of it; the user can raise privacy.max_tokens, "
+        "or make room by `codemode-server privacy forget --server NAME`"
+    )
+
+
+def _kind_of_deleted(connection: sqlite3.Connection, principal: PrincipalId, label: str, number: int) -> str | None:
+    """The kind of a token whose row was deleted: one with a higher number was made."""
+    found = connection.execute(
+        "SELECT kind FROM privacy_tokens WHERE principal = ? AND label = ? AND number > ? LIMIT 1",
+        (principal, label, number),
+    ).fetchone()
+    return str(found[0]) if found is not None else None
 
 
 def _place(principal: PrincipalId, token: str) -> str:

@@ -24,6 +24,7 @@ from codemode_server.domain.errors import JournalFull, JournalUnavailable
 from codemode_server.private_files import NotPrivate
 from codemode_server.storage.audit_chain import delete_audit_rows
 from codemode_server.storage.database import FILE_SUFFIXES, Database, placeholders, set_aside
+from codemode_server.storage.forgotten_tokens import delete_forgotten_tokens
 from codemode_server.storage.interrupted import settle_interrupted
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.reserve import Reserve
@@ -150,6 +151,7 @@ class Upkeep:
                     self._problem(self._delete_orphans, database),
                     self._problem(self._delete_audit, database),
                     self._problem(self._delete_savings, database),
+                    self._problem(delete_forgotten_tokens, database, self._is_ending.wait, _PAUSE_SECONDS),
                     *(self._problem(self._delete_cached, database, cache) for cache in CACHES),
                     self._problem(self._shrink, database),
                 ]

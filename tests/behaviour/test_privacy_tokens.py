@@ -70,16 +70,6 @@ async def test_a_program_sees_tokens_and_the_crm_receives_the_values(tmp_path: P
         ]
 
 
-async def test_a_result_that_needs_more_tokens_than_there_may_be_is_withheld(tmp_path: Path) -> None:
-    async with in_memory(protected(tmp_path, max_tokens=3)) as host:
-        refused = await host.run("from servers.google_drive import get_sheet\nlen(get_sheet('abc123'))")
-        assert "there are 3 privacy tokens already, the maximum (privacy.max_tokens" in refused.text
-        assert "`codemode-server privacy forget --older-than 30d` makes room" in refused.text
-        assert "example.com" not in refused.text
-    async with in_memory(protected(tmp_path, max_tokens=3000)) as host:
-        assert (await host.run("from servers.google_drive import get_sheet\nlen(get_sheet('abc123'))")).value > 3
-
-
 async def test_without_the_section_the_model_sees_the_values(tmp_path: Path) -> None:
     """The control of all others."""
     async with in_memory(configuration(tmp_path)) as host:

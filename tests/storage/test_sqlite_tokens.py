@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -12,8 +13,12 @@ import pytest
 from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
+from codemode_server.privacy.token_map import TokenMap
+from codemode_server.storage import forgotten_tokens, sqlite_tokens
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
+from codemode_server.storage.upkeep import Retention, Upkeep
 
 ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
 ANN = PersonalValue("email", "ann@example.org", "Ann@Example.org")
@@ -39,6 +44,17 @@ def opened(tmp_path: Path) -> Iterator[Open]:
         yield open_one
 
 
+def upkeep(folder: Path) -> None:
+    with closing(Ownership(folder)) as ownership:
+        Upkeep(folder, ownership, Retention(0, 0)).pass_once()
+
+
+def rows(folder: Path) -> list[tuple[str, int]]:
+    """Label and number of each token that has a row."""
+    with closing(sqlite3.connect(folder / "codemode.db")) as database:
+        return database.execute("SELECT label, number FROM privacy_tokens ORDER BY principal, label, number").fetchall()
+
+
 def all_bytes(folder: Path) -> bytes:
     return b"".join(it.read_bytes() for it in folder.iterdir())
 
@@ -53,15 +69,81 @@ async def test_a_value_has_one_token_and_each_principal_and_label_its_own_number
     assert (known.kind, known.original) == ("email", "Ann@Example.org")
 
 
-async def test_a_principal_gets_no_more_tokens_than_it_may_have_and_forgetting_makes_room(opened: Open) -> None:
-    store = opened(max_tokens=2)
-    assert await store.tokens_for(ALICE, [ANN, BEN]) == ["<EMAIL_1>", "<EMAIL_2>"]
-    with pytest.raises(TokensFull, match=r"2 privacy tokens already, .*privacy\.max_tokens"):
-        await store.tokens_for(ALICE, [ANN, CLEO])
-    assert await store.tokens_for(ALICE, [BEN, ANN]) == ["<EMAIL_2>", "<EMAIL_1>"], "those it has it keeps"
-    assert await store.tokens_for(BOB, [CLEO]) == ["<EMAIL_1>"], "others have their own"
-    await store.forget(ALICE, ["<EMAIL_1>"])
-    assert await store.tokens_for(ALICE, [CLEO]) == ["<EMAIL_3>"]
+def numbered(start: int, stop: int) -> list[PersonalValue]:
+    return [PersonalValue("email", f"p{number}@x.org", f"p{number}@x.org") for number in range(start, stop)]
+
+
+async def test_a_server_gets_half_of_what_the_others_leave_and_forgetting_makes_room(opened: Open) -> None:
+    store = opened(max_tokens=4)
+    assert await store.tokens_for(ALICE, [ANN, BEN], "crm") == ["<EMAIL_1>", "<EMAIL_2>"]
+    with pytest.raises(
+        TokensFull, match=r"^1 of its values need new .* crm may get 0 more: it has 2, other servers have 0"
+    ):
+        await store.tokens_for(ALICE, [ANN, CLEO], "crm")
+    assert await store.tokens_for(ALICE, [BEN, ANN], "crm") == ["<EMAIL_2>", "<EMAIL_1>"], "those it has it keeps"
+    assert await store.tokens_for(ALICE, [CLEO], "hr") == ["<EMAIL_3>"], "another server has its share"
+    assert await store.tokens_for(BOB, numbered(0, 2), "crm") == ["<EMAIL_1>", "<EMAIL_2>"], "others have their own"
+    await store.forget(ALICE, ["<EMAIL_1>", "<EMAIL_2>"])
+    assert await store.tokens_for(ALICE, [ANN], "crm") == ["<EMAIL_4>"]
+
+
+@pytest.mark.parametrize("count", [1_500, 3_000])
+async def test_no_token_is_made_for_a_result_that_needs_more_than_there_may_be(opened: Open, count: int) -> None:
+    """They get their tokens a thousand at once."""
+    store, fits = opened(max_tokens=4_000), count <= 2_000
+    if fits:
+        assert len(await store.tokens_for(ALICE, numbered(0, count), "crm")) == count
+    else:
+        with pytest.raises(TokensFull, match=r"^3,000 of its values need .* crm may get 2,000 more"):
+            await store.tokens_for(ALICE, numbered(0, count), "crm")
+    assert len(await store.all(ALICE)) == (count if fits else 0)
+    assert await store.tokens_for(ALICE, [ANN], "hr") == [f"<EMAIL_{count + 1 if fits else 1}>"]
+
+
+async def test_a_token_has_the_server_whose_result_had_the_value_first(opened: Open) -> None:
+    store = opened()
+    await store.tokens_for(ALICE, [ANN], "crm")
+    await store.tokens_for(ALICE, [ANN, BEN], "hr")
+    assert [(it.token, it.server) for it in await store.all(ALICE)] == [("<EMAIL_1>", "crm"), ("<EMAIL_2>", "hr")]
+
+
+async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a server that fills the map again and again, while its tokens expire, lets the database grow."""
+    monkeypatch.setattr(forgotten_tokens, "KEPT_CHANGES", 3)
+    store = opened()
+    await store.tokens_for(ALICE, [*numbered(0, 20), PersonalValue("phone", "+49", "+49")], "crm")
+    await store.tokens_for(BOB, numbered(0, 1), "crm")
+    await store.forget(ALICE, [*(f"<EMAIL_{number}>" for number in (1, *range(3, 21))), "<PHONE_1>"])
+    upkeep(tmp_path)
+    numbers = [number for label, number in rows(tmp_path) if label == "EMAIL"]
+    assert numbers == [2, 19, 20, 1], "that which stands for something, the latest three changes, and Bob's"
+    assert ("PHONE", 1) in rows(tmp_path), "the highest number"
+    assert await store.tokens_for(ALICE, [ANN, PersonalValue("phone", "+4", "+4")]) == ["<EMAIL_21>", "<PHONE_2>"]
+    found = await store.find(ALICE, ["<EMAIL_1>", "<EMAIL_2>", "<EMAIL_99>"])
+    assert [(it.token, it.kind, it.original) for it in found] == [
+        ("<EMAIL_1>", "email", None),  # forgotten, and not invented
+        ("<EMAIL_2>", "email", "p1@x.org"),
+    ]
+
+
+@pytest.mark.parametrize("kept", [1_000, 3])
+async def test_a_product_that_has_missed_deleted_rows_forgets_what_was_forgotten(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    """With 1,000 it gets the changes, with 3 all tokens."""
+    for module in (forgotten_tokens, sqlite_tokens):
+        monkeypatch.setattr(module, "KEPT_CHANGES", kept)
+    store, other = opened(), TokenMap(opened())
+    await store.tokens_for(ALICE, numbered(0, 20), "crm")
+    known = await other.refresh(ALICE)
+    assert known.kinds_in("p4@x.org p5@x.org") == {"<EMAIL_5>": "email", "<EMAIL_6>": "email"}
+    await store.forget(ALICE, [f"<EMAIL_{number}>" for number in range(1, 21) if number != 6])
+    upkeep(tmp_path)
+    assert (("EMAIL", 5) in rows(tmp_path)) is (kept == 1_000)
+    assert await other.refresh(ALICE) is known, "what redactors hold"
+    assert known.kinds_in("p4@x.org p5@x.org") == {"<EMAIL_6>": "email"}
 
 
 async def test_products_that_work_at_the_same_time_give_no_number_twice(opened: Open) -> None:
@@ -120,8 +202,6 @@ async def test_nothing_readable_is_on_disk_and_without_the_key_tokens_stand_for_
 
 async def test_a_value_that_was_moved_to_another_row_is_not_believed(opened: Open, tmp_path: Path) -> None:
     """Who can write the file and has no key can't make one token stand for the value of another."""
-    import sqlite3
-
     await opened().tokens_for(ALICE, [ANN, BEN])
     with closing(sqlite3.connect(tmp_path / "codemode.db")) as database, database:
         (value,) = database.execute("SELECT value FROM privacy_tokens WHERE number = 1").fetchone()

@@ -1,0 +1,19 @@
+"""Personal data in the web address that a server asks the person to open."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+from codemode_server.gateway.detection import Detection
+from codemode_server.privacy.token_map import KnownTexts
+
+
+async def kinds_in_address(address: str, known: KnownTexts, detection: Detection, *, is_searched: bool) -> set[str]:
+    """The kinds of the known values in an address and, if it is searched, of what the detection finds in it, but for
+    what the settings allow."""
+    spelled = (address, unquote(address))
+    kinds = {it.kind for it in known.known_in([*spelled]) if it.original and not detection.allows(it.original)}
+    if is_searched:
+        for text in spelled:
+            kinds |= {it.kind for it in (await detection.find_without_names(text)).found}
+    return kinds

@@ -33,6 +33,11 @@ def is_person(text: str) -> bool:
     return any(folded(part) in _names() for part in given.split("-"))
 
 
+def is_given_name(word: str) -> bool:
+    """Whether a single word with a capital letter is a given name."""
+    return word[:1].isupper() and folded(word) in _names()
+
+
 def folded(name: str) -> str:
     """A name in small letters, without accents and marks."""
     text = unicodedata.normalize("NFKD", name.translate(_UNCOMPOSED))

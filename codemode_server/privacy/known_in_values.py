@@ -1,7 +1,7 @@
 """Puts tokens in place of known values in JSON values, and says which of them count in the result of a tool. Pure.
 
 What leaves for the model has tokens in place of known values in any form. A program works with the result, so there
-only whole values count that are written as they were, since a token becomes its value again where a tool receives it.
+only whole names count that are written as they were, since a token becomes its value again where a tool receives it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from codemode_server.domain.privacy_tokens import KnownToken
 from codemode_server.known_values import DistinctKeys, Found, FoundInOrder, Span, with_spans_replaced
 from codemode_server.privacy.findings import Kind
+from codemode_server.privacy.given_names import is_given_name, is_person
 
 Counts = Callable[[str, Span, bool], bool]
 """Whether a known value counts that was found in a text, which may be a key."""
-_ANY_CASE = frozenset({Kind.NAME, Kind.ADDRESS, Kind.EMAIL})
 
 
 def tokenized(value: Any, found: Found, counts: Counts, *, with_numbers: bool = False) -> Any:
@@ -50,19 +50,16 @@ class _Walk:
 
 
 def is_known_in_result(known: KnownToken, text: str, span: Span, is_key: bool) -> bool:
-    """Whether a known value that was found in a text of a result is replaced there.
+    """Whether a known value that was found in a text of a result is replaced there: a name that begins with a given
+    name, between words, with any case. A single word such as `Mark` is one only as a whole value, as it was written.
 
-    It stands between words, and is written as it was, but for the case of names and addresses. A date is the date of
-    many things. A single word such as `Mark` is a name only as a whole value, since it is a word as well.
+    A server can call any text a name or a password. So nothing else counts, nor keys: the results of other servers
+    would be others for programs.
     """
     start, end, _ = span
     original, there = known.original or "", text[start:end]
-    if known.kind == Kind.BIRTH_DATE or text[start - 1 : start].isalnum() or text[end : end + 1].isalnum():
+    if known.kind != Kind.NAME or is_key or text[start - 1 : start].isalnum() or text[end : end + 1].isalnum():
         return False
-    if known.kind == Kind.NAME and len(original.split()) == 1:
-        return there == original and len(there) == len(text) and not is_key
-    return there == original or (known.kind in _ANY_CASE and _plain(there) == _plain(original))
-
-
-def _plain(text: str) -> list[str]:
-    return text.casefold().split()
+    if len(original.split()) == 1:
+        return there == original and len(there) == len(text) and is_given_name(original)
+    return there.casefold().split() == original.casefold().split() and is_person(original)

@@ -74,7 +74,7 @@ class KnownTexts:
         return tokenized(value, found, self._is_original, with_numbers=True) if found else value
 
     def tokenized_result(self, value: Any) -> Any:
-        """The result of a tool with tokens in place of the known values that count there."""
+        """The result of a tool with tokens in place of the known names that count there."""
         found = found_in(self, value)
         return tokenized(value, found, self._is_in_result) if found else value
 

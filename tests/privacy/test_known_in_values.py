@@ -29,21 +29,20 @@ def known(*values: tuple[str, str]) -> KnownTexts:
         ("name", "Mark", "Mark", "<NAME_1>"),
         ("name", "Mark", "Mark this as done", "Mark this as done"),
         ("name", "Mark", "mark", "mark"),
-        ("address", "12 Old Mill Road", "at 12 old mill road.", "at <ADDRESS_1>."),
-        ("credential", "tr0ub4dor&3", "use tr0ub4dor&3 there", "use <CREDENTIAL_1> there"),
-        ("credential", "tr0ub4dor&3", "use TR0UB4DOR&3 there", "use TR0UB4DOR&3 there"),
+        ("name", "Open", "Open", "Open"),
+        ("name", "In Progress", "In Progress", "In Progress"),
+        ("credential", "prod-eu-1", "prod-eu-1", "prod-eu-1"),
         ("birth_date", "1990-02-01", "released on 1990-02-01", "released on 1990-02-01"),
-        ("employee", "EMP-123456", "by EMP-123456", "by <EMPLOYEE_1>"),
     ],
 )
-def test_a_known_value_is_replaced_where_it_stands_as_it_was(kind: str, original: str, text: str, shown: str) -> None:
+def test_a_known_name_is_replaced_where_it_stands_as_it_was(kind: str, original: str, text: str, shown: str) -> None:
     assert known((kind, original)).tokenized_result({"note": [text]}) == {"note": [shown]}
 
 
-def test_keys_are_replaced_too_but_for_single_words_and_numbers_stay() -> None:
+def test_keys_and_numbers_stay() -> None:
     texts = known(("name", "Ann Lee"), ("name", "Mark"), ("phone", "4930901820"))
-    value = {"Ann Lee": 1, "Mark": 2, "size": 4930901820, "call": "4930901820"}
-    assert texts.tokenized_result(value) == {"<NAME_1>": 1, "Mark": 2, "size": 4930901820, "call": "<PHONE_3>"}
+    value = {"Ann Lee": "Ann Lee", "Mark": 2, "size": 4930901820}
+    assert texts.tokenized_result(value) == {"Ann Lee": "<NAME_1>", "Mark": 2, "size": 4930901820}
 
 
 def test_a_result_without_known_values_is_the_same_object() -> None:
@@ -53,9 +52,12 @@ def test_a_result_without_known_values_is_the_same_object() -> None:
 
 def test_ten_kilobytes_beside_ten_thousand_known_values_take_little_time() -> None:
     """The budget is 1 ms on a quiet machine; the bound of the test is for one that is shared."""
-    texts = known(*(("name", f"Zorb{number:05} Quux{number * 7:06}") for number in range(10_000)))
-    value: Any = [issues(10_000), "for Zorb00042 Quux000294"]
-    assert texts.tokenized_result(value)[1] == "for <NAME_43>"
+    letters = "abcdefghij"
+    texts = known(
+        *(("name", f"Ann Qu{''.join(letters[int(it)] for it in f'{number:04}')}x") for number in range(10_000))
+    )
+    value: Any = [issues(10_000), "for Ann Quaaecx, Ann Quaaec"]
+    assert texts.tokenized_result(value)[1] == "for <NAME_43>, Ann Quaaec"
     best = min(_seconds(texts, value) for _ in range(20))
     assert best < 0.004
 

@@ -106,11 +106,13 @@ class FoundInOrder:
         return self._found.in_others.get(next(self._others), ())
 
 
-def found_in(values: KnownValues, value: JsonValue) -> Found:
+def found_in(values: KnownValues, value: JsonValue, *, with_keys: bool = True) -> Found:
     """Where known values are in a JSON value. Short texts are searched together, since each search costs something."""
     in_keys: dict[int, list[Span]] = {}
     in_others: dict[int, list[Span]] = {}
     for texts, first, are_keys in text_batches(value):
+        if are_keys and not with_keys:
+            continue
         for number, spans in _found_together(values, texts).items():
             (in_keys if are_keys else in_others)[first + number] = merged(sorted(spans))
     return Found(in_keys, in_others)

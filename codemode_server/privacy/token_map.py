@@ -74,8 +74,9 @@ class KnownTexts:
         return tokenized(value, found, self._is_original, with_numbers=True) if found else value
 
     def tokenized_result(self, value: Any) -> Any:
-        """The result of a tool with tokens in place of the known names that count there."""
-        found = found_in(self, value)
+        """The result of a tool with tokens in place of the known names that count there. Keys stay: programs ask for
+        them."""
+        found = found_in(self, value, with_keys=False)
         return tokenized(value, found, self._is_in_result) if found else value
 
     def kinds_in(self, value: Any) -> dict[str, str]:
@@ -88,14 +89,14 @@ class KnownTexts:
         tokens = {token for _, _, token in found_in(self, value).all}
         return [known for token in tokens if (known := self._known.get(token)) is not None]
 
-    def _is_original(self, text: str, span: Span, is_key: bool) -> bool:
+    def _is_original(self, text: str, span: Span) -> bool:
         start, end, token = span
         known = self._known.get(token)
         return known is not None and known.original == text[start:end]
 
-    def _is_in_result(self, text: str, span: Span, is_key: bool) -> bool:
+    def _is_in_result(self, text: str, span: Span) -> bool:
         known = self._known.get(span[2])
-        return known is not None and is_known_in_result(known, text, span, is_key)
+        return known is not None and is_known_in_result(known, text, span)
 
 
 class TokenMap:

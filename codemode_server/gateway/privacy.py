@@ -37,7 +37,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
-from codemode_server.gateway.release import Release, never_made, restriction_of, values_of
+from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of
 from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.gateway.token_explanations import TokenExplanations
@@ -46,7 +46,7 @@ from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.encodings import from_base64, read_text, to_base64
 from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in
-from codemode_server.privacy.token_map import KnownTexts, TokenMap
+from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
 from codemode_server.privacy_packages import missing
 from codemode_server.privacy_settings import ProtectionMode
@@ -130,7 +130,7 @@ class CallPrivacy:
         if self._config.settings.privacy.programs == "values":
             texts = self._tokens.texts_of(principal)
             if isinstance(target, ResourceTarget):
-                disguised = await run_sized(is_large(target.found.uri), _kinds_in_uri, texts, target)
+                disguised = await run_sized(is_large(target.found.uri), kinds_in_uri, texts, target)
             else:
                 disguised = await run_sized(has_many, texts.kinds_in, arguments)
         if not known and not disguised and not invented:
@@ -366,12 +366,3 @@ def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
     privacy = CallPrivacy(config, TokenMap(store))
     config.values_of = privacy.values_of
     return privacy
-
-
-def _kinds_in_uri(texts: KnownTexts, target: ResourceTarget) -> dict[str, str]:
-    """The tokens of known values in a URI, with their kinds, but for values that the server itself has put there."""
-    if target.is_linked:
-        return {}
-    given = target.found.resource.definition.uri if target.found.resource is not None else ""
-    of_server = texts.kinds_in(given)
-    return {token: kind for token, kind in texts.kinds_in(target.found.uri).items() if token not in of_server}

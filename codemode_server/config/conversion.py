@@ -112,6 +112,9 @@ class Reading:
             self.references.setdefault(reference, set()).add(str(place[1]) if place[0] == "servers" else "")
             if secret is not None:
                 self.secrets.add_reference(str(reference), secret)
+        if "\0" in expansion.text:  # no path, and nothing that a process gets, can have one
+            self.problems.add(node.line, node.where, "holds a NUL character")
+            self._excused.append(place)
         return node if expansion.text == node.value else node.with_value(expansion.text)
 
     def _references_in(self, tree: Node) -> set[Reference]:
@@ -132,7 +135,8 @@ class Reading:
         node = tree.entries.get("state", EMPTY).entries.get("dir", EMPTY)
         if isinstance(node.value, str):
             with suppress(NotExpandable):
-                return Path(self._path(expand(node.value, self.variables).text))
+                path = self._path(expand(node.value, self.variables).text)
+                return Path(path) if "\0" not in path else default_state_folder()  # that is reported later
         return default_state_folder()
 
     def _is_off(self, server: Node) -> bool:

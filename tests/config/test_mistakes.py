@@ -197,3 +197,23 @@ def test_what_is_no_reference_of_an_image_is_refused_with_an_example_of_one(fold
 )
 def test_every_form_of_reference_is_taken(folder: Folder, image: str) -> None:
     assert folder.load(f"sandbox: {{image: '{image}'}}").settings.sandbox.model_dump()["image"] == image
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('state: {dir: "/tmp/a%sb"}', "state.dir"),
+        ('state: {dir: "${FOLDER}"}', "state.dir"),
+        ('search: {model: "./models%s"}', "search.model"),
+        ('servers: {s: {command: "./x%s"}}', "servers.s.command"),
+        ('servers: {s: {command: x, cwd: "./x%s"}}', "servers.s.cwd"),
+        ('servers: {s: {command: x, args: ["%s"]}}', "servers.s.args[0]"),
+        ('servers: {s: {command: x, env: {A: "${keyring:k}"}}}\nstate: {dir: "/tmp/a%sb"}', "state.dir"),
+    ],
+)
+def test_a_nul_character_is_refused(folder: Folder, text: str, where: str) -> None:
+    """No path can have one, so it would fail wherever the path is used first."""
+    mistakes = folder.refusal(text.replace("%s", "\\0"), env={"FOLDER": "/tmp/a\0b"})
+    assert [it.split(": ", 1)[1] for it in mistakes if "secret" not in it] == [f"{where}: holds a NUL character"]
+    if "keyring" not in text:
+        assert folder.load(text.replace("%s", "c"), env={"FOLDER": "/tmp/ab"}).server_errors == (), "the control"

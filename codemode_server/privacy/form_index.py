@@ -92,9 +92,11 @@ class FormIndex:
                 table.add(keys)
                 for key in keys:
                     owners.add(key, form)
-            self._anchor(form)
+            if windows.are_sparse:
+                self._anchors.add(map(canonical, (*windows.parts, *windows.weak)))
+            self._anchor(form, has_runs=not windows.are_sparse)
 
-    def _anchor(self, form: Form) -> None:
+    def _anchor(self, form: Form, *, has_runs: bool) -> None:
         if form.is_single_word:
             self._words.add(form)
         elif len(form.characters) < PART_CHARACTERS:
@@ -111,7 +113,7 @@ class FormIndex:
         table.add(chosen)
         if not form.is_single_word:
             self._telling.add(chosen)
-        if not form.is_free and not form.is_single_word:
+        if not (form.is_free and has_runs) and not form.is_single_word:
             self._anchors.add(chosen)
 
     def drop(self, form: Form) -> None:

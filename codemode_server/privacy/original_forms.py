@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 
 from codemode_server.privacy.folding import INVISIBLE, SEPARATORS, fold
 from codemode_server.privacy.ordinary_words import is_ordinary
@@ -25,6 +26,8 @@ SHORT_CHARACTERS = 4
 _MAX_LITERAL_CHARACTERS, _MAX_LEAD_CHARACTERS = 16, 4
 """Of a form of fewer than six letters and digits that has more separators, only so many characters are searched for."""
 _MAX_ANCHORS = 64
+_MAX_WINDOWS = 64
+"""Windows by which parts of one form are found, so that a long one takes as much memory as a shorter one."""
 _MIN_LOCAL_CHARACTERS = 5
 """Characters of an e-mail address before the @ that a window of it must have."""
 _MAX_HOUSE_DIGITS = 4
@@ -103,13 +106,14 @@ class Windows:
         self.weak: list[bytes] = []
         """They tell something in a match of `MIN_FREE` characters."""
         self._form = form
+        self._step = max(1, -(-(len(form.characters) - PART_CHARACTERS + 1) // _MAX_WINDOWS))
         self._words = _words_by_position(form)
         self._fill()
 
     def _fill(self) -> None:
         characters = self._form.characters
         last = self._last_place
-        for at in range(len(characters) - PART_CHARACTERS + 1):
+        for at in range(0, len(characters) - PART_CHARACTERS + 1, self._step):
             window = window_at(characters, at)
             if window.isdigit() and len(window) < PART_DIGITS:
                 continue
@@ -127,6 +131,11 @@ class Windows:
             else:
                 self.parts.append(window)
 
+    @property
+    def are_sparse(self) -> bool:
+        """Whether they are some of many, at equal distances."""
+        return self._step > 1
+
     @cached_property
     def _is_email(self) -> bool:
         return b"@" in self._form.inner
@@ -142,6 +151,9 @@ class Windows:
     @property
     def literal_parts(self) -> Iterator[bytes]:
         """Parts of six characters, of which one is a separator. With an @ only that with which an address begins."""
+        return islice(self._all_literal_parts(), _MAX_WINDOWS)
+
+    def _all_literal_parts(self) -> Iterator[bytes]:
         if not self._form.has_parts or self._form.is_digits:
             return
         inner, seen = self._form.inner, 0

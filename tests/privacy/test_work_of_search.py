@@ -1,4 +1,4 @@
-"""Values and texts that are made to cost much: a search takes no more steps for them than for honest ones.
+"""Values and texts that are made to cost much: they take hardly more steps and memory than honest ones.
 
 Work is counted in calls of functions, which are the same on every machine. Beside each bound is a control that values
 are still found.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import random
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterable
 from itertools import islice, product
 from types import FrameType
 
 import pytest
 
+from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.originals import Originals
+from codemode_server.privacy.replacing import replaced
 
 _LENGTH = 20_000
 _HONEST = ("Annabelle Leary", "ann.lee@example.org", "+49 30 901820", "12 Hill Road, Springfield", "Hannibal")
@@ -134,7 +137,7 @@ def test_values_and_texts_that_repeat_themselves_cost_at_most_four_times_a_text_
 @pytest.mark.parametrize("case", _REPEATING)
 def test_values_that_repeat_themselves_are_found(case: str) -> None:
     for number, name in [*enumerate(names := _REPEATING[case][0])][:: len(names) // 8 + 1]:
-        for written in (name, name.upper(), name[::-1].rstrip("+"), "-".join(name)):
+        for written in (name, name.upper(), name[::-1].rstrip("+"), "-".join(name.lstrip("+"))):
             assert any(
                 start <= 4 and end >= 4 + len(written) for start, end, _ in knowing(names).spans(f"It: {written} and")
             ), (number, written)
@@ -155,3 +158,74 @@ def test_an_ordinary_text_beside_values_that_cost_much_stays_as_it_is() -> None:
     originals = knowing([*names, "ann.lee@example.org"])
     line = "The lamp in the hall does not go out after the button is pressed.\n"
     assert originals.spans(line * 1_000) == []
+
+
+def word(chance: random.Random, size: int) -> str:
+    return "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=size))
+
+
+def bytes_of(values: list[str]) -> int:
+    """Memory that it takes to know these values."""
+    originals = knowing(["Annabelle Leary"])
+    tracemalloc.start()
+    try:
+        add_all(originals, (f"{value} " for value in values))
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+_CHANCE = random.Random(5)
+_NAME = " ".join(word(_CHANCE, 39).capitalize() for _ in range(6))
+_KEY = "k7" + "".join(_CHANCE.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=4_000))
+
+
+class TestALongValue:
+    """Of a value of very many letters and digits, only some windows are known, at equal distances."""
+
+    @pytest.mark.parametrize(("count", "size", "factor"), [(6, 39, 2), (40, 100, 8)])
+    def test_takes_little_more_memory_than_a_shorter_one(self, count: int, size: int, factor: int) -> None:
+        chance = random.Random(3)
+        short = [" ".join(word(chance, 30) for _ in range(2)) for _ in range(300)]
+        long = [" ".join(word(chance, size) for _ in range(count)) for _ in range(300)]
+        assert bytes_of(long) <= factor * bytes_of(short)
+
+    @pytest.mark.parametrize("value", [_NAME, _KEY])
+    @pytest.mark.parametrize("beside", ["", " and nobody else" * 20])
+    def test_is_found_as_a_whole(self, value: str, beside: str) -> None:
+        originals = knowing([value])
+        for written in (value, value.upper(), value[::-1], "-".join(value)):
+            assert originals.spans(f"It is {written}{beside}") == [(6, 6 + len(written), "<NAME_0>")]
+
+    @pytest.mark.parametrize("beside", ["", " and nobody else" * 20])
+    def test_is_found_by_parts_that_are_long_too(self, beside: str) -> None:
+        originals = knowing([_NAME, _KEY])
+        for value, size in ((_NAME, 12), (_KEY, 80)):
+            for start in range(0, len(value) - size, 7):
+                part = value[start : start + size].strip()
+                spans = originals.spans(f"It is x{part}{beside}")
+                assert [(begin <= 7, end >= 7 + len(part)) for begin, end, _ in spans] == [(True, True)], start
+
+    def test_does_not_make_ordinary_texts_slow(self) -> None:
+        text = "The lamp in the hall does not go out after the button is pressed. " * 100
+        known, none = knowing([_NAME, _KEY]), knowing(["Annabelle Leary"])
+        assert calls_of(lambda: known.spans(text)) <= 2 * calls_of(lambda: none.spans(text))
+
+
+class CountedKeys(dict[str, int]):
+    """An object that counts how often a key is looked for."""
+
+    lookups = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.lookups += 1
+        return super().__contains__(key)
+
+
+def test_keys_that_are_one_person_are_numbered_with_few_lookups_for_each() -> None:
+    spellings = map("".join, product(*((letter, letter.upper()) for letter in "annabelle")))
+    value = CountedKeys((f"{spelling}@example.org", 1) for spelling in spellings)
+    found = Detector().in_value({**value}).found
+    shown = replaced(value, found, {(one.kind, one.value): "<EMAIL_1>" for one in found})
+    assert value.lookups <= 4 * len(value)
+    assert [*shown] == ["<EMAIL_1>", *(f"<EMAIL_1> ({number})" for number in range(2, len(value) + 1))]

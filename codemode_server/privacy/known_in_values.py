@@ -13,6 +13,7 @@ from codemode_server.domain.privacy_tokens import KnownToken
 from codemode_server.known_values import DistinctKeys, Found, FoundInOrder, Span, with_spans_replaced
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.given_names import is_given_name, is_person
+from codemode_server.privacy.normal_forms import spelling
 
 Counts = Callable[[str, Span], bool]
 """Whether a known value counts that was found in a text."""
@@ -62,4 +63,4 @@ def is_known_in_result(known: KnownToken, text: str, span: Span) -> bool:
         return False
     if len(original.split()) == 1:
         return there == original and len(there) == len(text) and is_given_name(original)
-    return there.casefold().split() == original.casefold().split() and is_person(original)
+    return spelling(there) == spelling(original) and is_person(original)

@@ -19,7 +19,7 @@ from codemode_server.known_values import Span, found_in
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.known_in_values import is_known_in_result, tokenized
-from codemode_server.privacy.normal_forms import normal_form
+from codemode_server.privacy.normal_forms import normal_form, spelling
 
 _MIN_CHARACTERS = 4
 """In a shorter text nothing is looked for."""
@@ -36,6 +36,8 @@ class KnownTexts:
         self._guard = threading.Lock()
         self._originals = Originals()
         self._known: dict[str, KnownToken] = {}
+        self._by_spelling: dict[str, str] = {}
+        """Tokens by their values, without what their letter case and white space say."""
         self._last_change = 0
 
     @property
@@ -57,16 +59,27 @@ class KnownTexts:
                     self._forget(one.token)
                 elif one.token not in self._known:
                     self._known[one.token] = one
+                    self._by_spelling[spelling(one.original)] = one.token
                     self._originals.add(one.original, one.token)
             self._last_change = changes.number
 
     def _forget(self, token: str) -> None:
-        self._known.pop(token, None)
+        known = self._known.pop(token, None)
+        if known is not None and known.original is not None:
+            written = spelling(known.original)
+            if self._by_spelling.get(written) == token:
+                del self._by_spelling[written]
         self._originals.discard(token)
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
-        """Start, end and token of each known value in a text, in order, without overlaps."""
-        return self._originals.spans(text) if self._known and len(text) >= _MIN_CHARACTERS else []
+        """Start, end and token of each known value in a text, in order, without overlaps. Of values that are searched
+        for alike, as `ann@fass.de` and `ann@faß.de` are, the token is that of the one that stands there."""
+        if not self._known or len(text) < _MIN_CHARACTERS:
+            return []
+        return [
+            (start, end, self._by_spelling.get(spelling(text[start:end]), token))
+            for start, end, token in self._originals.spans(text)
+        ]
 
     def tokenized(self, value: Any) -> Any:
         """A JSON value with tokens in place of known values that stand in it as they are, numbers too."""

@@ -45,6 +45,11 @@ def test_keys_and_numbers_stay() -> None:
     assert texts.tokenized_result(value) == {"Ann Lee": "<NAME_1>", "Mark": 2, "size": 4930901820}
 
 
+def test_another_spelling_of_a_known_value_is_not_replaced_in_a_result() -> None:
+    texts = known(("name", "Anna Gross"))
+    assert texts.tokenized_result(["Anna Groß", "ANNA Gross"]) == ["Anna Groß", "<NAME_1>"]
+
+
 def test_a_result_without_known_values_is_the_same_object() -> None:
     value = {"note": ["Bob Day came", 5, None]}
     assert known(("name", "Ann Lee")).tokenized_result(value) is value

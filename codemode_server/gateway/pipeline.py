@@ -325,9 +325,10 @@ class CallPipeline:
     async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
         """What the program gets, and its summary: without secrets, and as the guardrails leave it."""
         calls, target, redactor = attempt.calls, attempt.target, attempt.calls.context.redactor
-        protect = None if isinstance(attempt.decision, Capture) else partial(self._privacy.received, calls, target)
+        is_captured = isinstance(attempt.decision, Capture)
+        protect = None if is_captured else partial(self._privacy.received, calls, target, attempt.release)
         reply = await without_secrets(reply, calls, target.server.raw_name, self._config.redactor, protect)
-        if isinstance(attempt.decision, Capture):  # no guardrail looks at what no server has sent
+        if is_captured:  # no guardrail looks at what no server has sent
             return reply, summarise(target, reply, self._config.payloads, redactor)
         reply, changes = await self._guard.after(calls, target, attempt.call.arguments, reply)
         if changes:

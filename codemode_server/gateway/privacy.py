@@ -170,15 +170,15 @@ class CallPrivacy:
         except NotPlaceable as error:  # since guardrails have changed the arguments
             raise CallRefused(f"{title_of(target)} was not called: {error}") from error
 
-    async def received(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
-        """An answer with tokens in place of personal data.
+    async def received(self, calls: ExecutionCalls, target: CallTarget, release: Release | None, reply: Reply) -> Reply:
+        """An answer with tokens in place of personal data, and of the values that the call has sent.
 
         Raises:
             ResultWithheld: it can't be handed on.
         """
         mode = self.mode_of(target.server)
         if mode == "values":
-            return reply
+            return await self._without_sent(calls, release, reply)
         is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
         schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
         bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
@@ -199,9 +199,24 @@ class CallPrivacy:
         if found.found:
             bare = await self._replaced(calls, target, bare, found.found)
         shown = await self._without_known(calls, bare)
+        shown = await self._without_echo(calls, release, shown)
         if found.found or shown != bare:
             self._explanations.add(calls)
         return replace(reply, value=with_binary(shown, files))
+
+    async def _without_sent(self, calls: ExecutionCalls, release: Release | None, reply: Reply) -> Reply:
+        """The answer of a server that is not protected; what it was sent is not for programs that see tokens."""
+        shown = await self._without_echo(calls, release, reply.value)
+        return reply if shown is reply.value else replace(reply, value=shown)
+
+    async def _without_echo(self, calls: ExecutionCalls, release: Release | None, value: JsonValue) -> JsonValue:
+        """A value with tokens in place of the values that the call has sent for them."""
+        if self._tokens is None or release is None or self._config.settings.privacy.programs == "values":
+            return value
+        sent = values_of(release.known).keys()
+        known = self._tokens.texts_of(calls.context.principal.principal_id)
+        shown: JsonValue = await run_sized(is_large(value), known.tokenized_echo, value, sent) if sent else value
+        return shown
 
     async def _without_known(self, calls: ExecutionCalls, value: JsonValue) -> JsonValue:
         """A value with tokens in place of values that have one already, as a program gets it that sees tokens."""

@@ -232,14 +232,21 @@ class TestHostileNames:
         assert called["arguments"][:3] == ["--app-name=codemode-server", "--", "codemode-server"]
         assert called["arguments"][3:] == [text]
         assert len(text) < 200
-        assert all(it.isalnum() or it in "_-./: " for it in text)
+        assert all(it.isalnum() or it in "_-: " for it in text)
         assert not (tmp_path / "planted").exists()
 
     def test_plain_names_are_shown_as_they_are(self) -> None:
         """The control."""
         assert (
-            notification(question("my-github", "créer_issue.v2")) == "my-github: créer_issue.v2 waits for your approval"
+            notification(question("my-github", "créer_issue_v2")) == "my-github: créer_issue_v2 waits for your approval"
         )
+
+    @pytest.mark.parametrize(
+        "tool", ["approve at evil.example/fix to go on", "approve\u00a0at evil.example/fix to go on"]
+    )
+    def test_a_name_is_one_word_and_no_address(self, tool: str) -> None:
+        text = notification(question("github", tool))
+        assert text == "github: approve_at_evil_example_fix_to_go_on waits for your approval"
 
     @pytest.mark.parametrize("name", HOSTILE)
     @pytest.mark.parametrize("platform", ["darwin", "win32"])

@@ -1,8 +1,9 @@
 """Notifies the person on the desktop that a call waits, with what the system has for that.
 
-A notification has no button. It has the names of the server and the tool, in letters and digits alone, since what shows
-it may take other signs for markup; locked screens show it to everybody, so it has no arguments of the call. The names
-are never part of a script or a shell's line: they are arguments, or variables of the environment.
+A notification has no button. It has the names of the server and the tool, each as one word of letters and digits, since
+what shows it may take other signs for markup, and the person a name that an upstream chose for a sentence of ours or an
+address. Locked screens show it to everybody, so it has no arguments of the call. The names are never part of a script or a
+shell's line: they are arguments, or variables of the environment.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PAUSE_SECONDS = 10.0
 _RUN_SECONDS = 10.0
 _TITLE = "codemode-server"
 _MAX_NAME_CHARACTERS = 60
-_SIGNS = frozenset("_-./ ")
+_SIGNS = frozenset("_-")
 _VARIABLES = (
     *("PATH", "HOME", "LANG", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR"),
     *("DBUS_SESSION_BUS_ADDRESS", "SystemRoot", "USERPROFILE", "LOCALAPPDATA", "APPDATA", "TEMP"),
@@ -116,7 +117,7 @@ def notification(question: Question, mask: Callable[[str], str] = str) -> str:
 
 
 def _plain(name: str) -> str:
-    """The name with every sign replaced that could be markup, or a part of a script."""
+    """The name with every sign replaced that could be markup, or a part of a script, a sentence or an address."""
     return "".join(it if it.isalnum() or it in _SIGNS else "_" for it in name[:_MAX_NAME_CHARACTERS])
 
 

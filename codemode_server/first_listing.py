@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from codemode_server.front.listing import listing_of
 from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.policy.protected_listings import ProtectedListings
+from codemode_server.gateway.policy.protection import protected_servers
 from codemode_server.gateway.policy.readable_listings import ReadableListings
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
 from codemode_server.redaction import Redactor
@@ -64,12 +66,13 @@ class LastRun:
         settings, config = loaded.settings, LiveConfig(loaded.settings, Redactor(loaded.secrets))
         database = Database(state_folder(settings), on_damage=settings.state.on_damage)
         thread = DatabaseThread(database.path.parent, on_damage=settings.state.on_damage)
-        listings = ListingStore(database, thread)
+        cipher = TokenCipher(database.path.parent)
+        listings = ListingStore(database, thread, cipher, partial(is_protected, config))
         pool = upstream_pool(loaded, listings, config)
         observed = learned_types(config, database, thread).known
         accepted = ToolDefinitions(SqliteDefinitions(database, thread), config)
         readable = ReadableListings(accepted, config)
-        protected = ProtectedListings(config, TokenCipher(database.path.parent).fingerprint)
+        protected = ProtectedListings(config, cipher.fingerprint)
         catalog = Catalog.build(protected.within(readable.within(pool.listings())), observed=observed)
         return cls(database, thread, listings, accepted, readable, catalog, _lone_tools(settings, database, thread))
 
@@ -95,6 +98,12 @@ class LastRun:
         from codemode_server.front.direct_tools import direct_definitions, direct_tools
 
         return direct_definitions(direct_tools(self.catalog, settings, self.lone_tools), redactor)[0]
+
+
+def is_protected(config: LiveConfig, server: str) -> bool:
+    """Whether the answers of a server are searched for personal data."""
+    settings = config.settings
+    return server in protected_servers(settings.privacy, settings.servers)
 
 
 def _lone_tools(settings: Settings, database: Database, thread: DatabaseThread) -> frozenset[ToolName]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -13,7 +14,7 @@ from codemode_server.change_signal import ChangeSignal
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import UpstreamListing
-from codemode_server.first_listing import LastRun, upstream_pool
+from codemode_server.first_listing import LastRun, is_protected, upstream_pool
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
 from codemode_server.gateway.policy.protected_listings import ProtectedListings
@@ -42,6 +43,7 @@ class UpstreamCatalog:
         """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
         self.definitions = last_run.accepted
         self._readable = last_run.readable
+        last_run.listings.is_protected = partial(is_protected, config)
         listings = SeenListings(last_run.listings, self.definitions, self._readable, stores.audit)
         self.pool = upstream_pool(loaded, listings, config, self.listings_changed)
         self._learning = learning

@@ -1,6 +1,7 @@
 """Stores the last listing of each upstream on SQLite, so that tools are known before the upstreams are connected.
 
-A very large listing is not stored and has to be fetched at each start.
+A very large listing is not stored and has to be fetched at each start. Those of servers whose answers are searched for
+personal data are encrypted, since they may name persons too.
 """
 
 from __future__ import annotations
@@ -8,9 +9,12 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
+from collections.abc import Callable
+from functools import partial
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.off_loop import run_large
+from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.upstreams.cache import CachedListing
@@ -27,9 +31,18 @@ class ListingStore:
     Each listing is read from the database once.
     """
 
-    def __init__(self, database: Database, thread: DatabaseThread) -> None:
+    def __init__(
+        self,
+        database: Database,
+        thread: DatabaseThread,
+        cipher: PrivateCipher | None = None,
+        is_protected: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`is_protected`: whether the listing of the upstream of this name is to be encrypted, with `cipher`."""
         self._database = database
         self._thread = thread
+        self._cipher = cipher
+        self.is_protected = is_protected
         self._read: dict[str, tuple[str, CachedListing | None]] = {}
         """Fingerprint and listing, by upstream."""
         self._too_large: set[str] = set()
@@ -45,18 +58,37 @@ class ListingStore:
                 row = connection.execute(
                     "SELECT listing FROM listings WHERE upstream = ? AND fingerprint = ?", (name, fingerprint)
                 ).fetchone()
-        except JournalUnavailable as error:
+            text = self._opened(row[0], _place(name, fingerprint)) if row else ""
+        except (JournalUnavailable, ValueUnreadable) as error:
             logger.warning("the tools of %s from last time can't be read: %s", name, error)
             return None
-        return CachedListing.from_json(row[0]) if row else None
+        return CachedListing.from_json(text) if text else None
+
+    def _opened(self, stored: str | bytes, place: str) -> str:
+        if isinstance(stored, str):
+            return stored
+        return self._cipher.decrypt(stored, place).decode("utf-8", "surrogatepass") if self._cipher else ""
+
+    def _sealed(self, text: str, place: str) -> bytes | None:
+        """None: the key can't be used."""
+        if self._cipher is None:
+            return None
+        try:
+            return self._cipher.encrypt(text.encode("utf-8", "surrogatepass"), place)
+        except JournalUnavailable as error:
+            logger.warning("the tools of a protected server can't be stored for next time: %s", error)
+            return None
 
     async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
         self._read[name] = fingerprint, listing
         text = await run_large(listing.to_json)
+        is_small = len(text) <= MAX_LISTING_CHARACTERS
+        stored: str | bytes | None = text if is_small else None
+        if is_small and self.is_protected(name):
+            stored = await run_large(partial(self._sealed, text, _place(name, fingerprint)))
         if self._read[name][1] is not listing:
             return  # a later listing has replaced it
-        row = (name, fingerprint, text, time.time())
-        is_small = len(text) <= MAX_LISTING_CHARACTERS
+        row = (name, fingerprint, stored, time.time())
         if not is_small and name not in self._too_large:
             self._too_large.add(name)
             most = MAX_LISTING_CHARACTERS // 2**20
@@ -64,9 +96,13 @@ class ListingStore:
 
         def replace(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM listings WHERE upstream = ?", (name,))
-            if is_small:
+            if stored is not None:
                 connection.execute(
                     "INSERT INTO listings (upstream, fingerprint, listing, stored_at) VALUES (?, ?, ?, ?)", row
                 )
 
         self._thread.post(replace, f"the tools of {name} can't be stored for next time", is_cache=True)
+
+
+def _place(name: str, fingerprint: str) -> str:
+    return f"listings/{name}/{fingerprint}"

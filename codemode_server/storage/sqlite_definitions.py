@@ -1,4 +1,4 @@
-"""The store of tools' definitions on SQLite. Texts are compressed, not encrypted: the stored listings have them too."""
+"""The store of tools' definitions on SQLite. Texts are compressed, not encrypted."""
 
 from __future__ import annotations
 

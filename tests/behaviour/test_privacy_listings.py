@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from codemode_server.config import load
+from codemode_server.first_listing import LastRun
+
 from .product import Host, configuration, in_memory
 
 EMAIL = "ann.lee@example.org"
@@ -161,3 +164,19 @@ async def test_an_edit_protects_the_listing_of_a_running_product(tmp_path: Path)
 
         await host.until(is_protected)
         assert EMAIL not in json.dumps((await host.call("list_dir", path="/servers/crm")).text)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_at_the_next_start(
+    tmp_path: Path, is_on: bool
+) -> None:
+    """Without the section, the control, it is stored as it is."""
+    async with in_memory(crm(tmp_path, is_on=is_on)) as host:
+        await host.settled()
+        assert "get.py" in (await host.call("list_dir", path="/servers/crm")).text
+    holding = {it.name for it in (tmp_path / "state").iterdir() if it.is_file() and EMAIL.encode() in it.read_bytes()}
+    assert holding == (set() if is_on else {"codemode.db"})
+    crashing = crm(tmp_path, CRASHING, is_on=is_on)
+    assert [it.name for it in LastRun.read(load(crashing)).catalog.server("crm").tools] == ["get"]
+    (tmp_path / "state" / "privacy.key").write_bytes(bytes(32))
+    assert bool(LastRun.read(load(crashing)).catalog.server("crm").tools) is not is_on, "the key is another one"

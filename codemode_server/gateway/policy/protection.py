@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from codemode_server.catalog.naming import Kind, name_alone, server_names
 from codemode_server.gateway.policy.names import Spellings, fits
 from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
 
@@ -14,6 +15,15 @@ def mode_of(settings: PrivacySettings, server: Spellings) -> ProtectionMode:
         if fits(server, glob, is_wide=mode != "values"):
             return mode
     return "values"
+
+
+def protected_servers(settings: PrivacySettings, raw_names: Iterable[str]) -> frozenset[str]:
+    """Those of all configured servers whose answers are searched for personal data."""
+    if not settings.is_on:
+        return frozenset()
+    names = server_names(raw_names)
+    spelled = (Spellings(raw, name, name_alone(raw, Kind.SERVER)) for raw, name in names.items())
+    return frozenset(it.raw for it in spelled if mode_of(settings, it) != "values")
 
 
 def released_to(settings: PrivacySettings, server: Spellings, tool: Spellings) -> frozenset[str]:

@@ -2,8 +2,8 @@
 
 A notification has no button. It has the names of the server and the tool, each as one word of letters and digits, since
 what shows it may take other signs for markup, and the person a name that an upstream chose for a sentence of ours or an
-address. Locked screens show it to everybody, so it has no arguments of the call. The names are never part of a script or
-a shell's line: they are arguments, or variables of the environment.
+address. Locked screens show it to everybody, so it has no arguments of the call. The names are never part of a script
+or a shell's line: they are arguments, or variables of the environment.
 """
 
 from __future__ import annotations

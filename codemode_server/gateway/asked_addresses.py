@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from urllib.parse import unquote
 
+from codemode_server.domain.errors import ResultWithheld
 from codemode_server.gateway.detection import Detection
 from codemode_server.privacy.token_map import KnownTexts
 
@@ -17,3 +19,16 @@ async def kinds_in_address(address: str, known: KnownTexts, detection: Detection
         for text in spelled:
             kinds |= {it.kind for it in (await detection.find_without_names(text)).found}
     return kinds
+
+
+def require_none(kinds: Collection[str], server: str, messages: list[str]) -> None:
+    """Raise `ResultWithheld` if there are such kinds in an address of a server. The model gets the reason as well."""
+    if not kinds:
+        return
+    told = (
+        f"the address that {server} asks the user to open has personal data ({', '.join(sorted(kinds))}), so it is not "
+        "shown to the host; values that the host may see belong in privacy.allow in upstream.yaml"
+    )
+    if told not in messages:
+        messages.append(told)
+    raise ResultWithheld(told)

@@ -325,8 +325,8 @@ class CallPipeline:
     async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
         """What the program gets, and its summary: without secrets, and as the guardrails leave it."""
         calls, target, redactor = attempt.calls, attempt.target, attempt.calls.context.redactor
-        is_captured = isinstance(attempt.decision, Capture)
-        protect = None if is_captured else partial(self._privacy.received, calls, target, attempt.release)
+        is_captured, sent = isinstance(attempt.decision, Capture), (attempt.call.arguments, attempt.release)
+        protect = None if is_captured else partial(self._privacy.received, calls, target, *sent)
         reply = await without_secrets(reply, calls, target.server.raw_name, self._config.redactor, protect)
         if is_captured:  # no guardrail looks at what no server has sent
             return reply, summarise(target, reply, self._config.payloads, redactor)

@@ -6,8 +6,10 @@ sent, and only for tools that may receive that kind of data (`privacy.release`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -29,11 +31,12 @@ from codemode_server.domain.errors import (
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_of_its_kind, label_of
-from codemode_server.gateway.asked_addresses import kinds_in_address
+from codemode_server.gateway.asked_addresses import kinds_in_address, require_none
 from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.error_pieces import without_known_values
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.guessed_dates import searched_for, sent_dates
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
@@ -82,7 +85,9 @@ class CallPrivacy:
         """For `LiveConfig.values_of`."""
         if self._tokens is None or not self.is_on:
             return None
-        return self._tokens if principal is None else self._tokens.texts_of(principal.principal_id)
+        if principal is None:
+            return self._tokens
+        return searched_for(self._tokens.texts_of(principal.principal_id), self._config.settings.privacy)
 
     async def refresh(self, principal: Principal) -> None:
         """Have `values_of` know what other products have found, and the person has forgotten.
@@ -170,8 +175,16 @@ class CallPrivacy:
         except NotPlaceable as error:  # since guardrails have changed the arguments
             raise CallRefused(f"{title_of(target)} was not called: {error}") from error
 
-    async def received(self, calls: ExecutionCalls, target: CallTarget, release: Release | None, reply: Reply) -> Reply:
-        """An answer with tokens in place of personal data, and of the values that the call has sent.
+    async def received(
+        self,
+        calls: ExecutionCalls,
+        target: CallTarget,
+        arguments: Mapping[str, Any],
+        release: Release | None,
+        reply: Reply,
+    ) -> Reply:
+        """The answer to a call with these arguments, with tokens in place of personal data, and of the values that the
+        call has sent.
 
         Raises:
             ResultWithheld: it can't be handed on.
@@ -197,7 +210,7 @@ class CallPrivacy:
                 f"in upstream.yaml says `block` for {target.server.raw_name}"
             )
         if found.found:
-            bare = await self._replaced(calls, target, bare, found.found)
+            bare = await self._replaced(calls, target, bare, found.found, arguments)
         shown = await self._without_known(calls, bare)
         shown = await self._without_echo(calls, release, shown)
         if found.found or shown != bare:
@@ -298,19 +311,11 @@ class CallPrivacy:
         Raises:
             ResultWithheld: it has personal data, which the model is told too.
         """
-        if self._tokens is None or not self.is_on:
-            return
-        server, known = target.server.name, self._tokens.texts_of(calls.context.principal.principal_id)
-        is_searched = self.mode_of(target.server) != "values"
-        kinds = await kinds_in_address(address, known, self._detection, is_searched=is_searched)
-        if kinds:
-            told = (
-                f"the address that {server} asks the user to open has personal data ({', '.join(sorted(kinds))}), so "
-                "it is not shown to the host; values that the host may see belong in privacy.allow in upstream.yaml"
-            )
-            if told not in calls.messages:
-                calls.messages.append(told)
-            raise ResultWithheld(told)
+        if self._tokens is not None and self.is_on:
+            known = self._tokens.texts_of(calls.context.principal.principal_id)
+            is_searched = self.mode_of(target.server) != "values"
+            kinds = await kinds_in_address(address, known, self._detection, is_searched=is_searched)
+            require_none(kinds, target.server.name, calls.messages)
 
     def masked(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
         """A short text of a server for the host; personal data that has no token yet becomes its kind: `<EMAIL>`."""
@@ -355,18 +360,25 @@ class CallPrivacy:
         return data if protected == file.text else to_base64(file.bytes_of(protected), data)
 
     async def _replaced(
-        self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, found: tuple[Finding, ...]
+        self,
+        calls: ExecutionCalls,
+        target: CallTarget,
+        value: JsonValue,
+        found: tuple[Finding, ...],
+        arguments: Mapping[str, Any] = MappingProxyType({}),
     ) -> JsonValue:
         title, server = title_of(target), target.server.raw_name
         if self._tokens is None:
             raise ResultWithheld(f"{title} was called, and its result is withheld: there is no store of tokens")
         has_many = is_large(value)
-        make = partial(self._tokens.tokens_for, calls.context.principal.principal_id, found)
+        kinds = await run_sized(has_many, sent_dates, found, arguments, self._config.settings.privacy)
+        known = [it for it in found if (it.kind, it.value) not in kinds]
+        make = partial(self._tokens.tokens_for, calls.context.principal.principal_id, known)
         try:
             tokens = await make(self._config.settings.privacy.detection.regions, server, numbers_among(found))
         except (JournalUnavailable, TokensFull) as error:
             raise ResultWithheld(f"{title} was called, and its result is withheld: {error}") from error
-        return await run_sized(has_many, replaced, value, found, tokens)
+        return await run_sized(has_many, replaced, value, found, tokens | kinds)
 
 
 def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:

@@ -1,0 +1,120 @@
+"""Threat: a program that sees tokens finds out what one stands for by testing guesses: it writes many values, and sees
+which of them has the token.
+
+Rule: birth dates, of which all can be tried, stay as the program writes them, so that it sees nothing; what else can be
+guessed is in the security guide. The control is a product in which the same guesses are answered.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behaviour.product import PLAIN, configuration, in_memory
+
+SERVER = (
+    PLAIN
+    + """
+from typing import Any
+server = Server("hr")
+
+@server.tool(description="One employee.")
+def person() -> dict[str, str]:
+    return {"full_name": "Ann Lovelace", "email": "ann.lovelace@example.org", "birth_date": "1987-03-14",
+            "phone": "+49 30 901820"}
+
+@server.tool(description="Validate records.")
+def check(people: list[Any]) -> list[Any]:
+    return people
+
+@server.tool(description="The employees who were born on a day.")
+def born(day: str) -> list[str]:
+    return ["ann.lovelace@example.org"] * (day == "1987-03-14")
+
+server.run()
+"""
+)
+READ = "from servers.hr import born, check, person\nimport datetime\nit = person()\n"
+DATES = "dates = [str(datetime.date(1987, 3, day)) for day in range(1, 32)]\n"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "security.md"
+UNANSWERED = {
+    "dates in the value": DATES + "dates",
+    "dates in the output": DATES + "print(*dates, sep='\\n')",
+    "dates in another form": DATES + "[date.replace('-', '.') for date in dates]",
+    "dates that a protected server answers with": DATES + "[it['birth_date'] for it in check([{'birth_date': date} "
+    "for date in dates])].index(it['birth_date'])",
+}
+ANSWERED = {
+    "phone numbers": ("[f'+49 30 90{number}' for number in range(1800, 1830)]", "PHONE"),
+    "e-mail addresses": ("['ada@example.net', 'ann.lovelace@example.org', 'bea@example.net']", "EMAIL"),
+    "names": ("['Bob Miller', 'Ann Lovelace', 'Cy Twombly']", "NAME"),
+    "dates that a tool looks up": (
+        DATES + "[date for date in dates if it['email'] in born(date)] + [it['email']]",
+        "EMAIL",
+    ),
+}
+NOBODY: dict[str, Any] = {}
+
+
+def product(folder: Path, **privacy: Any) -> Path:
+    (folder / "hr.py").write_text(SERVER)
+    servers = {"hr": {"command": sys.executable, "args": [str(folder / "hr.py")]}}
+    return configuration(folder, servers, privacy={"servers": {"hr": "tokens"}} | privacy)
+
+
+@pytest.mark.evasion
+@pytest.mark.parametrize(
+    "privacy",
+    [NOBODY, {"release": {"crm": ["email"]}}, {"programs": "values"}, {"release": {"crm": ["birth_date"]}}],
+    ids=["nobody", "others", "values", "released"],
+)
+@pytest.mark.parametrize("name", [it for it in UNANSWERED if "protected" not in it])
+async def test_dates_that_a_program_writes_stay_where_it_can_have_no_birth_date(
+    tmp_path: Path, name: str, privacy: dict[str, Any]
+) -> None:
+    """The control are programs that may have one: they see it, or a tool receives it and may answer with it."""
+    async with in_memory(product(tmp_path, **privacy)) as host:
+        answer = await host.run(READ + UNANSWERED[name])
+    may_have = "programs" in privacy or "birth_date" in str(privacy)
+    assert ("<BIRTH_DATE_1>" in answer.text) is may_have
+    assert re.search("1987.03.13", answer.text) is not None
+    assert (re.search("1987.03.14", answer.text) is None) is may_have
+
+
+@pytest.mark.evasion
+@pytest.mark.parametrize("programs", ["tokens", "values"])
+async def test_dates_that_a_program_sends_come_back_without_their_tokens(tmp_path: Path, programs: str) -> None:
+    """The control sees the dates. What it has not sent comes with its token."""
+    async with in_memory(product(tmp_path, programs=programs, release={"hr": ["*"]})) as host:
+        code = (
+            "[it['birth_date'], *(it['birth_date'] for it in check([{'birth_date': date} for date in dates[12:15]]))]"
+        )
+        answer = await host.run(READ + DATES + code)
+        guess = await host.run(READ + UNANSWERED["dates that a protected server answers with"])
+    if programs == "tokens":
+        assert answer.value == ["<BIRTH_DATE_1>"] + ["<BIRTH_DATE>"] * 3
+        assert "ValueError" in guess.text
+    else:
+        assert answer.value == ["<BIRTH_DATE_1>", "<BIRTH_DATE_2>", "<BIRTH_DATE_1>", "<BIRTH_DATE_3>"]
+        assert guess.value == 13
+
+
+@pytest.mark.evasion
+@pytest.mark.parametrize("name", ANSWERED)
+async def test_other_guesses_are_answered_as_the_guide_says(tmp_path: Path, name: str) -> None:
+    code, label = ANSWERED[name]
+    async with in_memory(product(tmp_path)) as host:
+        answer = await host.run(READ + code)
+    assert f"<{label}_1>" in answer.value
+    assert len(answer.value) == 2 or "<" not in str(answer.value[0]), "the control: a wrong one stays"
+
+
+async def test_the_guide_has_the_count() -> None:
+    guide = " ".join(GUIDE.read_text().split())
+    counted = re.search(r"Of (\d+) programs that test guesses \(.*?\), (\d+) are answered", guide)
+    assert counted is not None
+    assert [int(it) for it in counted.groups()] == [len(UNANSWERED) + len(ANSWERED), len(ANSWERED)]

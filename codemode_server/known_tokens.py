@@ -27,9 +27,8 @@ _TOKEN_BEGINS = (
 PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
 _END_OF_KEY = "-----END "
 _MAX_KEY_CHARACTERS = 20_000
-ADDRESS_WITH_PASSWORD = re.compile(
-    r"[a-z][a-z0-9+.-]{1,30}://[^\s/?#:@]{0,200}:(?P<password>[^\s/?#@]{3,200})@", re.IGNORECASE
-)
+_AFTER_SCHEME = re.compile(r"://[^\s/?#:@]{0,200}:(?P<password>[^\s/?#@]{3,200})@")
+ADDRESS_WITH_PASSWORD = re.compile(rf"[a-z][a-z0-9+.-]{{1,30}}{_AFTER_SCHEME.pattern}", re.IGNORECASE)
 _MAX_SCHEME_CHARACTERS = 31
 
 
@@ -49,7 +48,8 @@ def credentials_in(text: str) -> Iterator[tuple[int, int]]:
             yield key.start(), max(end, key.end())
     at = text.find("://")
     while at >= 0:
-        found = ADDRESS_WITH_PASSWORD.search(text, max(0, at - _MAX_SCHEME_CHARACTERS), at + 405)
-        if found and found.start() < at < found.end():
-            yield found.span("password")
+        if _AFTER_SCHEME.match(text, at, at + 405):
+            found = ADDRESS_WITH_PASSWORD.search(text, max(0, at - _MAX_SCHEME_CHARACTERS), at + 405)
+            if found and found.start() < at < found.end():
+                yield found.span("password")
         at = text.find("://", at + 3)

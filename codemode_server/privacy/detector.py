@@ -33,7 +33,7 @@ from codemode_server.privacy.findings import (
     Kind,
 )
 from codemode_server.privacy.free_text import Piece, Span, free_pieces, names_in
-from codemode_server.privacy.numbers import MAX_CODE_CHARACTERS, RUN, code_starts, codes_in, numbers_in
+from codemode_server.privacy.numbers import MAX_CODE_CHARACTERS, RUN, Checks, code_starts, codes_in, numbers_in
 from codemode_server.privacy.own_patterns import compile_pattern
 from codemode_server.privacy.parts import Part, SearchedText, searched_text, searched_value
 from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, streets_in
@@ -126,7 +126,7 @@ def _all_candidates(
     searched: SearchedText, own: list[tuple[str, re.Pattern[str]]], regions: tuple[str, ...]
 ) -> Iterator[Candidate]:
     text = searched.text
-    evidence = partial(_evidence, searched, 0)
+    evidence, checks = partial(_evidence, searched, 0), Checks()
     for start, end, confidence in emails_in(text):
         yield start, end, Kind.EMAIL, confidence
     for start, end in credentials_in(text):
@@ -136,10 +136,10 @@ def _all_candidates(
             yield *found.span(), Kind.IP, confidence
     for run in RUN.finditer(text):
         base = run.start()
-        for start, end, kind, confidence in numbers_in(run[0], partial(_evidence, searched, base), regions):
+        for start, end, kind, confidence in numbers_in(run[0], partial(_evidence, searched, base), regions, checks):
             yield base + start, base + end, kind, confidence
     for base in code_starts(text):
-        if match := codes_in(text[base : base + MAX_CODE_CHARACTERS], evidence(base)):
+        if match := codes_in(text[base : base + MAX_CODE_CHARACTERS], partial(evidence, base)):
             yield base + match[0], base + match[1], match[2], match[3]
     for start, end, confidence in streets_in(text):
         yield start, end, Kind.ADDRESS, confidence

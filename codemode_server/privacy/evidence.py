@@ -15,6 +15,7 @@ from codemode_server.privacy.findings import Kind
 
 MAX_CONTEXT_CHARACTERS = 48
 """How much of the text before a value is read."""
+_NO_WORDS = "0123456789 .,;:|/()+-\"'\n\x00"
 _MAX_FIELD_CHARACTERS = 64
 _MAX_WORDS_BEFORE = 5
 _UP_TO_LAST_END = re.compile(r'.*(?:\n|[.,;"|] )', re.DOTALL)
@@ -167,6 +168,8 @@ def schema_evidence(schema_format: str) -> Kind | None:
 
 def context_evidence(before: str) -> Kind | Against | None:
     """What the last words before a value say; those of another line, sentence, cell or pair say nothing."""
+    if not before.strip(_NO_WORDS):
+        return None
     ended = _UP_TO_LAST_END.match(before)
     for word in reversed(_words(before[ended.end() :] if ended else before)[-_MAX_WORDS_BEFORE:]):
         if word in _EVIDENCE:

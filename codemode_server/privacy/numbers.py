@@ -37,6 +37,8 @@ _MAX_DIGITS = 19
 _MIN_CARD_DIGITS = 13
 _MAX_GROUPS = 8
 """Groups between spaces that one number has at most."""
+_MAX_CHECKS, _MAX_ANNOUNCED_CHECKS = 3_000, 1_000
+"""Different numbers of one search; fewer if a plus, or a word before them, says that they are phone numbers."""
 _BOUNDED = re.compile(r"[+(.-]")
 """What holds a number together."""
 _DATE = re.compile(
@@ -53,28 +55,57 @@ Match = tuple[int, int, str, float]
 """Start, end, kind and confidence."""
 
 
-def numbers_in(run: str, evidence: Callable[[int], Evidence], regions: tuple[str, ...]) -> Iterator[Match]:
+class Checks:
+    """Bounds the numbers of one search that are looked up in the numbering plans of countries, which takes long. What
+    is beyond the bound is taken for a phone number if it may be one."""
+
+    def __init__(self) -> None:
+        self._texts: set[str] = set()
+
+    def allow(self, text: str, says: Evidence) -> bool:
+        is_announced = says is Kind.PHONE or text.startswith(("+", "(+"))
+        may_be_phone = is_announced or (says is None and (text[0] in "(0" or "-" in text))
+        if not may_be_phone or text in self._texts or not (is_announced or _PHONE_MANNER.fullmatch(text)):
+            return True
+        if len(self._texts) >= (_MAX_ANNOUNCED_CHECKS if is_announced else _MAX_CHECKS):
+            return False
+        self._texts.add(text)
+        return True
+
+
+def numbers_in(
+    run: str, evidence: Callable[[int], Evidence], regions: tuple[str, ...], checks: Checks
+) -> Iterator[Match]:
     """The numbers in a run of digits; `evidence` says what stands before a position of it."""
     groups = _groups(run)
     if len(groups) == 1:
         start, end = groups[0]
-        kind, confidence = classify(run[start:end], evidence(start), regions)
+        text, says = run[start:end], evidence(start)
+        kind, confidence = classify(text, says, regions, is_checked=checks.allow(text, says))
         if confidence:
             yield start, end, kind, confidence
         return
     before = [0, *accumulate(sum(map(str.isdigit, run[start:end])) for start, end in groups)]
+    first_says = evidence(groups[0][0])
+    least_of_part = _MIN_CARD_DIGITS if first_says is None and not _BOUNDED.search(run) else _MIN_DIGITS
     first = 0
     while first < len(groups):
         start = groups[first][0]
         if before[-1] - before[first] < _MIN_DIGITS:
             return
-        says = evidence(start)
+        end_of_most = min(len(groups), first + _MAX_GROUPS)
+        if first and before[end_of_most] - before[first] < least_of_part:
+            first += 1
+            continue
+        says = evidence(start) if first and first_says else first_says
         best: tuple[str, float, int] = ("", 0.0, first)
-        for last in range(min(len(groups), first + _MAX_GROUPS) - 1, first - 1, -1):
-            if not _MIN_DIGITS <= before[last + 1] - before[first] <= _MAX_DIGITS:
-                continue
+        for last in range(end_of_most - 1, first - 1, -1):
             is_part = first > 0 or last < len(groups) - 1
-            kind, confidence = classify(run[start : groups[last][1]].strip(), says, regions, is_part)
+            least = least_of_part if is_part else _MIN_DIGITS
+            if not least <= before[last + 1] - before[first] <= _MAX_DIGITS:
+                continue
+            text = run[start : groups[last][1]].strip()
+            kind, confidence = classify(text, says, regions, is_part, is_checked=checks.allow(text, says))
             if confidence > best[1]:
                 best = (kind, confidence, last)
         if best[1]:
@@ -95,7 +126,9 @@ def _groups(run: str) -> list[tuple[int, int]]:
 
 
 @lru_cache(8192)
-def classify(text: str, says: Evidence, regions: tuple[str, ...], is_part: bool = False) -> tuple[str, float]:
+def classify(
+    text: str, says: Evidence, regions: tuple[str, ...], is_part: bool = False, *, is_checked: bool = True
+) -> tuple[str, float]:
     """Kind and confidence of one number as it is written; a confidence of 0 if it is none.
 
     `is_part`: other digits stand beside it, so that digits and spaces alone do not tell where it begins and ends.
@@ -109,7 +142,7 @@ def classify(text: str, says: Evidence, regions: tuple[str, ...], is_part: bool 
     for kind, confidence in (
         (Kind.CARD, _card(text, digits, says)),
         (Kind.NATIONAL_ID, _national(text, digits, says)),
-        (Kind.PHONE, _phone(text, digits, says, regions)),
+        (Kind.PHONE, _phone(text, digits, says, regions, is_checked=is_checked)),
     ):
         if confidence > best[1]:
             best = (kind, confidence)
@@ -190,22 +223,24 @@ _PHONE_MANNER = re.compile(
 """A national number in a manner in which hardly anything else is written."""
 
 
-def _phone(text: str, digits: str, says: Evidence, regions: tuple[str, ...]) -> float:
+def _phone(text: str, digits: str, says: Evidence, regions: tuple[str, ...], *, is_checked: bool) -> float:
     if len(digits) > 15:
         return 0.0
     if text.startswith(("+", "00", "(+")):
-        if _is_phone(text if not text.startswith("00") else f"+{text[2:]}", None):
+        if not is_checked or _is_phone(text if not text.startswith("00") else f"+{text[2:]}", None):
             return 0.97 if says is not Against.NUMBER else 0.85
         return 0.0
     if says is Kind.PHONE:
-        if any(_is_phone(text, region) for region in regions) or (
-            len(digits) > 9 and text.isdigit() and _is_phone(f"+{digits}", None)
+        if (
+            not is_checked
+            or any(_is_phone(text, region) for region in regions)
+            or (len(digits) > 9 and text.isdigit() and _is_phone(f"+{digits}", None))
         ):
             return 0.9
         return 0.0
     if says is not None or not _PHONE_MANNER.fullmatch(text):
         return 0.0
-    return 0.7 if any(_is_phone(text, region) for region in regions) else 0.0
+    return 0.7 if not is_checked or any(_is_phone(text, region) for region in regions) else 0.0
 
 
 def _is_phone(text: str, region: str | None) -> bool:
@@ -246,8 +281,8 @@ def code_starts(text: str) -> Iterator[int]:
             yield at - 2
 
 
-def codes_in(text: str, says: Evidence) -> Match | None:
-    """The account, tax number or identity card with which a text begins."""
+def codes_in(text: str, evidence: Callable[[], Evidence]) -> Match | None:
+    """The account, tax number or identity card with which a text begins; `evidence` says what stands before it."""
     upper = text.upper()
     if upper[2:4].isdigit() and (end := _iban_end(upper)):
         return 0, end, Kind.IBAN, 0.97
@@ -259,6 +294,7 @@ def codes_in(text: str, says: Evidence) -> Match | None:
     ):
         found = pattern.match(text)
         if found and not text[found.end() : found.end() + 1].isalnum() and (not module or _is_valid(module, found[0])):
+            says = evidence()
             if says is Kind.NATIONAL_ID:
                 confidence = 0.97
             elif says is Against.NUMBER:
@@ -281,6 +317,10 @@ def _iban_end(text: str) -> int:
         return 0
     if not "02" <= text[2:4] <= "98":
         return 0
-    compact = text[:end].replace(" ", "").replace("-", "")
-    checked = "".join(str(int(letter, 36)) for letter in compact[4:] + compact[:4])
-    return end if int(checked) % 97 == 1 and _validator("iban")(compact) else 0
+    return end if _is_iban(text[:end].replace(" ", "").replace("-", "")) else 0
+
+
+@lru_cache(1024)
+def _is_iban(text: str) -> bool:
+    checked = "".join(str(int(letter, 36)) for letter in text[4:] + text[:4])
+    return int(checked) % 97 == 1 and _is_valid("iban", text)

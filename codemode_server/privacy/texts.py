@@ -12,8 +12,11 @@ from codemode_server.privacy.findings import Kind
 
 Evidence = Kind | Against | None
 
-_LOCAL_PART = re.compile(r"(?:(?<![\w.!#$%'*+^`{}~=-])[\w-]{1,40}=(?!=))?(?P<local>[\w.!#$%'*+=^`{}~-]{1,64})\Z")
-"""With the name of a parameter before it, as in `?email=ann@example.org`."""
+_AT = re.compile(r"@(?<=[\w.!#$%'*+=^`{}~-]@)(?=(?:[^\W_][\w-]{0,62}\.){1,126}[^\W\d_][\w-])")
+"""An @ with what may be an address on both sides. All others cost next to nothing."""
+_LOCAL_BACKWARDS = re.compile(r"[\w.!#$%'*+=^`{}~-]{1,64}")
+_PARAMETER = re.compile(r"[\w-]{1,40}=(?=[^=])")
+"""The name of a parameter before an address, as in `?email=ann@example.org`."""
 _DOMAIN = re.compile(r"[\w.-]{3,253}")
 _LABEL = re.compile(r"[^\W_](?:[^\W_]|-){0,62}")
 _TOP_LEVEL = re.compile(r"[^\W\d_]{2,24}|xn--[a-z0-9-]{2,40}", re.IGNORECASE)
@@ -83,18 +86,24 @@ _AFTER_CHARACTERS = 120
 
 def emails_in(text: str) -> Iterator[tuple[int, int, float]]:
     """Start, end and confidence of each address."""
-    at = text.find("@")
     floor = 0
-    while at >= 0:
-        local = _LOCAL_PART.search(text[max(floor, at - 64) : at])
+    for found in _AT.finditer(text):
+        at = found.start()
         domain = _DOMAIN.match(text, at + 1)
-        if local and domain and (end := _domain_end(domain[0])):
-            start = at - len(local["local"].lstrip(_OPENING))
+        if domain and (end := _domain_end(domain[0])) and (local := _local_part(text[max(floor, at - 64) : at])):
+            start = at - len(local.lstrip(_OPENING))
             is_repository = text.startswith(":", at + 1 + end) and text[start:at] == "git"
             if start < at and not is_repository:
                 yield start, at + 1 + end, 0.97
                 floor = at + 1 + end
-        at = text.find("@", at + 1)
+
+
+def _local_part(before: str) -> str:
+    """What stands directly before an @, as far as it may belong to an address."""
+    backwards = _LOCAL_BACKWARDS.match(before[::-1])
+    local = before[len(before) - backwards.end() :] if backwards else ""
+    parameter = _PARAMETER.match(local)
+    return local[parameter.end() :] if parameter else local
 
 
 def _domain_end(text: str) -> int:

@@ -1,43 +1,25 @@
 """Values and texts that are made to cost much: they take hardly more steps and memory than honest ones.
 
-Work is counted in calls of functions, which are the same on every machine. Beside each bound is a control that values
+Work is counted in lines of Python that run. Beside each bound is a control that values
 are still found.
 """
 
 from __future__ import annotations
 
 import random
-import sys
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice, product
-from types import FrameType
 
 import pytest
 
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.originals import Originals
 from codemode_server.privacy.replacing import replaced
+from tests.work import lines_run
 
 _LENGTH = 20_000
 _HONEST = ("Annabelle Leary", "ann.lee@example.org", "+49 30 901820", "12 Hill Road, Springfield", "Hannibal")
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """How many functions are called."""
-    count = 0
-
-    def profile(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def add_all(originals: Originals, values: Iterable[str]) -> None:
@@ -52,11 +34,11 @@ def knowing(values: Iterable[str]) -> Originals:
     return originals
 
 
-def honest_calls() -> int:
+def honest_lines() -> int:
     """Those for a text that has nothing but known values."""
     text = "\n".join(_HONEST)
     originals = knowing(_HONEST)
-    return calls_of(lambda: originals.spans(text * (_LENGTH // len(text))))
+    return lines_run(lambda: originals.spans(text * (_LENGTH // len(text))))
 
 
 def signs(count: int) -> list[str]:
@@ -73,20 +55,20 @@ class TestShortNamesWithTheSameBeginning:
     def test_cost_a_text_with_that_beginning_no_more_if_there_are_many(self) -> None:
         text = "anna!! " * (_LENGTH // 7)
         few, many = knowing(signs(10)), knowing(signs(2_000))
-        assert calls_of(lambda: many.spans(text)) <= 2 * calls_of(lambda: few.spans(text))
+        assert lines_run(lambda: many.spans(text)) <= 2 * lines_run(lambda: few.spans(text))
 
     def test_are_added_at_the_same_cost_whatever_number_there_is(self) -> None:
         names = signs(4_000)
         few, many = Originals(), Originals()
         for name in names[:3_000]:
             many.add(name, f"<OTHER_{name}>")
-        for_few = calls_of(lambda: add_all(few, names[3_000:]))
-        assert calls_of(lambda: add_all(many, names[3_000:])) <= 2 * for_few
+        for_few = lines_run(lambda: add_all(few, names[3_000:]))
+        assert lines_run(lambda: add_all(many, names[3_000:])) <= 2 * for_few
 
     def test_cost_little_however_many_lengths_they_have(self) -> None:
         few, many = knowing(["Anna."]), knowing("Anna" + "." * count for count in range(1, 300))
         text = "anna!! " * (_LENGTH // 7)
-        assert calls_of(lambda: many.spans(text)) <= 20 * calls_of(lambda: few.spans(text))
+        assert lines_run(lambda: many.spans(text)) <= 20 * lines_run(lambda: few.spans(text))
 
     def test_are_all_found(self) -> None:
         names = signs(2_000)
@@ -131,7 +113,7 @@ _REPEATING = {
 def test_values_and_texts_that_repeat_themselves_cost_at_most_four_times_a_text_of_known_values(case: str) -> None:
     names, text = _REPEATING[case]
     originals = knowing(names)
-    assert calls_of(lambda: originals.spans(text)) <= 4 * honest_calls()
+    assert lines_run(lambda: originals.spans(text)) <= 4 * honest_lines()
 
 
 @pytest.mark.parametrize("case", _REPEATING)
@@ -209,7 +191,7 @@ class TestALongValue:
     def test_does_not_make_ordinary_texts_slow(self) -> None:
         text = "The lamp in the hall does not go out after the button is pressed. " * 100
         known, none = knowing([_NAME, _KEY]), knowing(["Annabelle Leary"])
-        assert calls_of(lambda: known.spans(text)) <= 2 * calls_of(lambda: none.spans(text))
+        assert lines_run(lambda: known.spans(text)) <= 2 * lines_run(lambda: none.spans(text))
 
 
 class CountedKeys(dict[str, int]):

@@ -153,17 +153,31 @@ class FormIndex:
                 yield from self._unexamined(searched, candidates)
 
     def _unexamined(self, searched: Searched, candidates: Iterable[tuple[int, bool]]) -> Iterator[Found]:
-        """All windows that a form has are matches, however they stand there; those that overlap are one."""
+        """All windows that a form has are matches, however they stand there, with as much beside one by which a whole
+        form is found as the form may take. Those that overlap are one."""
         owner, start, end = None, 0, 0
-        for at, _ in candidates:
-            if at > end:
+        sizes = dict[bytes, int]()
+        for at, may_be_of_whole in candidates:
+            window = window_at(searched.characters, at)
+            first, last = at, at + len(window)
+            if may_be_of_whole:
+                if (size := sizes.get(window)) is None:
+                    size = sizes[window] = self._longest_with(window)
+                first, last = max(0, min(first, last - size)), min(len(searched.characters), max(last, first + size))
+            if first > end:
                 if owner:
                     yield searched.anyhow(owner, start, end)
-                owner, start = None, at
-            window = window_at(searched.characters, at)
-            owner, end = owner or self._any_owner(window), at + len(window)
+                owner, start = None, first
+            owner = owner or self._any_owner(window)
+            start, end = min(start, first), max(end, last)
         if owner:
             yield searched.anyhow(owner, start, end)
+
+    def _longest_with(self, window: bytes) -> int:
+        """Letters and digits of the longest form that is found by this window; 0 if none is."""
+        keys = [canonical(key) for key in _lookups(window)]
+        longest = (forms[0] for key in keys for it in (self._wholes, self._spread) if (forms := it.at(key)))
+        return max((len(form.characters) for form in longest), default=0)
 
     def _any_owner(self, window: bytes) -> Form | None:
         for key in _lookups(window):

@@ -127,12 +127,14 @@ def test_values_that_repeat_themselves_are_found(case: str) -> None:
 
 def test_a_value_in_a_text_that_costs_much_is_found() -> None:
     """What is left over when a search has taken its steps is replaced if it may be a value."""
-    names, text = _REPEATING["names of two letters"]
-    originals = knowing([*names, "ann.lee@example.org"])
-    for value in (names[250], "ann.lee@example.org", "Ann.Lee"):
-        spans = originals.spans(f"{text} {value} {text}")
-        start = len(text) + 1
+    names, text = _REPEATING["double names of two letters"]
+    originals = knowing([*names, "ann.lee@example.org", "Grace Mark Hunter", "Hannibal", "12 B"])
+    ordinary = "The lamp in the hall does not go out.\n" * 100
+    for value in (names[250], "ann.lee@example.org", "Grace Mark Hunter", "retnuHkraMecarG", "Hannibal", "12 B"):
+        spans = originals.spans(f"{text} {ordinary}{value} {ordinary}{text}")
+        start = len(text) + 1 + len(ordinary)
         assert any(first <= start and last >= start + len(value) for first, last, _ in spans), value
+        assert not any(first < start - 500 < last or first < start + 500 < last for first, last, _ in spans)
 
 
 def test_an_ordinary_text_beside_values_that_cost_much_stays_as_it_is() -> None:

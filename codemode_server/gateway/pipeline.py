@@ -139,7 +139,7 @@ class CallPipeline:
             reply = await self._guarded_result(attempt)
             reply, result = await self._received(attempt, reply)
         except CallError as error:
-            message = await self._privacy.error_text(calls, target, error, attempt.call.arguments)
+            message = await self._privacy.error_text(calls, target, attempt.call.arguments, error)
             await self._end(attempt, status_of(error), error=message)
             raise type(error)(message) from error
         except ExecutionError as error:
@@ -207,7 +207,7 @@ class CallPipeline:
             return await self._result(attempt)
         except ToolFailed as error:
             calls, target, arguments = attempt.calls, attempt.target, attempt.call.arguments
-            masked = type(error)(await self._privacy.error_text(calls, target, error))
+            masked = type(error)(await self._privacy.error_text(calls, target, arguments, error))
             raise await self._guard.after_failure(calls, target, arguments, masked) from error
 
     async def _result(self, attempt: CallAttempt) -> Reply:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -57,6 +56,8 @@ from codemode_server.sandbox.contract import Reply
 
 _OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
 """Their texts are written here, and have nothing of an answer that had not been searched."""
+Arguments = Mapping[str, Any]
+FoundValues = tuple[Finding, ...]
 MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
 
@@ -176,12 +177,7 @@ class CallPrivacy:
             raise CallRefused(f"{title_of(target)} was not called: {error}") from error
 
     async def received(
-        self,
-        calls: ExecutionCalls,
-        target: CallTarget,
-        arguments: Mapping[str, Any],
-        release: Release | None,
-        reply: Reply,
+        self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, release: Release | None, reply: Reply
     ) -> Reply:
         """The answer to a call with these arguments, with tokens in place of personal data, and of the values that the
         call has sent.
@@ -202,7 +198,7 @@ class CallPrivacy:
                 f"{title} was called, and its result is withheld: it is too large to be searched for personal data, "
                 "which privacy.servers asks for; ask for less of it"
             )
-        files = [BinaryPart(place, await self._file(calls, target, data)) for place, data in binary]
+        files = [BinaryPart(place, await self._file(calls, target, arguments, data)) for place, data in binary]
         if mode == "block" and (found.found or files != binary):
             kinds = ", ".join(sorted({it.kind for it in found.found})) or "in a file"
             raise ResultWithheld(
@@ -210,7 +206,7 @@ class CallPrivacy:
                 f"in upstream.yaml says `block` for {target.server.raw_name}"
             )
         if found.found:
-            bare = await self._replaced(calls, target, bare, found.found, arguments)
+            bare = await self._replaced(calls, target, arguments, bare, found.found)
         shown = await self._without_known(calls, bare)
         shown = await self._without_echo(calls, release, shown)
         if found.found or shown != bare:
@@ -263,9 +259,10 @@ class CallPrivacy:
         return shown
 
     async def error_text(
-        self, calls: ExecutionCalls, target: CallTarget, error: CallError, arguments: JsonValue = None
+        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], error: CallError
     ) -> str:
-        """The text of an error, without secrets and with tokens in place of personal data."""
+        """The text of an error of a call with these arguments, without secrets and with tokens in place of personal
+        data."""
         text = without_known_values(calls.context.redactor, target.server, error, arguments)
         if self.mode_of(target.server) == "values":
             return text
@@ -273,12 +270,14 @@ class CallPrivacy:
             return "it failed with an error that is too long to be searched for personal data"
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
-                text = await self._text(calls, target, text, is_ours=isinstance(error, _OWN_ERRORS))
+                text = await self._text(calls, target, arguments, text, is_ours=isinstance(error, _OWN_ERRORS))
         except ResultWithheld as withheld:
             return str(withheld)
         return text
 
-    async def _text(self, calls: ExecutionCalls, target: CallTarget, text: str, *, is_ours: bool = False) -> str:
+    async def _text(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, text: str, *, is_ours: bool = False
+    ) -> str:
         """A text of a protected server with tokens in place of personal data. One that is ours has nothing that was not
         searched for names before."""
         if is_ours:
@@ -287,7 +286,8 @@ class CallPrivacy:
             found = await self._detection.find(title_of(target), text)
         if not found.is_complete:
             return "[a text that is too large to be searched for personal data]"
-        text = str(await self._replaced(calls, target, text, found.found)) if found.found else text
+        if found.found:
+            text = str(await self._replaced(calls, target, arguments, text, found.found))
         return str(await self._without_known(calls, text))
 
     async def protected(self, calls: ExecutionCalls, target: CallTarget, value: JsonValue) -> JsonValue:
@@ -303,7 +303,7 @@ class CallPrivacy:
         found = await self._detection.find(title_of(target), value)
         if not found.is_complete:
             raise ResultWithheld(f"what {target.server.name} asks is too large to be searched for personal data")
-        return await self._replaced(calls, target, value, found.found) if found.found else value
+        return await self._replaced(calls, target, {}, value, found.found) if found.found else value
 
     async def require_shareable(self, calls: ExecutionCalls, target: CallTarget, address: str) -> None:
         """Check an address that a server asks the person to open. The host sees it as it is: a token leads nowhere.
@@ -350,22 +350,17 @@ class CallPrivacy:
         """Load what takes long, so that the first result does not wait for it."""
         await self._detection.load()
 
-    async def _file(self, calls: ExecutionCalls, target: CallTarget, data: str) -> str:
+    async def _file(self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, data: str) -> str:
         """A file in base64: if it is a text, with tokens, in the encoding that it has."""
         plain = await run_sized(is_large(data), from_base64, data)
         file = await run_sized(is_large(data), read_text, plain) if plain is not None else None
         if file is None:
             return data
-        protected = await self._text(calls, target, file.text)
+        protected = await self._text(calls, target, arguments, file.text)
         return data if protected == file.text else to_base64(file.bytes_of(protected), data)
 
     async def _replaced(
-        self,
-        calls: ExecutionCalls,
-        target: CallTarget,
-        value: JsonValue,
-        found: tuple[Finding, ...],
-        arguments: Mapping[str, Any] = MappingProxyType({}),
+        self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, value: JsonValue, found: FoundValues
     ) -> JsonValue:
         title, server = title_of(target), target.server.raw_name
         if self._tokens is None:

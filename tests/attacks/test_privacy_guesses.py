@@ -35,10 +35,14 @@ def check(people: list[Any]) -> list[Any]:
 def born(day: str) -> list[str]:
     return ["ann.lovelace@example.org"] * (day == "1987-03-14")
 
+@server.tool(description="A certificate.")
+def certify(day: str) -> str:
+    raise ToolError(f"no certificate, date of birth: {day}")
+
 server.run()
 """
 )
-READ = "from servers.hr import born, check, person\nimport datetime\nit = person()\n"
+READ = "from servers.hr import born, certify, check, person\nimport datetime\nit = person()\n"
 DATES = "dates = [str(datetime.date(1987, 3, day)) for day in range(1, 32)]\n"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "security.md"
 UNANSWERED = {
@@ -101,6 +105,17 @@ async def test_dates_that_a_program_sends_come_back_without_their_tokens(tmp_pat
     else:
         assert answer.value == ["<BIRTH_DATE_1>", "<BIRTH_DATE_2>", "<BIRTH_DATE_1>", "<BIRTH_DATE_3>"]
         assert guess.value == 13
+
+
+@pytest.mark.evasion
+@pytest.mark.parametrize("programs", ["tokens", "values"])
+async def test_an_error_quotes_dates_that_a_program_has_sent_without_their_tokens(
+    tmp_path: Path, programs: str
+) -> None:
+    release = {"hr": ["birth_date"]} if programs == "values" else {}
+    async with in_memory(product(tmp_path, programs=programs, release=release)) as host:
+        answer = await host.run(READ + "certify('1987-03-14')")
+    assert f"date of birth: <BIRTH_DATE{'_1' if programs == 'values' else ''}>" in answer.error["message"]
 
 
 @pytest.mark.evasion

@@ -181,7 +181,7 @@ class State:
 
     async def privacy_token(self, value: str, kind: str = "email", principal: Principal = OWN) -> str:
         """The token that stands for a value from now on: `<EMAIL_1>`."""
-        (token,) = await self.tokens.tokens_for(principal.principal_id, [PersonalValue(kind, value, value)])
+        (token,) = await self.tokens.tokens_for(principal.principal_id, [PersonalValue(kind, value, value)], "crm")
         return token
 
     async def question(self, question: Question, *, at: float, principal: Principal = OWN, name: str = "a1") -> None:

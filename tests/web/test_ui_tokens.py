@@ -72,6 +72,13 @@ class TestMarks:
 
 
 class TestReveal:
+    async def test_comes_after_a_page_with_the_server_that_had_the_value_first(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.privacy_token(VALUE)
+            shown = await site.text("privacy/EMAIL_1")
+        assert "<dt>First in a result of</dt><dd>crm</dd>" in shown
+        assert VALUE not in shown
+
     async def test_shows_the_value_once_it_is_recorded(self, tmp_path: Path) -> None:
         async with pages(tmp_path) as (site, state):
             token = await state.privacy_token("<i>ann</i>@example.org\u202e")

@@ -113,7 +113,7 @@ def found_in(values: KnownValues, value: JsonValue, *, with_keys: bool = True) -
     for texts, first, are_keys in text_batches(value):
         if are_keys and not with_keys:
             continue
-        for number, spans in _found_together(values, texts).items():
+        for number, spans in _found_together(values, texts, ":" if are_keys else "").items():
             (in_keys if are_keys else in_others)[first + number] = merged(sorted(spans))
     return Found(in_keys, in_others)
 
@@ -154,14 +154,14 @@ def with_spans_replaced(text: str, spans: Iterable[Span], limit: int | None = No
     return "".join(parts)
 
 
-def _found_together(values: KnownValues, texts: list[str]) -> dict[int, set[Span]]:
-    """Where known values are in each of these texts, by its number."""
-    if len(texts) == 1:
+def _found_together(values: KnownValues, texts: list[str], behind: str) -> dict[int, set[Span]]:
+    """Where known values are in each of these texts, by its number; `behind` stands behind each, as `:` behind keys."""
+    if len(texts) == 1 and not behind:
         spans = {*values.spans(texts[0])}
         return {0: spans} if spans else {}
-    starts = [0, *accumulate(len(text) + 1 for text in texts)]
+    starts = [0, *accumulate(len(text) + len(behind) + 1 for text in texts)]
     found: dict[int, set[Span]] = {}
-    for start, end, put in values.spans("\n".join(texts)):
+    for start, end, put in values.spans(f"{behind}\n".join(texts) + behind):
         first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
         for place in range(first, last + 1):  # one that is spread over several texts is replaced in each of them
             begin, stop = max(start - starts[place], 0), min(end - starts[place], len(texts[place]))

@@ -98,6 +98,10 @@ class Redactor:
         cleaned = clean(masked)
         return masked if cleaned == masked else self.text(cleaned)
 
+    def visible_key(self, key: str) -> str:
+        """As `visible`, for a key of an object: a known value may be a word that is no value there."""
+        return self.visible(f"{key}:").removesuffix(":")
+
     def head(self, text: str, limit: int) -> str:
         """The first `limit` characters of `text`, masked, in time that does not depend on the rest."""
         return with_spans_replaced(text, self._spans(text[: limit + self._longest]), limit)

@@ -195,8 +195,9 @@ def _fit(
     ]
     if has_value:
         is_plain_text = isinstance(outcome.value, str) and not _is_odd_line(outcome.value)
-        safe = redactor.visible if is_plain_text else _safe_in_json(redactor)
-        fitted = fit_value(outcome.value, tokens[0], min(max(room[0], _MIN_TOKENS), limits.value_bytes), safe, whole)
+        safe = redactor.visible if is_plain_text else _safe_in_json(redactor.visible)
+        most = min(max(room[0], _MIN_TOKENS), limits.value_bytes)
+        fitted = fit_value(outcome.value, tokens[0], most, safe, whole, _safe_in_json(redactor.visible_key))
         parts["value"] = redactor.value(fitted.value)  # a secret of digits may be there as a number
         if fitted.is_cut:
             cut.append(cut_line(execution, "value", shape_of(outcome.value, redactor), fitted.tokens))
@@ -208,9 +209,9 @@ def _fit(
     return parts, cut
 
 
-def _safe_in_json(redactor: Redactor) -> Callable[[str], str]:
+def _safe_in_json(visible: Callable[[str], str]) -> Callable[[str], str]:
     def safe(text: str) -> str:
-        masked = redactor.visible(text)
+        masked = visible(text)
         return masked if masked != clean(text) else clean_in_json(text)
 
     return safe

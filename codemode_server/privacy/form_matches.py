@@ -19,6 +19,8 @@ Flags = NDArray[np.bool_]
 
 _MIN_STEPS, _STEPS_PER_CHARACTER = 10_000, 4
 """Steps of comparisons after which a search takes what may be a match for one. Ordinary texts need a tenth of them."""
+_BEFORE_VALUES, _AFTER_VALUES = frozenset({*"\n\r\t\"'[{,;:=|>", ""}), frozenset({*"\n\r\t\"']},;|<", ""})
+"""What may stand beside a value; nothing does at the ends of a text."""
 _MAX_GAP = 3
 """Separators in a row between groups of digits that are one number."""
 
@@ -73,6 +75,8 @@ class Searched:
         first, last = int(self.places[start]), int(self.places[end - 1]) + 1
         if not is_backwards and self.data[first:last] == form.inner:
             return self.written(form, first)
+        if form.is_lower_case:
+            return None
         is_alone = self.is_alone(first, last, form.is_digits)
         if form.is_single_word and not is_alone:
             return None
@@ -89,11 +93,19 @@ class Searched:
         is_short_number = form.is_digits and form.written.isalnum() and last - first < PART_DIGITS
         if (form.is_single_word or is_short_number) and not self.is_alone(first, last, form.is_digits):
             return None
+        if form.is_lower_case and not self._is_whole_value(first, last):
+            return None
         before, after = first - len(form.lead), last + len(form.trail)
         has_all = before >= 0 and self.data[before:first] == form.lead and self.data[last:after] == form.trail
         start, end = self.reading.span(before, after) if has_all else self.reading.span(first, last)
         inner = self.text[slice(*self.reading.span(first, last))]
         return Found(start, end, True, form.token) if _is_spelled(form, inner) else None
+
+    def _is_whole_value(self, first: int, last: int) -> bool:
+        """Whether these bytes are a line, a field of a table or of JSON, or a text in quotation marks, and no key."""
+        start, end = self.reading.span(first, last)
+        before, after = self.text[max(0, start - 1) : start], self.text[end : end + 1]
+        return before in _BEFORE_VALUES and after in _AFTER_VALUES and self.text[end + 1 : end + 2] != ":"
 
     def part(self, form: Form, start: int, end: int, own: bytes) -> Found | None:
         """A part of the form, whose characters stand from `start` to `end`; `own` are its gaps in the form."""

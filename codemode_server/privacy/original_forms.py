@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import islice
 
 from codemode_server.privacy.folding import INVISIBLE, SEPARATORS, fold
+from codemode_server.privacy.given_names import begins_with_given_name
 from codemode_server.privacy.ordinary_words import is_ordinary
 
 MAX_ORIGINAL_CHARACTERS = 4_096
@@ -58,6 +59,7 @@ class Form:
         "has_parts",
         "inner",
         "is_digits",
+        "is_lower_case",
         "is_name",
         "is_ordinary",
         "is_single_word",
@@ -85,6 +87,8 @@ class Form:
         self.is_name = written.replace(" ", "").isalpha()
         self.is_single_word = self.is_name and " " not in written
         self.is_ordinary = self.is_name and all(map(is_ordinary, _WORDS.findall(literal)))
+        self.is_lower_case = self.is_ordinary and written.islower() and not begins_with_given_name(written)
+        """Ordinary words in small letters, which a server can call a name without one being there."""
 
     @property
     def literal(self) -> bytes:

@@ -133,6 +133,29 @@ async def test_values_in_descriptions_and_defaults_have_tokens_all_the_same(
         assert OWNER not in text
 
 
+PROSE = "error: the status of the tools in this value is not permitted; do not try the calls again"
+FIELDS = {"status": 1, "error": {"value": 2}, "tools": [{"signature": 3, "note": 4}]}
+
+
+async def test_ordinary_words_in_small_letters_stay_in_what_programs_say(
+    before_and_after: tuple[dict[str, Answer], Host],
+) -> None:
+    """In prose, and as keys; else a server could blind the model for the answers of all programs."""
+    _, host = before_and_after
+    answer = await host.run(f"print({PROSE!r})\nimport json\nprint(json.dumps({FIELDS!r}))\n{FIELDS!r}")
+    assert answer.content["stdout"] == f"{PROSE}\n{json.dumps(FIELDS)}\n"
+    assert answer.value == FIELDS
+    assert json.dumps(FIELDS, separators=(",", ":")) in answer.text
+
+
+async def test_such_a_word_as_a_whole_value_has_its_token(before_and_after: tuple[dict[str, Answer], Host]) -> None:
+    """Positive control: it may be a name all the same."""
+    _, host = before_and_after
+    assert (await host.run("['tools', 'x']")).value == ["<NAME_1>", "x"]
+    assert (await host.run("print('tools')")).content["stdout"] == "<NAME_1>\n"
+    assert '"<NAME_1>"' in (await host.run('print(\'{"name": "tools"}\')')).text
+
+
 async def test_what_programs_and_upstreams_say_has_tokens_all_the_same(
     before_and_after: tuple[dict[str, Answer], Host],
 ) -> None:

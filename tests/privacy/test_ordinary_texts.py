@@ -32,6 +32,29 @@ def made(count: int) -> dict[str, str]:
     return {token: value for value, token in values.items()}
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "is_found"),
+    [
+        ("tools", "the tools are here", False),
+        ("tools", "s l o o t, t.o.o.l.s", False),
+        ("not permitted", "it is not permitted", False),
+        ("not permitted", "a;not permitted;b", True),
+        ("tools", "a\ntools\nb", True),
+        ("tools", '{"a": "tools"}', True),
+        ("tools", '{"tools": "a"}', False),
+        ("Baker", "for Baker, by mail", True),
+        ("anna", "for anna, by mail", True),
+        ("anna smith", "for anna smith, by mail", True),
+        ("kowalczyk", "for kowalczyk, by mail", True),
+    ],
+)
+def test_ordinary_words_in_small_letters_are_a_name_only_as_a_whole_value(name: str, text: str, is_found: bool) -> None:
+    """But for given names, and for words that are not ordinary."""
+    originals = Originals()
+    originals.add(name, "<NAME_1>")
+    assert bool(originals.spans(text)) is is_found
+
+
 @pytest.fixture(scope="module")
 def values() -> dict[str, str]:
     return made(COUNT)

@@ -288,6 +288,7 @@ class _Service:
         would go through them, and hold all programs for a tenth of a second."""
         await self._connected.wait()
         await anyio.sleep(_STARTING_SECONDS)
+        gc.collect()
         gc.freeze()
 
     async def _serve_pages(self, app: App) -> None:

@@ -47,6 +47,7 @@ from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.encodings import from_base64, read_text, to_base64
 from codemode_server.privacy.findings import Finding
+from codemode_server.privacy.known_in_values import tokenized_echo
 from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
@@ -187,7 +188,7 @@ class CallPrivacy:
         """
         mode = self.mode_of(target.server)
         if mode == "values":
-            return await self._without_sent(calls, release, reply)
+            return await self._without_sent(release, reply)
         is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
         schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
         bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
@@ -208,23 +209,22 @@ class CallPrivacy:
         if found.found:
             bare = await self._replaced(calls, target, arguments, bare, found.found)
         shown = await self._without_known(calls, bare)
-        shown = await self._without_echo(calls, release, shown)
+        shown = await self._without_echo(release, shown)
         if found.found or shown != bare:
             self._explanations.add(calls)
         return replace(reply, value=with_binary(shown, files))
 
-    async def _without_sent(self, calls: ExecutionCalls, release: Release | None, reply: Reply) -> Reply:
+    async def _without_sent(self, release: Release | None, reply: Reply) -> Reply:
         """The answer of a server that is not protected; what it was sent is not for programs that see tokens."""
-        shown = await self._without_echo(calls, release, reply.value)
+        shown = await self._without_echo(release, reply.value)
         return reply if shown is reply.value else replace(reply, value=shown)
 
-    async def _without_echo(self, calls: ExecutionCalls, release: Release | None, value: JsonValue) -> JsonValue:
+    async def _without_echo(self, release: Release | None, value: JsonValue) -> JsonValue:
         """A value with tokens in place of the values that the call has sent for them."""
-        if self._tokens is None or release is None or self._config.settings.privacy.programs == "values":
+        if release is None or self._config.settings.privacy.programs == "values":
             return value
-        sent = values_of(release.known).keys()
-        known = self._tokens.texts_of(calls.context.principal.principal_id)
-        shown: JsonValue = await run_sized(is_large(value), known.tokenized_echo, value, sent) if sent else value
+        sent = {token: it.original for token, it in release.known.items() if it.original is not None}
+        shown: JsonValue = await run_sized(is_large(value), tokenized_echo, value, sent) if sent else value
         return shown
 
     async def _without_known(self, calls: ExecutionCalls, value: JsonValue) -> JsonValue:

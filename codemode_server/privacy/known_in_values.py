@@ -6,11 +6,12 @@ only whole names count that are written as they were, since a token becomes its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from codemode_server.domain.privacy_tokens import KnownToken
-from codemode_server.known_values import DistinctKeys, Found, FoundInOrder, Span, with_spans_replaced
+from codemode_server.known_values import DistinctKeys, Found, FoundInOrder, Span, found_in, with_spans_replaced
+from codemode_server.privacy.echoes import Echoes
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.given_names import is_given_name, is_person
 from codemode_server.privacy.normal_forms import spelling
@@ -22,6 +23,13 @@ Counts = Callable[[str, Span], bool]
 def tokenized(value: Any, found: Found, counts: Counts, *, with_numbers: bool = False) -> Any:
     """The value with tokens in place of what counts of `found`. A number is replaced if a whole value is one."""
     return _Walk(FoundInOrder(found), counts, with_numbers).tokenized(value)
+
+
+def tokenized_echo(value: Any, sent: Mapping[str, str]) -> Any:
+    """The answer to a call that has sent the values of these tokens, with the tokens in place of them: the answer of a
+    tool has often what it was called with."""
+    found = found_in(Echoes(sent), value)
+    return tokenized(value, found, lambda _text, _span: True, with_numbers=True) if found else value
 
 
 class _Walk:

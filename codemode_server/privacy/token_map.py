@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence, Set
-from functools import partial
 from typing import Any
 
 import anyio
@@ -93,13 +92,6 @@ class KnownTexts:
         found = found_in(self, value, with_keys=False)
         return tokenized(value, found, self._is_in_result) if found else value
 
-    def tokenized_echo(self, value: Any, sent: Collection[str]) -> Any:
-        """The answer to a call that has sent the values of these tokens, with the tokens in place of them where they
-        differ in case and separators at the most: the answer of a tool has often what it was called with."""
-        found = found_in(self, value)
-        counts = partial(self._is_echo, sent)
-        return tokenized(value, found, counts, with_numbers=True) if found else value
-
     def kinds_in(self, value: Any) -> dict[str, str]:
         """The tokens of the known values in the texts, keys and numbers of a JSON value, in any form, with their
         kinds."""
@@ -115,19 +107,9 @@ class KnownTexts:
         known = self._known.get(token)
         return known is not None and known.original == text[start:end]
 
-    def _is_echo(self, sent: Collection[str], text: str, span: Span) -> bool:
-        start, end, token = span
-        original = known.original if token in sent and (known := self._known.get(token)) is not None else None
-        return original is not None and _bare(original) == _bare(text[start:end])
-
     def _is_in_result(self, text: str, span: Span) -> bool:
         known = self._known.get(span[2])
         return known is not None and is_known_in_result(known, text, span)
-
-
-def _bare(text: str) -> str:
-    """The letters and digits, in one case."""
-    return "".join(filter(str.isalnum, text.casefold()))
 
 
 class TokenMap:

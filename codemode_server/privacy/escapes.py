@@ -18,6 +18,7 @@ _MAX_ROUNDS = 3
 """How often escapes are undone: `%2540` takes two."""
 _MARKS = (ord("%"), ord("&"), ord("\\"))
 _PERCENT, _AMPERSAND, _BACKSLASH = _MARKS
+_EQUALS = ord("=")
 _PADDING = 12
 _NO_DIGIT = 255
 _MAX_BYTE = 0xFF
@@ -75,6 +76,7 @@ class _Marked:
 
 _DIGITS = np.full(0x80, _NO_DIGIT, np.int64)
 _DIGITS[[ord(digit) for digit in "0123456789abcdefABCDEF"]] = [*range(16), *range(10, 16)]
+_IS_WORD = np.array([chr(code).isalnum() for code in range(0x80)])
 _AFTER_BACKSLASH = np.zeros(0x80, np.int64)
 _AFTER_BACKSLASH[[ord(one) for one in _CONTROLS]] = ord("\n")
 _AFTER_BACKSLASH[[ord(one) for one in "\"'/\\`"]] = [ord(one) for one in "\"'/\\`"]
@@ -99,10 +101,15 @@ def unescaped(text: str) -> list[Unescaped]:
         return []
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     starts = np.arange(len(codes))
-    ends = starts + 1
+    return undone(codes, starts, starts + 1)
+
+
+def undone(codes: Codes, starts: Places, ends: Places, *, is_mail: bool = False) -> list[Unescaped]:
+    """As `unescaped`, of characters that stand at these places of a text. `is_mail`: the first round undoes
+    quoted-printable (`=40`) as well, but for letters, digits and single bytes beyond ASCII: `user=ADA` has none."""
     rounds: list[Unescaped] = []
     while len(rounds) < _MAX_ROUNDS:
-        found = _found(codes)
+        found = _found(codes, is_mail=is_mail and not rounds)
         if not len(found.starts):
             break
         last = found.starts + found.lengths - 1
@@ -119,9 +126,11 @@ def unescaped(text: str) -> list[Unescaped]:
     return rounds
 
 
-def _found(codes: Codes) -> _Escapes:
+def _found(codes: Codes, *, is_mail: bool) -> _Escapes:
     padded = np.minimum(np.concatenate([codes, np.zeros(_PADDING, np.uint32)]), 0x7F).astype(np.int64)
-    kinds = (_percent(padded), _backslash(padded), _ampersand(padded))
+    kinds = [_percent(padded), _backslash(padded), _ampersand(padded)]
+    if is_mail:
+        kinds.append(_quoted_printable(padded))
     found = _Escapes(
         np.concatenate([it.starts for it in kinds]),
         np.concatenate([it.lengths for it in kinds]),
@@ -135,6 +144,18 @@ def _percent(padded: Places) -> _Escapes:
     found = _Marked(np.flatnonzero(padded == _PERCENT))
     _put_digits(found, padded, found.all, 1, 2, are_bytes=True)
     return found.escapes()
+
+
+def _quoted_printable(padded: Places) -> _Escapes:
+    found = _Marked(np.flatnonzero(padded == _EQUALS))
+    is_capital = (padded[found.starts + 1] < ord("a")) & (padded[found.starts + 2] < ord("a"))
+    _put_digits(found, padded, np.flatnonzero(is_capital), 1, 2, are_bytes=True)
+    made = found.escapes()
+    joined = made.are_joined
+    is_beside_other = joined | np.append(joined[1:], False)
+    is_ascii = made.codes < len(_IS_WORD)
+    is_word = _IS_WORD[np.where(is_ascii, made.codes, 0)]
+    return made.chosen(np.where(is_ascii, ~is_word, is_beside_other))
 
 
 def _backslash(padded: Places) -> _Escapes:

@@ -156,7 +156,7 @@ def test_only_what_is_beside_an_escape_is_read_twice() -> None:
     ["%40", "%2540", "%C3", "&#64;", "&amp;#64;", "\\u0040", "\\x40", "=40", "a =\n", "a\u200b", "\uff20"],
 )
 def test_a_text_of_mere_marks_takes_a_few_times_as_long_as_an_ordinary_one(marks: str) -> None:
-    """Two to three times by measurement; five times with `=40`, which takes four times as long with no escapes undone."""
+    """Two to three times by measurement; five with `=40`, four of them for what has no escape."""
     detector, length = Detector(), 200_000
     ordinary = ("The lamp in the hall does not go out after 12 hours: see the log.\n" * length)[:length]
     made = (marks * length)[:length]

@@ -134,7 +134,7 @@ def may_be_name_field(name: str) -> bool:
 @lru_cache(4096)
 def may_tell_alone(name: str) -> bool:
     """Whether the name of a field may say what its values are, without a syntax of their own."""
-    says = field_evidence(name) in (Kind.BIRTH_DATE, Kind.ADDRESS, Kind.CREDENTIAL)
+    says = field_evidence(name) in (Kind.BIRTH_DATE, Kind.ADDRESS, Kind.CREDENTIAL, Kind.EMAIL)
     return says or is_person_field(name) or may_be_name_field(name)
 
 

@@ -1,4 +1,4 @@
-"""Recognises what only the name of a field tells: names, dates of birth, and passwords without a form of their own."""
+"""Recognises what only the name of a field tells: names, dates of birth, passwords, and addresses without a domain."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _DATE = re.compile(
 )
 _PERSON = re.compile(r"[^\W\d_][\w'’.\u00b7-]{0,40}(?:[ ,]{1,2}[^\W\d_(][\w'’.-]{0,40}\)?){0,5}")
 _STREET = re.compile(r"(?=[^\n]*[^\W\d_]{2})(?=[^\n]*\d)(?:[^\n@]{5,200}|(?=[^\n]* )[^\n]{5,200})")
+_LOCAL_EMAIL = re.compile(r"[\w.+-]{1,64}@[^\W\d_][\w-]{1,62}")
+"""With a host that has no domain."""
 _PASSWORD = re.compile(r"\S{6,200}")
 _NO_NAMES_LIST = "none null unknown anonymous admin root test system default n/a true false yes no"
 _NO_NAMES = frozenset(_NO_NAMES_LIST.split())
@@ -89,6 +91,8 @@ def _by_name(name: str, text: str, beside_person: bool) -> tuple[Kind, float] | 
     says = field_evidence(name)
     if says is Kind.BIRTH_DATE and _DATE.fullmatch(text):
         return Kind.BIRTH_DATE, 0.95
+    if says is Kind.EMAIL and _LOCAL_EMAIL.fullmatch(text):
+        return Kind.EMAIL, 0.9
     if is_person_field(name) and _is_name(text):
         return Kind.NAME, 0.9
     if says is Kind.ADDRESS and _STREET.fullmatch(text) and "://" not in text:

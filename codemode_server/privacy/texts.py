@@ -17,6 +17,9 @@ _AT = re.compile(r"@(?<=[\w.!#$%'*+=^`{}~-]@)(?=(?:[^\W_][\w-]{0,62}\.){1,126}[^
 _LOCAL_BACKWARDS = re.compile(r"[\w.!#$%'*+=^`{}~-]{1,64}")
 _PARAMETER = re.compile(r"[\w-]{1,40}=(?=[^=])")
 """The name of a parameter before an address, as in `?email=ann@example.org`."""
+_PATH = re.compile(r":[^\s\x00]")
+_CONFIDENCE, _PRIVATE_CONFIDENCE = 0.97, 0.9
+"""A password before a private domain is surer than an address: `https://ann:secret@db.internal`."""
 _DOMAIN = re.compile(r"[\w.-]{3,253}")
 _LABEL = re.compile(r"[^\W_](?:[^\W_]|-){0,62}")
 _TOP_LEVEL = re.compile(r"[^\W\d_]{2,24}|xn--[a-z0-9-]{2,40}", re.IGNORECASE)
@@ -24,11 +27,13 @@ _OPENING = "'`{=*%$#!.^"
 """Characters that an address may begin with by the letter of the standard, and in texts never does."""
 _FILE_ENDS_LIST = (
     "png jpg jpeg gif svg webp ico css js mjs ts tsx jsx py rb go rs java html htm json xml yml yaml toml txt md"
-    " csv pdf zip gz tgz tar exe dll so lock log sh map scss whl jar local localhost internal invalid"
+    " csv pdf zip gz tgz tar exe dll so lock log sh map scss whl jar localhost invalid"
 )
 _FILE_ENDS = frozenset(_FILE_ENDS_LIST.split())
 _COUNTRIES_TOO = frozenset({"py", "rs", "md", "sh", "so", "zip"})
 """Ends of files that are domains of countries, or other ones of the Internet, too."""
+_PRIVATE_TOP_LEVELS = (".local", ".internal")
+"""Domains within an organization: in URLs and paths of `scp`, what stands before the @ is a user of a machine."""
 _COMMON_TOP_LEVELS = frozenset({"com", "org", "net", "edu", "gov", "info", "example"})
 _HOST = re.compile(r"[^\W\d_](?:[^\W_]|-){1,62}")
 """A name of a host that is no version and no size of a picture."""
@@ -93,9 +98,15 @@ def emails_in(text: str) -> Iterator[tuple[int, int, float]]:
         if domain and (end := _domain_end(domain[0])) and (local := _local_part(text[max(floor, at - 64) : at])):
             start = at - len(local.lstrip(_OPENING))
             is_repository = text.startswith(":", at + 1 + end) and text[start:at] == "git"
-            if start < at and not is_repository:
-                yield start, at + 1 + end, 0.97
+            is_private = domain[0][:end].casefold().endswith(_PRIVATE_TOP_LEVELS)
+            if start < at and not is_repository and not (is_private and _is_login(text, start, at + 1 + end)):
+                yield start, at + 1 + end, _PRIVATE_CONFIDENCE if is_private else _CONFIDENCE
                 floor = at + 1 + end
+
+
+def _is_login(text: str, start: int, end: int) -> bool:
+    """Whether a user of a machine stands there: `ssh://ann@db.internal`, `ann@db.internal:/srv`."""
+    return text.startswith("://", max(0, start - 3)) or _PATH.match(text, end) is not None
 
 
 def _local_part(before: str) -> str:
@@ -115,6 +126,8 @@ def _domain_end(text: str) -> int:
     top = labels[-1].casefold()
     if not _TOP_LEVEL.fullmatch(top):
         return 0
+    if f".{top}" in _PRIVATE_TOP_LEVELS:
+        return len(text) if all(map(_HOST.fullmatch, labels)) else 0
     if top not in _FILE_ENDS or (top in _COUNTRIES_TOO and all(map(_HOST.fullmatch, labels))):
         return len(text)
     before = labels[-2].casefold()  # `ann@example.org.pdf`, a file that is named by an address

@@ -36,6 +36,9 @@ def detector() -> Detector:
         ("mail ana@telekom.rs", "ana@telekom.rs", Kind.EMAIL),
         ("mail juan@empresa.com.py today", "juan@empresa.com.py", Kind.EMAIL),
         ("see ann.lee@example.org.pdf", "ann.lee@example.org", Kind.EMAIL),
+        ("mail carol.danvers@corp.local: hello", "carol.danvers@corp.local", Kind.EMAIL),
+        ("mail carol.danvers@mail.acme.internal", "carol.danvers@mail.acme.internal", Kind.EMAIL),
+        ("mail carol.danvers@acme.lan, or @acme.corp", "carol.danvers@acme.lan", Kind.EMAIL),
         ("an müller@münchen.example senden", "müller@münchen.example", Kind.EMAIL),
         ("paid with 4111 1111 1111 1111 today", "4111 1111 1111 1111", Kind.CARD),
         ("paid with 378282246310005 today", "378282246310005", Kind.CARD),
@@ -78,6 +81,8 @@ def test_a_text_with_personal_data_has_a_finding(detector: Detector, text: str, 
         "lodash@4.17.21 and icon@2x.png",
         "icon@2x.py, logo@2x.min.js, types@1.2.rs and react@18.2.0.zip",
         "git@github.com:acme/service.git",
+        "ssh://deploy@web.acme.internal and deploy@web.acme.internal:/srv",
+        "types@1.2.local and carol.danvers@intranet",
         "at 12:30:45 on 00:1b:44:11:3a:b7",
         "std::vector and ab::cd",
         "timestamp 1700000000 and 1700000000000",
@@ -102,6 +107,13 @@ def test_fields_of_a_person_are_found_by_their_names(detector: Detector) -> None
         "1980-02-03": Kind.BIRTH_DATE,
         "Am Markt 5": Kind.ADDRESS,
     }
+
+
+def test_an_address_without_a_domain_is_found_in_a_field_of_addresses(detector: Detector) -> None:
+    value = {"email": "carol.danvers@intranet", "mail_to": "root@web1"}
+    assert kinds(detector.in_value(value)) == dict.fromkeys(value.values(), Kind.EMAIL)
+    assert kinds(detector.in_value({"email": "carol%40intranet"})) == {"carol@intranet": Kind.EMAIL}
+    assert kinds(detector.in_value({"package": "types@node", "shell": "root@web1", "email": "none"})) == {}
 
 
 def test_the_name_of_a_product_is_not_a_persons(detector: Detector) -> None:

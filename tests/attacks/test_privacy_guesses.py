@@ -19,6 +19,7 @@ from tests.behaviour.product import PLAIN, configuration, in_memory
 SERVER = (
     PLAIN
     + """
+import datetime
 from typing import Any
 server = Server("hr")
 
@@ -35,6 +36,19 @@ def check(people: list[Any]) -> list[Any]:
 def born(day: str) -> list[str]:
     return ["ann.lovelace@example.org"] * (day == "1987-03-14")
 
+@server.tool(description="A record of a day.")
+def make(year: int, month: int, day: int) -> dict[str, str]:
+    return {"birth_date": f"{year}-{month:02}-{day:02}"}
+
+@server.tool(description="A day in the form of ISO 8601.")
+def parse(day: str) -> dict[str, str]:
+    parts = day.split(".")
+    return {"birth_date": "-".join(reversed(parts))}
+
+@server.tool(description="The day that is so many days after the first of 1987.")
+def after(days: int) -> dict[str, str]:
+    return {"birth_date": str(datetime.date(1987, 1, 1) + datetime.timedelta(days))}
+
 @server.tool(description="A certificate.")
 def certify(day: str) -> str:
     raise ToolError(f"no certificate, date of birth: {day}")
@@ -42,7 +56,7 @@ def certify(day: str) -> str:
 server.run()
 """
 )
-READ = "from servers.hr import born, certify, check, person\nimport datetime\nit = person()\n"
+READ = "from servers.hr import after, born, certify, check, make, parse, person\nimport datetime\nit = person()\n"
 DATES = "dates = [str(datetime.date(1987, 3, day)) for day in range(1, 32)]\n"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "security.md"
 UNANSWERED = {
@@ -51,6 +65,10 @@ UNANSWERED = {
     "dates in another form": DATES + "[date.replace('-', '.') for date in dates]",
     "dates that a protected server answers with": DATES + "[it['birth_date'] for it in check([{'birth_date': date} "
     "for date in dates])].index(it['birth_date'])",
+    "numbers that a protected server makes a date of": "days = range(1, 32)\n[make(year=1987, month=3, day=day)"
+    "['birth_date'] for day in days].index(it['birth_date'])",
+    "dates that a protected server answers with in another form": "days = range(1, 32)\n"
+    "[parse(day=f'{day:02}.03.1987')['birth_date'] for day in days].index(it['birth_date'])",
 }
 ANSWERED = {
     "phone numbers": ("[f'+49 30 90{number}' for number in range(1800, 1830)]", "PHONE"),
@@ -60,6 +78,7 @@ ANSWERED = {
         DATES + "[date for date in dates if it['email'] in born(date)] + [it['email']]",
         "EMAIL",
     ),
+    "dates that a tool computes": ("[after(days)['birth_date'] for days in (72, 71)][::-1]", "BIRTH_DATE"),
 }
 NOBODY: dict[str, Any] = {}
 
@@ -98,12 +117,24 @@ async def test_dates_that_a_program_sends_come_back_without_their_tokens(tmp_pat
             "[it['birth_date'], *(it['birth_date'] for it in check([{'birth_date': date} for date in dates[12:15]]))]"
         )
         answer = await host.run(READ + DATES + code)
-        guess = await host.run(READ + UNANSWERED["dates that a protected server answers with"])
     if programs == "tokens":
         assert answer.value == ["<BIRTH_DATE_1>"] + ["<BIRTH_DATE>"] * 3
-        assert "ValueError" in guess.text
     else:
         assert answer.value == ["<BIRTH_DATE_1>", "<BIRTH_DATE_2>", "<BIRTH_DATE_1>", "<BIRTH_DATE_3>"]
+
+
+@pytest.mark.evasion
+@pytest.mark.parametrize("programs", ["tokens", "values"])
+@pytest.mark.parametrize("name", [it for it in UNANSWERED if "protected" in it])
+async def test_a_program_does_not_find_the_date_among_those_that_it_sends(
+    tmp_path: Path, name: str, programs: str
+) -> None:
+    """The control sees the dates."""
+    async with in_memory(product(tmp_path, programs=programs, release={"hr": ["*"]})) as host:
+        guess = await host.run(READ + UNANSWERED[name])
+    if programs == "tokens":
+        assert "ValueError" in guess.text
+    else:
         assert guess.value == 13
 
 

@@ -16,7 +16,10 @@ from codemode_server.json_texts import text_batches
 Span = tuple[int, int, str]
 """Start and end in a text, and what is put there."""
 _WORD = re.compile(r"[^\W_]+")
-_QUOTED = re.compile(r"\"([^\"\n]*)\"|'([^'\n]*)'")
+_CALL = re.compile(r"\w\(")
+_QUOTED = re.compile(
+    r"(?<![^\W_])(?:\"([^\"\n]*)\"|'((?:[^'\n]|(?<=[^\W_])'(?=[^\W_]))*)'|`([^`\n]*)`)"
+)  # no mark after a letter begins a quotation: it is an apostrophe, or an end
 
 
 class KnownValues(Protocol):
@@ -33,7 +36,7 @@ class OwnText:
     pieces: Callable[[], Iterable[str]]
     """What it may quote of upstreams, programs and the host."""
     names: Callable[[], Set[str]] = frozenset
-    """The words of names that it may have, in small letters, as those of tools and arguments."""
+    """Names that it may have, such as those of tools and arguments, and their words, in small letters."""
 
 
 class FromOutside:
@@ -57,13 +60,20 @@ class FromOutside:
         return self._own.names()
 
     def _is_name(self, text: str) -> bool:
-        words = words_of(text)
-        return bool(words) and words <= self._names
+        """Whether it is a word of a name, a whole name, or a call written with words of names. Addresses and what has
+        digits are values whatever tools are called."""
+        small = text.lower()
+        words = _WORD.findall(small)
+        if not words or "@" in small or any(map(str.isdigit, small)):
+            return False
+        if len(words) == 1 or _CALL.search(small):
+            return {*words} <= self._names
+        return small in self._names
 
 
 def quoted_in(text: str) -> list[str]:
     """What stands in quotation marks in a message, as pieces of other authors do."""
-    return [double or single for double, single in _QUOTED.findall(text)]
+    return ["".join(groups) for groups in _QUOTED.findall(text)]
 
 
 def words_of(text: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""The words of the names that texts of the product have: those of the catalog, of Python and of the product itself.
+"""The names that texts of the product have, and their words: those of the catalog, of Python and of the product itself.
 
 No known value of an upstream stands in place of them.
 """
@@ -18,20 +18,20 @@ _PRODUCT = (
 _NAMES = frozenset(map(str.lower, (*keyword.kwlist, *_BUILT_IN.split(), *_PRODUCT.split())))
 
 
-def words_of_names(catalog: Catalog) -> frozenset[str]:
+def names_and_words(catalog: Catalog) -> frozenset[str]:
     """Those of all servers, in small letters."""
-    return _NAMES.union(*map(_of_server, catalog.servers))
+    return _NAMES.union(*map(_in_listing, catalog.servers))
 
 
-def words_of_names_of(server: Server) -> frozenset[str]:
+def names_and_words_of(server: Server) -> frozenset[str]:
     """Those of one server, in small letters."""
-    return _NAMES | _of_server(server)
+    return _NAMES | _in_listing(server)
 
 
 @stored_in_value
-def _of_server(server: Server) -> frozenset[str]:
+def _in_listing(server: Server) -> frozenset[str]:
     names = [server.name, server.raw_name]
     for tool in server.tools:
-        names += (tool.name, tool.raw_name)
+        names += (tool.name, tool.raw_name, f"{server.name}.{tool.name}", f"{server.raw_name}/{tool.raw_name}")
         names += (name for parameter in tool.parameters for name in (parameter.name, parameter.raw_name))
-    return frozenset(words_of(" ".join(names)))
+    return frozenset((*map(str.lower, names), *words_of(" ".join(names))))

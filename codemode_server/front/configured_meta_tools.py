@@ -13,7 +13,7 @@ import anyio.to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import GetPromptResult
 
-from codemode_server.catalog.own_names import words_of_names
+from codemode_server.catalog.own_names import names_and_words
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Session
@@ -183,7 +183,7 @@ class ConfiguredMetaTools:
             refusals = services.refusals(request)
             catalog = services.catalog()
             advice = unknown_tool(name, direct, catalog, refusals.of)
-            own = OwnText(lambda: [name], partial(words_of_names, catalog))
+            own = OwnText(lambda: [name], partial(names_and_words, catalog))
             raise MetaToolError(request.redactor.for_own(own).text(advice))
         context = ToolContext(await self._request(session), progress, self._services, host)
         server, tool = direct[name]["_meta"][TARGET]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
-from codemode_server.catalog.own_names import words_of_names
+from codemode_server.catalog.own_names import names_and_words
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.stubs import OBSERVED_LINE
 from codemode_server.catalog.tree_answers import Entry, File, Folder, TopicEntry
@@ -24,7 +24,7 @@ _TEXTS_IN_SCHEMAS = frozenset({"const", "default", "description", "enum", "examp
 
 def _own_text(catalog: Catalog, pieces: Callable[[], Iterable[str]]) -> OwnText:
     """A text about the catalog that has these pieces of other authors."""
-    return OwnText(pieces, partial(words_of_names, catalog))
+    return OwnText(pieces, partial(names_and_words, catalog))
 
 
 def shown_part(catalog: Catalog, part: File | Folder, redactor: Redactor) -> str:

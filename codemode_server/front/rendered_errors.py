@@ -39,7 +39,7 @@ _REMEDIES = {
 def rendered_error(
     execution: Execution, redactor: Redactor, names: Callable[[], Set[str]]
 ) -> tuple[dict[str, Any], str]:
-    """The error as structured content and as text; `names` are the words of names in texts of the product."""
+    """The error as structured content and as text; `names` are those of texts of the product, and their words."""
     safe = redactor.visible
     if execution.status is ExecutionStatus.CANCELLED:
         message = "The program was cancelled."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from codemode_server.catalog.own_names import words_of_names_of
+from codemode_server.catalog.own_names import names_and_words_of
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import CallStatus, Replay, ToolCall
 from codemode_server.gateway import summaries
@@ -62,7 +62,7 @@ class CallReports:
 
 
 def _arguments(call: ToolCall, target: CallTarget, calls: ExecutionCalls) -> dict[str, str]:
-    return summaries.of_arguments(call.arguments, calls.context.redactor, partial(words_of_names_of, target.server))
+    return summaries.of_arguments(call.arguments, calls.context.redactor, partial(names_and_words_of, target.server))
 
 
 def _report_restart(event: CallEnded) -> None:

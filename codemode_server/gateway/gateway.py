@@ -14,7 +14,7 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.own_names import words_of_names
+from codemode_server.catalog.own_names import names_and_words
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import Effect, UpstreamState
@@ -192,6 +192,6 @@ class Gateway:
 
     def _publish_unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> None:
         pieces, catalog = [server, tool], self._catalog()
-        redactor = calls.context.redactor.for_own(OwnText(lambda: pieces, partial(words_of_names, catalog)))
+        redactor = calls.context.redactor.for_own(OwnText(lambda: pieces, partial(names_and_words, catalog)))
         names = redactor.line(server, 80), redactor.line(tool, 80)
         self._events.publish(CallUnresolved(calls, calls.next_seq(), *names, redactor.text(str(error))))

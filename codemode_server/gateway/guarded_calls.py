@@ -136,8 +136,9 @@ class CallGuard:
     async def after_failure(
         self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], error: ToolFailed
     ) -> ToolFailed:
-        """The error that the program gets for the one with which the upstream answered."""
-        if not self._chain.looks_at("after_call"):
+        """The error that the program gets for the one with which the upstream answered. A `ResultWithheld` has nothing
+        of an upstream for guardrails."""
+        if not self._chain.looks_at("after_call") or isinstance(error, ResultWithheld):
             return error
         message = str(error)
         found = await self._chain.after_call(_guarded_call(calls, target, arguments), GuardedResult(message, "error"))

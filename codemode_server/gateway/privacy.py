@@ -20,12 +20,10 @@ from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.errors import (
     CallError,
     CallRefused,
-    InvalidArguments,
     JournalUnavailable,
     ResultWithheld,
     SettingsError,
     TokensFull,
-    UnknownTool,
 )
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
@@ -33,7 +31,7 @@ from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_
 from codemode_server.gateway.asked_addresses import kinds_in_address, require_none
 from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
 from codemode_server.gateway.detection import Detection
-from codemode_server.gateway.error_pieces import without_known_values
+from codemode_server.gateway.error_pieces import OWN_ERRORS, without_known_values
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guessed_dates import searched_for, sent_dates
 from codemode_server.gateway.policy.labels import ToolLabels
@@ -55,8 +53,6 @@ from codemode_server.privacy_packages import missing
 from codemode_server.privacy_settings import ProtectionMode
 from codemode_server.sandbox.contract import Reply
 
-_OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
-"""Their texts are written here, and have nothing of an answer that had not been searched."""
 Arguments = Mapping[str, Any]
 FoundValues = tuple[Finding, ...]
 MAX_ERROR_CHARACTERS = 200_000
@@ -270,7 +266,7 @@ class CallPrivacy:
             return "it failed with an error that is too long to be searched for personal data"
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
-                text = await self._text(calls, target, arguments, text, is_ours=isinstance(error, _OWN_ERRORS))
+                text = await self._text(calls, target, arguments, text, is_ours=isinstance(error, OWN_ERRORS))
         except ResultWithheld as withheld:
             return str(withheld)
         return text

@@ -29,8 +29,8 @@ _MAX_BLOCKS = 3
 def of_arguments(
     arguments: dict[str, Any], redactor: Redactor, names: Callable[[], Set[str]] = frozenset
 ) -> dict[str, str]:
-    """`{"repo": '"a/b"', "labels": '[2 items: "bug", …]'}`; a last name `…` stands for further ones. `names` are the
-    words of names in the catalog, which are no known values."""
+    """`{"repo": '"a/b"', "labels": '[2 items: "bug", …]'}`; a last name `…` stands for further ones. `names` are those
+    of the catalog and their words, which are no known values."""
     in_names = redactor.for_own(OwnText(lambda: arguments, names))
     shown = {
         _short(name, in_names): _argument(value, redactor) for name, value in islice(arguments.items(), _MAX_ARGUMENTS)

@@ -109,7 +109,7 @@ class PersonApprover:
                 return Deny(f"the user has refused {MAX_REFUSALS} calls of this program, and is not asked any more")
             approval = await self._approval(calls, call, target, ask)
             if (known := await self._remembered(approval)) is not None:
-                return _decision(known)
+                return _decision(calls, known)
             on_question()
             approval = await self._store.ask(approval)
             calls.approvals.questions[call.seq] = approval.approval_id
@@ -159,7 +159,7 @@ class PersonApprover:
                     await self._leave(calls, approval)
         if one.approval.answer is not None and not one.approval.answer.is_approved:
             calls.approvals.refused += 1
-        return _decision(one.approval)
+        return _decision(calls, one.approval)
 
     async def _ask_everywhere(self, calls: ExecutionCalls, one: _Open) -> None:
         """Return once there is an answer; what is still asked then is withdrawn."""
@@ -246,14 +246,16 @@ class PersonApprover:
                 await self._settle(one, answered)
 
 
-def _decision(approval: Approval) -> Allow | Deny:
-    """What an answer means for the call, in words for the program and the records."""
+def _decision(calls: ExecutionCalls, approval: Approval) -> Allow | Deny:
+    """What an answer means for the call, in words for the program and the records. They get the person's reason without
+    secrets and known values."""
     answer = approval.answer
     if answer is None:
         return Deny("the program ended before the user answered")
     if answer.channel == NOBODY:
         return Deny("it needs the user's approval, and nobody answered in time (approvals.timeout)")
     if not answer.is_approved:
-        return Deny(f"the user refused it{f': {answer.reason}' if answer.reason else ''}")
+        reason = calls.context.redactor.visible(answer.reason)
+        return Deny(f"the user refused it{f': {reason}' if reason else ''}")
     where = f"{answer.channel}, {_SCOPES[answer.scope]}, question {approval.approval_id}"
     return Allow(f"approved by the user ({where}): {approval.question.reason}")

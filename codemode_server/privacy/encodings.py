@@ -10,6 +10,7 @@ import binascii
 import codecs
 import json
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -18,6 +19,13 @@ _MIN_LATIN_BYTES = 64
 _MAX_LATIN_SHARE = 0.3
 """Share of bytes beyond ASCII in a text of a language with Latin letters."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\r\n-]+={0,2}[\r\n]*")
+_DECLARATION = "base64"
+_DECLARED = re.compile(
+    r"base64(?:(?<=;base64),(?P<uri>[A-Za-z0-9+/_-]{12,}={0,2})"
+    r"|(?<=ncoding: base64)[ \t]*\r?\n(?:[^\r\n]{1,998}\r?\n){0,8}\r?\n"
+    r"(?P<mail>(?:[A-Za-z0-9+/]{12,}\r?\n)*[A-Za-z0-9+/]{2,}={0,2}))"
+)
+"""A `data:` URI, and a part of a mail after its last headers."""
 _BEFORE_JSON = ("{", "[", " ", "\n", "\r", "\t")
 _LINE = re.compile(r"\r?\n")
 _LONGEST_SNIFFED = 4_096
@@ -141,6 +149,23 @@ def unwrapped(text: str) -> tuple[Wrapping, Any] | None:
         if found is not None and found.is_lossless and (found.encoding != "cp1252" or _is_latin(data)):
             return Wrapping.BASE64, found.text
     return None
+
+
+class EncodedPart(NamedTuple):
+    """Where a text has base64 of another text in it. A step of a place, as `Wrapping` is."""
+
+    start: int
+    end: int
+
+
+def encoded_parts(text: str) -> Iterator[tuple[EncodedPart, str]]:
+    """The parts of a text that it declares to be base64, as `data:` URIs and mail do, and the texts that they hold."""
+    if _DECLARATION not in text:
+        return
+    for found in _DECLARED.finditer(text):
+        held = unwrapped(found["uri"] or found["mail"])
+        if held is not None and held[0] is Wrapping.BASE64:
+            yield EncodedPart(*found.span(found.lastgroup or 0)), held[1]
 
 
 def _is_latin(data: bytes) -> bool:

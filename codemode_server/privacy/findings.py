@@ -25,8 +25,9 @@ class Kind(StrEnum):
     NAME = "name"
 
 
-Place = tuple[str | int, ...]
-"""Keys and indexes that lead to a value in a JSON value; a `Wrapping` leads into what a text there holds."""
+Place = tuple[str | int | tuple[int, int], ...]
+"""Keys and indexes that lead to a value in a JSON value; a `Wrapping` or an `EncodedPart` leads into what a text there
+holds."""
 
 DEFAULT_THRESHOLD = 0.6
 MAX_FINDINGS = 50_000

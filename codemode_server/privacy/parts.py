@@ -2,7 +2,7 @@
 
 Searching 50,000 short strings one by one costs ten times as much as searching them together. No pattern crosses the
 NUL between two parts. A cell of a table in CSV is a part of its own with the name of its column, and stays where it is;
-of a text that is JSON or base64 what it holds is searched (`encodings`).
+of a text that is JSON or base64, or has base64 in it, what that holds is searched (`encodings`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.privacy.encodings import Wrapping, may_be_wrapped, unwrapped
+from codemode_server.privacy.encodings import Wrapping, encoded_parts, may_be_wrapped, unwrapped
 from codemode_server.privacy.evidence import describes_person, has_evidence, may_tell_alone, schema_evidence
 from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
 from codemode_server.privacy.tables import (
@@ -70,7 +70,7 @@ class Part(NamedTuple):
 
     @property
     def place(self) -> Place:
-        steps: list[str | int] = []
+        steps: list[str | int | tuple[int, int]] = []
         path = self.path
         while path is not None:
             path, step = path
@@ -261,6 +261,8 @@ class _Builder:
                 self.visit(inner, (path, wrapping), held)
                 return
             self.text(inner, (path, wrapping), _Surroundings(depth=depth))
+        for step, inner in encoded_parts(text):
+            self.text(inner, (path, step), _Surroundings(depth=around.depth + 1))
         if "\n" in text and (cells := cells_in(text)) is not None:
             self._table(text, path, cells)
         else:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.escape_marks import marked_windows
+from codemode_server.privacy.findings import Place
 from codemode_server.privacy.own_patterns import compile_pattern
 from tests.fuzz.strategies import texts, values
 
@@ -26,7 +27,7 @@ ESCAPES = st.sampled_from(
 ESCAPED = st.lists(st.one_of(ESCAPES, PERSONAL)).map("".join)
 
 
-def at(value: Any, place: tuple[str | int, ...]) -> Any:
+def at(value: Any, place: Place) -> Any:
     for step in place:
         value = value[step]
     return value

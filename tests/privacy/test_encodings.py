@@ -91,3 +91,35 @@ def test_texts_without_content_have_no_findings(text: str) -> None:
 def test_json_with_a_key_twice_is_searched_as_a_text() -> None:
     text = '{"a": "ann.lee@example.org", "a": "x"}'
     assert tokenized([text]) == ['{"a": "<EMAIL_1>", "a": "x"}']
+
+
+MAIL = (
+    "Subject: people\r\n\r\n--b\r\nContent-Type: text/csv\r\nContent-Transfer-Encoding: base64\r\n"
+    "Content-Disposition: inline\r\n\r\n{}\r\n--b--\r\n"
+)
+
+
+@pytest.mark.parametrize("around", ["![a](data:text/plain;base64,{})", "data:text/csv;charset=utf-8;base64,{}", MAIL])
+@pytest.mark.parametrize("width", [0, 40])
+def test_base64_that_a_text_declares_is_searched_and_the_rest_of_the_text_stays(around: str, width: int) -> None:
+    encoded = base64.b64encode(TABLE.encode()).decode()
+    if width and around is MAIL:
+        encoded = "\r\n".join(encoded[at : at + width] for at in range(0, len(encoded), width))
+    before, after = around.split("{}")
+    made = tokenized({"text": f"to ann.lee@example.org: {before}{encoded}{after}"})["text"]
+    assert made.startswith(f"to <EMAIL_1>: {before}")
+    assert made.endswith(after)
+    held = made.removeprefix(f"to <EMAIL_1>: {before}").removesuffix(after)
+    assert base64.b64decode(held).decode() == "full_name,email\n<NAME_1>,<EMAIL_1>\n<NAME_1>,<EMAIL_1>\n"
+    control = around.format(base64.b64encode(b"nothing is personal here").decode())
+    assert tokenized({"text": control}) == {"text": control}
+
+
+def test_a_finding_around_declared_base64_takes_all_of_it() -> None:
+    encoded = base64.b64encode(TABLE.encode()).decode().rstrip("=")
+    assert tokenized({"password": f"data:;base64,{encoded}"}) == {"password": "<CREDENTIAL_1>"}
+
+
+def test_an_image_in_a_text_stays() -> None:
+    text = f'<img src="data:image/png;base64,{base64.b64encode(bytes(range(256))).decode()}">'
+    assert tokenized({"text": text}) == {"text": text}

@@ -6,6 +6,7 @@ A search waits until the models are loaded, and ends between two batches if the 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -31,6 +32,8 @@ class NameRecognizer:
     def __init__(self, models: tuple[str, ...]) -> None:
         self.models = models
         self._loaded: PresidioModels | None = None
+        self._loading = threading.Lock()
+        """For a thread that nobody waits for any more, and the next one."""
 
     @cached_property
     def _thread(self) -> anyio.CapacityLimiter:
@@ -38,12 +41,14 @@ class NameRecognizer:
         return anyio.CapacityLimiter(1)
 
     async def load(self) -> None:
-        """Load the models, so that the first search does not wait.
+        """Load the models, so that the first search does not wait. Nobody who stops waiting is held up until a library
+        has loaded them: the thread goes on alone.
 
         Raises:
             RecognizerFailed: they can't be loaded.
         """
-        await anyio.to_thread.run_sync(self._models, limiter=self._thread)
+        if self._loaded is None:
+            await anyio.to_thread.run_sync(self._models, limiter=self._thread, abandon_on_cancel=True)
 
     async def persons_in(self, texts: Sequence[str]) -> list[list[Span]]:
         """The names of persons in each text.
@@ -51,7 +56,10 @@ class NameRecognizer:
         Raises:
             RecognizerFailed: one can't be searched.
         """
-        return await anyio.to_thread.run_sync(self._persons_in, texts, limiter=self._thread) if texts else []
+        if not texts:
+            return []
+        await self.load()
+        return await anyio.to_thread.run_sync(self._persons_in, texts, limiter=self._thread)
 
     def _persons_in(self, texts: Sequence[str]) -> list[list[Span]]:
         models = self._models()
@@ -67,15 +75,16 @@ class NameRecognizer:
         return [found[text] for text in texts]
 
     def _models(self) -> PresidioModels:
-        if self._loaded is None:
-            began = time.monotonic()
-            try:
-                self._loaded = PresidioModels(self.models)
-            except Exception as error:
-                logger.warning("privacy.recognizer: %s", error)
-                raise RecognizerFailed(str(error)) from error
-            logger.info("loaded %s in %.1f s", ", ".join(self.models), time.monotonic() - began)
-        return self._loaded
+        with self._loading:
+            if self._loaded is None:
+                began = time.monotonic()
+                try:
+                    self._loaded = PresidioModels(self.models)
+                except Exception as error:
+                    logger.warning("privacy.recognizer: %s", error)
+                    raise RecognizerFailed(str(error)) from error
+                logger.info("loaded %s in %.1f s", ", ".join(self.models), time.monotonic() - began)
+            return self._loaded
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -17,6 +17,7 @@ from codemode_server import privacy_packages
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.errors import SettingsError
+from codemode_server.privacy.name_recognizer import NameRecognizer
 from tests.privacy.presidio_kit import FAILS, FINDS, WAITS, install, needs_presidio
 
 from .product import configuration, in_memory
@@ -113,6 +114,33 @@ async def test_the_host_is_served_while_a_model_is_loaded_and_a_result_waits_for
         assert answers == []
         model.may_end.set()
     assert answers == ["<NAME_1> called about the Desk Lamp, see <NAME_2>'s letter."]
+
+
+async def test_a_product_ends_while_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model = install(monkeypatch, tmp_path / "installed", "waiting_model", WAITS)
+    try:
+        with anyio.fail_after(20):
+            async with in_memory(letters(tmp_path, **recognized("waiting_model"))):
+                assert await anyio.to_thread.run_sync(model.asked.wait, 30)
+    finally:
+        model.may_end.set()
+
+
+async def test_a_search_ends_while_a_model_is_loaded_and_the_next_one_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = install(monkeypatch, tmp_path / "installed", "waiting_model", WAITS)
+    recognizer = NameRecognizer(("waiting_model",))
+    try:
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(recognizer.persons_in, [TEXT])
+                assert await anyio.to_thread.run_sync(model.asked.wait, 30)
+                tasks.cancel_scope.cancel()
+    finally:
+        model.may_end.set()
+    found = (await recognizer.persons_in([TEXT]))[0]
+    assert [TEXT[start:end] for start, end, *_ in found] == ["Ann Lee", "Peter O'Neil"]
 
 
 async def test_a_product_does_not_start_without_the_model_and_names_the_command(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from codemode_server.domain.ids import PrincipalId
 TOKEN = re.compile(r"<([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)_([1-9][0-9]{0,8})>")
 DEFAULT_MAX_TOKENS = 50_000
 _MAX_LABEL_CHARACTERS = 40
+_PART = "<part of "
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,16 @@ def label_of(kind: str) -> str:
     """How the tokens of a kind begin: `NATIONAL_ID`."""
     label = re.sub(r"[^A-Z0-9]+", "_", kind.upper()[:_MAX_LABEL_CHARACTERS]).strip("_")
     return label if label[:1].isalpha() else f"KIND_{label}".rstrip("_")
+
+
+def part_of(token: str) -> str:
+    """What is put in place of a part of a value. It is no token, so no tool receives the value where a part stood."""
+    return f"{_PART}{token[1:]}"
+
+
+def whole_of(put: str) -> str:
+    """The token of a value, given what was put in place of it or of a part of it."""
+    return f"<{put.removeprefix(_PART)}" if put.startswith(_PART) else put
 
 
 def first_of_its_kind(token: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.privacy_tokens import TOKEN, label_of
+from codemode_server.domain.privacy_tokens import TOKEN, label_of, whole_of
 from codemode_server.json_texts import text_batches
 from codemode_server.known_values import KnownValues, Span
 from codemode_server.privacy.findings import Finding, Kind
@@ -83,7 +83,7 @@ def sent_dates(
 
 
 def _is_birth_date(put: str) -> bool:
-    token = TOKEN.fullmatch(put)
+    token = TOKEN.fullmatch(whole_of(put))
     return token is not None and token[1] == _LABEL
 
 

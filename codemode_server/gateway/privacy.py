@@ -43,9 +43,9 @@ from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTa
 from codemode_server.gateway.token_explanations import TokenExplanations
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
+from codemode_server.privacy.echoes import tokenized_echo
 from codemode_server.privacy.encodings import from_base64, read_text, to_base64
 from codemode_server.privacy.findings import Finding
-from codemode_server.privacy.known_in_values import tokenized_echo
 from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
@@ -204,7 +204,7 @@ class CallPrivacy:
             )
         if found.found:
             bare = await self._replaced(calls, target, arguments, bare, found.found)
-        shown = await self._without_known(calls, bare)
+        shown = await self._without_known(calls, target.server, bare)
         shown = await self._without_echo(release, shown)
         if found.found or shown != bare:
             self._explanations.add(calls)
@@ -223,12 +223,12 @@ class CallPrivacy:
         shown: JsonValue = await run_sized(is_large(value), tokenized_echo, value, sent) if sent else value
         return shown
 
-    async def _without_known(self, calls: ExecutionCalls, value: JsonValue) -> JsonValue:
+    async def _without_known(self, calls: ExecutionCalls, server: Server, value: JsonValue) -> JsonValue:
         """A value with tokens in place of values that have one already, as a program gets it that sees tokens."""
         if self._tokens is None or self._config.settings.privacy.programs == "values":
             return value
         known = self._tokens.texts_of(calls.context.principal.principal_id)
-        shown: JsonValue = await run_sized(is_large(value), known.tokenized_result, value)
+        shown: JsonValue = await run_sized(is_large(value), known.tokenized_result, value, server.raw_name)
         return shown
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
@@ -284,7 +284,7 @@ class CallPrivacy:
             return "[a text that is too large to be searched for personal data]"
         if found.found:
             text = str(await self._replaced(calls, target, arguments, text, found.found))
-        return str(await self._without_known(calls, text))
+        return str(await self._without_known(calls, target.server, text))
 
     async def protected(self, calls: ExecutionCalls, target: CallTarget, value: JsonValue) -> JsonValue:
         """What a server asks of the host, with tokens in place of personal data.

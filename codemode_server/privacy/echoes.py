@@ -1,22 +1,30 @@
-"""Finds the values that a call has sent in its answer, where they differ in case and separators at the most. Pure.
+"""Puts tokens in place of the values that a call has sent in its answer: the answer of a tool has often what it was
+called with. Pure.
 
-Nothing else is looked for, so that no other value can hide one of these; time is linear in the text.
+They may differ in case and separators. Nothing else is looked for, so that no other value can hide one of these, and
+each text is searched by itself: of a value that an answer has in several texts, no text stands for the whole.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
-from codemode_server.known_values import Span
+from codemode_server.known_values import DistinctKeys, Span, with_spans_replaced
 
 _WORD = re.compile(r"[^\W_]+")
 _START_CHARACTERS = 4
 _OPENING = "+("
 
 
+def tokenized_echo(value: Any, sent: Mapping[str, str]) -> Any:
+    """The answer to a call that has sent these values, by token; a number is replaced if a whole value is one."""
+    return Echoes(sent).tokenized(value)
+
+
 class Echoes:
-    """Some values with their tokens; a `KnownValues`."""
+    """Some values with their tokens."""
 
     def __init__(self, sent: Mapping[str, str]) -> None:
         """`sent`: token → value. What has fewer than four letters and digits is not looked for."""
@@ -25,11 +33,31 @@ class Echoes:
             letters = "".join(_WORD.findall(_lower(value)))
             if len(letters) >= _START_CHARACTERS:
                 self._tokens.setdefault(letters, (token, value))
-        self._starts = {letters[:_START_CHARACTERS] for letters in self._tokens}
-        self._lengths = sorted({len(letters) for letters in self._tokens}, reverse=True)
+        self._lengths: dict[str, list[int]] = {}
+        """Of the values that begin with the same letters, the longest first."""
+        for length, start in sorted({(len(it), it[:_START_CHARACTERS]) for it in self._tokens}, reverse=True):
+            self._lengths.setdefault(start, []).append(length)
+
+    def tokenized(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            distinct = DistinctKeys(value)
+            return {distinct.named(key, self._text(key)): self.tokenized(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.tokenized(item) for item in value]
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, bool | None):
+            return value
+        written = str(value)
+        return next((token for start, end, token in self.spans(written) if end - start == len(written)), value)
+
+    def _text(self, text: str) -> str:
+        return with_spans_replaced(text, spans) if (spans := self.spans(text)) else text
 
     def spans(self, text: str) -> list[Span]:
         """Start, end and token of each of the values in a text, between words, in order; the longest first."""
+        if len(text) < _START_CHARACTERS:
+            return []
         words = [*_WORD.finditer(_lower(text))]
         letters = "".join(word[0] for word in words)
         ends, at = dict[int, int](), 0
@@ -39,9 +67,9 @@ class Echoes:
         found, at, done = list[Span](), 0, 0
         for word in words:
             begin, at = at, at + word.end() - word.start()
-            if begin < done or letters[begin : begin + _START_CHARACTERS] not in self._starts:
+            if begin < done:
                 continue
-            for length in self._lengths:
+            for length in self._lengths.get(letters[begin : begin + _START_CHARACTERS], ()):
                 sent = self._tokens.get(letters[begin : begin + length])
                 if sent is not None and begin + length in ends:
                     start, done = word.start(), begin + length

@@ -6,12 +6,11 @@ only whole names count that are written as they were, since a token becomes its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from codemode_server.domain.privacy_tokens import KnownToken
-from codemode_server.known_values import DistinctKeys, Found, FoundInOrder, Span, found_in, with_spans_replaced
-from codemode_server.privacy.echoes import Echoes
+from codemode_server.known_values import DistinctKeys, Found, FoundInOrder, Span, with_spans_replaced
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.given_names import is_given_name, is_person
 from codemode_server.privacy.normal_forms import spelling
@@ -23,13 +22,6 @@ Counts = Callable[[str, Span], bool]
 def tokenized(value: Any, found: Found, counts: Counts, *, with_numbers: bool = False) -> Any:
     """The value with tokens in place of what counts of `found`. A number is replaced if a whole value is one."""
     return _Walk(FoundInOrder(found), counts, with_numbers).tokenized(value)
-
-
-def tokenized_echo(value: Any, sent: Mapping[str, str]) -> Any:
-    """The answer to a call that has sent the values of these tokens, with the tokens in place of them: the answer of a
-    tool has often what it was called with."""
-    found = found_in(Echoes(sent), value)
-    return tokenized(value, found, lambda _text, _span: True, with_numbers=True) if found else value
 
 
 class _Walk:
@@ -58,9 +50,10 @@ class _Walk:
         return with_spans_replaced(text, counting) if counting else text
 
 
-def is_known_in_result(known: KnownToken, text: str, span: Span) -> bool:
+def is_known_in_result(known: KnownToken, text: str, span: Span, server: str) -> bool:
     """Whether a known value that was found in a text of a result is replaced there: a name that begins with a given
-    name, between words, with any case. A single word such as `Mark` is one only as a whole value, as it was written.
+    name or was in a result of the same server first, between words, with any case. A single word such as `Mark` is one
+    only as a whole value, as it was written.
 
     A server can call any text a name or a password. So nothing else counts: the results of other servers would be
     others for programs.
@@ -71,4 +64,4 @@ def is_known_in_result(known: KnownToken, text: str, span: Span) -> bool:
         return False
     if len(original.split()) == 1:
         return there == original and len(there) == len(text) and is_given_name(original)
-    return spelling(there) == spelling(original) and is_person(original)
+    return spelling(there) == spelling(original) and (known.server == server or is_person(original))

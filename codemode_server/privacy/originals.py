@@ -8,16 +8,20 @@ counts. Time is linear in the text and hardly depends on the number of originals
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from itertools import chain
 
+from codemode_server.domain.privacy_tokens import part_of
 from codemode_server.known_values import Span
 from codemode_server.privacy.form_index import FormIndex
-from codemode_server.privacy.form_matches import Found, Searched, rank
+from codemode_server.privacy.form_matches import Found, Searched
 from codemode_server.privacy.original_forms import Form, forms_of
 from codemode_server.privacy.readings import readings
 
 _MIN_CHARACTERS = 4
 """Shorter originals stand in many words."""
+_PART_CHARACTERS = 6
+"""What is left of a part beside a whole original tells as little as a shorter part."""
 _PIECE_CHARACTERS = 1 << 18
 """Bounds the memory of one search."""
 _OVERLAP_CHARACTERS = 1 << 13
@@ -59,7 +63,7 @@ class Originals:
                 self._index.drop(form)
 
     def spans(self, text: str) -> list[Span]:
-        """Start, end and token of each original or part of one, in order. What overlaps is one span."""
+        """Start, end and token of each original, or `part_of` the token, in order and without overlaps."""
         if not self._forms or len(text) < _MIN_CHARACTERS:
             return []
         found, index = list[Found](), self._index
@@ -78,13 +82,36 @@ class Originals:
 
 
 def _merged(found: list[Found]) -> list[Span]:
-    """Spans that do not overlap, each with the token of the longest whole original in it, else of the longest part."""
-    merged: list[Found] = []
+    """Spans that do not overlap: of whole originals, each with the token of the longest in it, and of what parts have
+    besides."""
+    wholes = _united([one for one in found if one.is_whole])
+    parts = _united([one for one in found if not one.is_whole])
+    spans = [(one.start, one.end, one.token) for one in wholes]
+    ends = [one.end for one in wholes]
+    for part in parts:
+        start = part.start
+        for whole in wholes[bisect_right(ends, start) :]:
+            if whole.start >= part.end:
+                break
+            if whole.start - start >= _PART_CHARACTERS:
+                spans.append((start, whole.start, part_of(part.token)))
+            start = max(start, whole.end)
+        if part.end - start >= _PART_CHARACTERS or start == part.start < part.end:
+            spans.append((start, part.end, part_of(part.token)))
+    return sorted(spans)
+
+
+def _united(found: list[Found]) -> list[Found]:
+    """What overlaps is one, with the token of the longest."""
+    united: list[Found] = []
     for one in sorted(found):
-        if merged and one.start < merged[-1].end:
-            last = merged[-1]
-            best = max(last, one, key=rank)
-            merged[-1] = Found(last.start, max(last.end, one.end), best.is_whole, best.token)
+        if united and one.start < united[-1].end:
+            last = united[-1]
+            united[-1] = Found(last.start, max(last.end, one.end), one.is_whole, max(last, one, key=_length).token)
         else:
-            merged.append(one)
-    return [(one.start, one.end, one.token) for one in merged]
+            united.append(one)
+    return united
+
+
+def _length(found: Found) -> int:
+    return found.end - found.start

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence, Set
+from functools import partial
 from typing import Any
 
 import anyio
 
 from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenChanges, TokenStore
+from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenChanges, TokenStore, whole_of
 from codemode_server.known_values import Span, found_in
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
@@ -72,8 +73,9 @@ class KnownTexts:
         self._originals.discard(token)
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
-        """Start, end and token of each known value in a text, in order, without overlaps. Of values that are searched
-        for alike, as `ann@fass.de` and `ann@faß.de` are, the token is that of the one that stands there."""
+        """Start, end and token of each known value in a text, or `part_of` the token, in order, without overlaps. Of
+        values that are searched for alike, as `ann@fass.de` and `ann@faß.de` are, the token is that of the one that
+        stands there."""
         if not self._known or len(text) < _MIN_CHARACTERS:
             return []
         return [
@@ -86,11 +88,11 @@ class KnownTexts:
         found = found_in(self, value)
         return tokenized(value, found, self._is_original, with_numbers=True) if found else value
 
-    def tokenized_result(self, value: Any) -> Any:
-        """The result of a tool with tokens in place of the known names that count there. Keys stay: programs ask for
+    def tokenized_result(self, value: Any, server: str) -> Any:
+        """The result of a server with tokens in place of the known names that count there. Keys stay: programs ask for
         them."""
         found = found_in(self, value, with_keys=False)
-        return tokenized(value, found, self._is_in_result) if found else value
+        return tokenized(value, found, partial(self._is_in_result, server)) if found else value
 
     def kinds_in(self, value: Any) -> dict[str, str]:
         """The tokens of the known values in the texts, keys and numbers of a JSON value, in any form, with their
@@ -99,7 +101,7 @@ class KnownTexts:
 
     def known_in(self, value: Any) -> list[KnownToken]:
         """The tokens of which `kinds_in` has the kinds."""
-        tokens = {token for _, _, token in found_in(self, value).all}
+        tokens = {whole_of(put) for _, _, put in found_in(self, value).all}
         return [known for token in tokens if (known := self._known.get(token)) is not None]
 
     def _is_original(self, text: str, span: Span) -> bool:
@@ -107,9 +109,9 @@ class KnownTexts:
         known = self._known.get(token)
         return known is not None and known.original == text[start:end]
 
-    def _is_in_result(self, text: str, span: Span) -> bool:
+    def _is_in_result(self, server: str, text: str, span: Span) -> bool:
         known = self._known.get(span[2])
-        return known is not None and is_known_in_result(known, text, span)
+        return known is not None and is_known_in_result(known, text, span, server)
 
 
 class TokenMap:

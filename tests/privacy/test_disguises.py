@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from codemode_server.domain.privacy_tokens import part_of, whole_of
 from codemode_server.privacy.originals import Originals
 
 EMAIL, KEY, NAME, CARD, STREET, PHONE = "<EMAIL_1>", "<KEY_1>", "<NAME_1>", "<CARD_1>", "<ADDRESS_1>", "<PHONE_1>"
@@ -88,7 +89,7 @@ def known() -> Originals:
 @pytest.mark.parametrize("token", ORIGINALS)
 def test_an_original_is_found(token: str, disguise: str) -> None:
     text = DISGUISES[disguise](ORIGINALS[token])
-    assert [it[2] for it in known().spans(f"It is {text}.")] == [token]
+    assert [whole_of(it[2]) for it in known().spans(f"It is {text}.")] == [token]
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)
@@ -123,7 +124,7 @@ class TestAPart:
         ],
     )
     def test_is_found(self, part: str, token: str) -> None:
-        assert [it[2] for it in known().spans(f"It is {part}, yes")] == [token]
+        assert [it[2] for it in known().spans(f"It is {part}, yes")] == [part_of(token)]
 
     @pytest.mark.parametrize(
         "text",
@@ -200,7 +201,7 @@ class TestForgetting:
         for number in range(1, 200):
             originals.discard(f"<EMAIL_{number}>")
         assert originals.spans("p000-lovelace-example-org p001.lovelace@example.org")[0][2] == "<EMAIL_0>"
-        assert originals.spans("lovelace") == [(0, 8, "<EMAIL_0>")], "no longer shared by many"
+        assert originals.spans("lovelace") == [(0, 8, "<part of EMAIL_0>")], "no longer shared by many"
 
     def test_some_of_many_with_the_same_letters_leaves_the_others_findable(self) -> None:
         """They are more than are compared at one window."""
@@ -228,7 +229,7 @@ class TestForgetting:
             originals.discard(f"<EMAIL_{number + 10}>")
             ((start, end, token),) = originals.spans("brontok")
             assert (start, end) == (0, 7)
-            assert int(token[7:-1]) > number + 10, "not one that is forgotten"
+            assert int(whole_of(token)[7:-1]) > number + 10, "not one that is forgotten"
 
 
 class TestManyOriginalsWithOneWindow:

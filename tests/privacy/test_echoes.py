@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codemode_server.known_values import with_spans_replaced
-from codemode_server.privacy.echoes import Echoes
-from codemode_server.privacy.known_in_values import tokenized_echo
+from codemode_server.privacy.echoes import Echoes, tokenized_echo
 
 SENT = {
     "<EMAIL_1>": "Annabel.Leary@corp.example",
@@ -57,3 +56,9 @@ def test_keys_and_numbers_are_searched_too() -> None:
 
 def test_a_short_value_stays() -> None:
     assert tokenized_echo("Al and 7", {"<NAME_1>": "Al", "<ID_1>": "7"}) == "Al and 7"
+
+
+def test_a_value_in_several_texts_stays_since_none_of_them_stands_for_the_whole() -> None:
+    value = {"first": "Annabel", "last": "Leary", "phone": [49, 30, 901820], "sizes": {"a": 4930, "b": 901820}}
+    assert tokenized_echo(value, {**SENT, "<PHONE_2>": "4930901820"}) == value
+    assert tokenized_echo([*value.values(), "Annabel Leary"], SENT)[-1] == "<NAME_1>", "the control"

@@ -92,6 +92,32 @@ class TestALongerNameAroundAKnownOne:
         originals = Originals()
         for number in range(40, 70):
             originals.add(("z7" * number)[:number], f"<KEY_{number}>")
-        ((start, end, token),) = originals.spans("z7" * 100_000)
+        (start, _, token), *rest = originals.spans("z7" * 100_000)
         assert (start, token) == (0, "<KEY_69>")
-        assert end > 200_000 - 40, "the rest is shorter than each of them"
+        assert rest[-1][1] > 200_000 - 40, "the rest is shorter than each of them"
+
+
+class TestWholesAndParts:
+    """A part of a value is no token: a tool that gets the text again would receive the whole value there."""
+
+    def test_a_part_is_marked_as_one(self) -> None:
+        assert spans({"<EMAIL_1>": "maria.moreau20@mail.example"}, "Jean-Luc Moreau20.") == [
+            (9, 17, "<part of EMAIL_1>")
+        ]
+
+    def test_what_a_part_has_beside_a_whole_original_stays_if_it_is_short(self) -> None:
+        originals = {"<NAME_1>": "Mei Petrova", "<EMAIL_1>": "mei.petrova53@mail.example"}
+        assert spans(originals, "Mei Petrova\n53 pro") == [(0, 11, "<NAME_1>")]
+        assert spans(originals, "mei.petrova53") == [(0, 11, "<NAME_1>")]
+        assert spans(originals, "mei.petrova53@mail.example") == [(0, 26, "<EMAIL_1>")], "the control"
+
+    def test_what_is_long_beside_it_is_a_part(self) -> None:
+        originals = {"<NAME_1>": "Mei Petrova", "<EMAIL_1>": "mei.petrova-brontok@mail.example"}
+        assert spans(originals, "Mei Petrova-Brontok") == [(0, 11, "<NAME_1>"), (11, 19, "<part of EMAIL_1>")]
+
+
+def spans(originals: dict[str, str], text: str) -> list[tuple[int, int, str]]:
+    known = Originals()
+    for token, original in originals.items():
+        known.add(original, token)
+    return known.spans(text)

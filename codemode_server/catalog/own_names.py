@@ -20,16 +20,16 @@ _NAMES = frozenset(map(str.lower, (*keyword.kwlist, *_BUILT_IN.split(), *_PRODUC
 
 def names_and_words(catalog: Catalog) -> frozenset[str]:
     """Those of all servers, in small letters."""
-    return _NAMES.union(*map(_in_listing, catalog.servers))
+    return _NAMES.union(*map(_collect_names, catalog.servers))
 
 
 def names_and_words_of(server: Server) -> frozenset[str]:
     """Those of one server, in small letters."""
-    return _NAMES | _in_listing(server)
+    return _NAMES | _collect_names(server)
 
 
 @stored_in_value
-def _in_listing(server: Server) -> frozenset[str]:
+def _collect_names(server: Server) -> frozenset[str]:
     names = [server.name, server.raw_name]
     for tool in server.tools:
         names += (tool.name, tool.raw_name, f"{server.name}.{tool.name}", f"{server.raw_name}/{tool.raw_name}")

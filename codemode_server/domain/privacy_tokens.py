@@ -10,6 +10,7 @@ from typing import Protocol
 from codemode_server.domain.ids import PrincipalId
 
 TOKEN = re.compile(r"<([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)_([1-9][0-9]{0,8})>")
+TOKEN_IN_ANY_CASE = re.compile(TOKEN.pattern, re.IGNORECASE | re.ASCII)
 DEFAULT_MAX_TOKENS = 50_000
 _MAX_LABEL_CHARACTERS = 40
 _PART = "<part of "

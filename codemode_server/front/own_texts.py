@@ -35,51 +35,58 @@ def shown_part(catalog: Catalog, part: File | Folder, redactor: Redactor) -> str
 
     def pieces() -> Iterable[str]:
         if top not in ("", "servers"):
-            return [*rest, *(text for it in part.entries for text in _entry(it))] if isinstance(part, Folder) else rest
+            return (
+                [*rest, *(text for it in part.entries for text in _collect_from_entry(it))]
+                if isinstance(part, Folder)
+                else rest
+            )
         server = catalog.by_name.get(rest[0]) if rest else None
         if server is None:
-            return [text for it in catalog.servers for text in _of_server(it)]
+            return [text for it in catalog.servers for text in _collect_from_server(it)]
         tool = server.by_name.get(rest[1].removesuffix(".py")) if len(rest) == 2 else None
         if isinstance(part, File):
-            return [*_of_server(server), *(_of_resources(server) if tool is None else _of_tool(tool))]
-        return [*_of_server(server), *(it.summary for it in server.tools), *_of_resources(server)]
+            return [
+                *_collect_from_server(server),
+                *(_collect_from_resources(server) if tool is None else _collect_from_tool(tool)),
+            ]
+        return [*_collect_from_server(server), *(it.summary for it in server.tools), *_collect_from_resources(server)]
 
     return redactor.for_own(_own_text(catalog, pieces)).visible(part.text)
 
 
-def of_search(catalog: Catalog, found: SearchResults) -> OwnText:
-    """The answer to a search."""
+def collect_from_search(catalog: Catalog, found: SearchResults) -> OwnText:
+    """What the answer to a search is made of."""
 
     def pieces() -> Iterator[str]:
         for tool in found.tools:
-            yield from _of_tool(tool)
+            yield from _collect_from_tool(tool)
         for server in catalog.servers:
-            yield from _of_server(server)
+            yield from _collect_from_server(server)
         for one in found.results:
             if isinstance(one.thing, Skill):
                 yield from (one.thing.summary, one.thing.name, one.thing.signature)
         for resource, _ in found.resources:
-            yield from _of_resource(resource)
+            yield from _collect_from_resource(resource)
 
     return _own_text(catalog, pieces)
 
 
-def _entry(entry: Entry | TopicEntry) -> tuple[str, ...]:
+def _collect_from_entry(entry: Entry | TopicEntry) -> tuple[str, ...]:
     return (entry.name, entry.note) if isinstance(entry, Entry) else (entry.name, *entry.tools)
 
 
-def _of_server(server: Server) -> Iterator[str]:
+def _collect_from_server(server: Server) -> Iterator[str]:
     yield from (server.description, server.cause, *server.problems)
     for prompt in server.prompts:
         yield from (prompt.name, prompt.title or "", prompt.description)
 
 
-def _of_tool(tool: Tool) -> Iterator[str]:
+def _collect_from_tool(tool: Tool) -> Iterator[str]:
     said = tool.definition
     yield said.description[:_MAX_PIECE_CHARACTERS]
     yield said.title or ""
-    yield from _in_schema(said.input_schema)
-    yield from _in_schema(said.output_schema)
+    yield from _collect_from_schema(said.input_schema)
+    yield from _collect_from_schema(said.output_schema)
     if OBSERVED_LINE in tool.stub.source:
         yield tool.stub.source.partition(OBSERVED_LINE)[2].partition("\n@tool(")[0]
     if (text := tool.returned.text) is not None:
@@ -88,18 +95,18 @@ def _of_tool(tool: Tool) -> Iterator[str]:
         yield case.text
 
 
-def _of_resources(server: Server) -> Iterator[str]:
+def _collect_from_resources(server: Server) -> Iterator[str]:
     for resource in server.resources.all if server.listing.resources else ():
-        yield from _of_resource(resource)
+        yield from _collect_from_resource(resource)
 
 
-def _of_resource(resource: Resource) -> tuple[str, ...]:
+def _collect_from_resource(resource: Resource) -> tuple[str, ...]:
     it = resource.definition
     said = it.description[:_MAX_PIECE_CHARACTERS]
     return resource.name, it.public_uri, it.name, it.title or "", it.mime_type or "", said
 
 
-def _in_schema(schema: Any) -> Iterator[str]:
+def _collect_from_schema(schema: Any) -> Iterator[str]:
     """The texts of a schema that are no names and no keywords."""
     waiting = [(schema, False)]
     while waiting:

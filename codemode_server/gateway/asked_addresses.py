@@ -25,10 +25,10 @@ def require_none(kinds: Collection[str], server: str, messages: list[str]) -> No
     """Raise `ResultWithheld` if there are such kinds in an address of a server. The model gets the reason as well."""
     if not kinds:
         return
-    told = (
+    message = (
         f"the address that {server} asks the user to open has personal data ({', '.join(sorted(kinds))}), so it is not "
         "shown to the host; values that the host may see belong in privacy.allow in upstream.yaml"
     )
-    if told not in messages:
-        messages.append(told)
-    raise ResultWithheld(told)
+    if message not in messages:
+        messages.append(message)
+    raise ResultWithheld(message)

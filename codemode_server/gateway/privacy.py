@@ -46,7 +46,7 @@ from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.echoes import tokenized_echo
 from codemode_server.privacy.encodings import from_base64, read_text, to_base64
 from codemode_server.privacy.findings import Finding
-from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in
+from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in, tokens_in_any_case
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
 from codemode_server.privacy_packages import missing
@@ -124,10 +124,11 @@ class CallPrivacy:
             return None
         has_many = is_large(arguments)
         principal = calls.context.principal.principal_id
-        known, disguised, invented = dict[str, KnownToken](), dict[str, str](), tuple[str, ...]()
+        known, disguised, invented = dict[str, KnownToken](), dict[str, str](), dict[str, str]()
         if not isinstance(target, ResourceTarget):  # a token in a URI is no value
-            named = await run_sized(has_many, tokens_in, arguments)
-            found = await self._tokens.find(principal, {*named, *map(first_of_its_kind, named)})
+            named = await run_sized(has_many, tokens_in_any_case, arguments)
+            meant = {token.upper() for token in named}
+            found = await self._tokens.find(principal, {*meant, *map(first_of_its_kind, meant)})
             known = {token: it for token, it in found.items() if token in named}
             invented = never_made(self._config.settings.privacy, target, named, found)
         if self._config.settings.privacy.programs == "values":

@@ -33,8 +33,9 @@ class Release:
     """Those of the tokens that the principal has or had."""
     disguised: Mapping[str, str] = field(default_factory=dict)
     """Tokens of values that a program, which sees values, has rewritten: they are sent as they are → their kinds."""
-    never_made: tuple[str, ...] = ()
-    """What looks like tokens of kinds that the tool may receive, and stands for nothing."""
+    never_made: Mapping[str, str] = field(default_factory=dict)
+    """What looks like tokens of kinds that the tool may receive, and stands for nothing → the token of which it has the
+    letters, in another case; empty if there is none."""
     obstacle: str = ""
     """Why a value can't be put in its place; then `arguments` has the tokens."""
 
@@ -60,11 +61,7 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
             advice="",
         )
     if release.never_made:
-        return Deny(
-            f"the arguments have {_named(dict.fromkeys(release.never_made, ''))}, and no such privacy token was ever "
-            "made; give tools tokens as results have them",
-            advice="",
-        )
+        return Deny(_why_refused(release.never_made), advice="")
     released = released_to(settings, Spellings.of_server(target.server), target.spellings)
     is_all = ALL_KINDS in released
     held = {token: it for token, it in release.known.items() if not is_all and it.kind not in released}
@@ -81,7 +78,10 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
             f"personal data ({kinds}) would go to {name}, and privacy.release does not name it",
             (
                 *(f"{token} ({it.kind}) is {it.original!r}" for token, it in sorted(held.items())),
-                *(f"the program has written what {token} ({kind}) stands for" for token, kind in rewritten.items()),
+                *(
+                    f"the program passes the value of {token} ({kind}) itself, in another form"
+                    for token, kind in rewritten.items()
+                ),
             ),
         )
     return Deny(
@@ -93,22 +93,23 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
 
 def never_made(
     settings: PrivacySettings, target: CallTarget, named: Collection[str], found: Mapping[str, KnownToken]
-) -> tuple[str, ...]:
+) -> dict[str, str]:
     """Those of the named tokens that were never made, although tokens of the kind were, and the tool is one that would
-    receive their values or whose server is protected. Elsewhere they are plain text, as in a template for documents.
-    `found` are the tokens of the store among the named ones and those that were the first of their kinds."""
+    receive their values or whose server is protected; with the tokens of which they have the letters in another case.
+    Elsewhere they are plain text, as in a template for documents. In another case they are plain text too where there
+    is no token with these letters. `found` are the tokens of the store among the named ones, in capital letters, and
+    those that were the first of their kinds."""
     server = Spellings.of_server(target.server)
     released = released_to(settings, server, target.spellings)
     is_any = ALL_KINDS in released or mode_of(settings, server) != "values"
-    return tuple(
-        sorted(
-            token
-            for token in named
-            if token not in found
-            and (first := found.get(first_of_its_kind(token))) is not None
-            and (is_any or first.kind in released)
-        )
-    )
+    made: dict[str, str] = {}
+    for token in sorted(named):
+        is_respelled = token != token.upper()
+        meant = token.upper() if is_respelled else first_of_its_kind(token)
+        known = None if token in found else found.get(meant)
+        if known is not None and (is_any or known.kind in released):
+            made[token] = meant if is_respelled else ""
+    return made
 
 
 def kinds_in_uri(texts: KnownTexts, target: ResourceTarget) -> dict[str, str]:
@@ -125,6 +126,19 @@ def naming_release(decision: Decision, release: Release | None) -> Decision:
     if release is None or not isinstance(decision, Allow):
         return decision
     return Allow(f"{decision.reason}; sends personal data ({', '.join(release.kinds)})")
+
+
+def _why_refused(never_made: Mapping[str, str]) -> str:
+    if respelled := {token: meant for token, meant in never_made.items() if meant}:
+        are, meant = ("is no token" if len(respelled) == 1 else "are no tokens"), {*respelled.values()}
+        return (
+            f"{_named(dict.fromkeys(respelled, ''))} {are}: pass tokens exactly as results show them "
+            f"({_named(dict.fromkeys(meant, ''))})"
+        )
+    return (
+        f"the arguments have {_named(dict.fromkeys(never_made, ''))}, and no such privacy token was ever made; pass "
+        "tokens exactly as results show them"
+    )
 
 
 def _named(kinds: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.gateway.execution_calls import ExecutionCalls
 
 _MAX_SESSIONS = 1_000
-"""Sessions that are remembered; a model that is told twice is not wrong."""
+"""Sessions that are remembered; a model that reads it twice does nothing wrong."""
 _TOKENS_IN_PROGRAMS = (
     "Programs compare, count and join whole tokens; have the server compute what needs a part, the length or the order "
     "of a value"
@@ -17,20 +17,20 @@ _VALUES_IN_PROGRAMS = "Programs see the values; only what leaves them has tokens
 
 
 class TokenExplanations:
-    """Knows the sessions whose model was told."""
+    """Remembers the sessions whose model has the explanation."""
 
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._informed: OrderedDict[str, None] = OrderedDict()
 
     def add(self, calls: ExecutionCalls) -> None:
         """Add the explanation to the messages of an execution whose results have tokens."""
         session = calls.context.session.session_id
-        if session in self._told:
+        if session in self._informed:
             return
-        self._told[session] = None
-        if len(self._told) > _MAX_SESSIONS:
-            self._told.popitem(last=False)
+        self._informed[session] = None
+        if len(self._informed) > _MAX_SESSIONS:
+            self._informed.popitem(last=False)
         sees_values = self._config.settings.privacy.programs == "values"
         calls.messages.append(
             "tokens such as <EMAIL_1> stand for personal data, the same one for the same value. Give them to tools as "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.privacy_tokens import TOKEN
+from codemode_server.domain.privacy_tokens import TOKEN, TOKEN_IN_ANY_CASE
 from codemode_server.json_texts import texts_in
 from codemode_server.known_values import DistinctKeys, with_spans_replaced
 from codemode_server.privacy.encodings import EncodedPart, Wrapping, unwrapped, wrapped
@@ -83,6 +84,11 @@ def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:
     return with_spans_replaced(text, ((one.start, one.end, tokens[one.kind, one.value]) for one in ordered))
 
 
-def tokens_in(value: JsonValue) -> set[str]:
+def tokens_in(value: JsonValue, form: re.Pattern[str] = TOKEN) -> set[str]:
     """What looks like a token in the texts and keys of a value."""
-    return {found[0] for text in texts_in(value) if "<" in text for found in TOKEN.finditer(text)}
+    return {found[0] for text in texts_in(value) if "<" in text for found in form.finditer(text)}
+
+
+def tokens_in_any_case(value: JsonValue) -> set[str]:
+    """As `tokens_in`, with those that are written in small letters too, as they are written."""
+    return tokens_in(value, TOKEN_IN_ANY_CASE)

@@ -61,7 +61,7 @@ async def test_the_person_may_be_asked_about_a_value_in_a_uri(tmp_path: Path, an
     person = Person(content={"answer": answer})
     async with in_memory(product(tmp_path, on_release="ask"), **person.callbacks) as host:
         await host.run(WAYS["as it is"])
-    assert "the program has written what <EMAIL_1> (email) stands for" in person.seen[0].message
+    assert "the program passes the value of <EMAIL_1> (email) itself, in another form" in person.seen[0].message
     assert len(read(tmp_path)) == count
 
 

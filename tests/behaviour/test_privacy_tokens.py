@@ -164,6 +164,24 @@ async def test_a_token_that_the_model_invents_is_refused_once_there_are_tokens_o
         assert to == [f"for {ORIGINAL}", "for <FIELD_999>"], "the controls"
 
 
+async def test_a_token_in_small_letters_is_refused_where_its_value_would_be_sent(tmp_path: Path) -> None:
+    send = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': %s})"
+    async with in_memory(protected(tmp_path)) as host:
+        await host.run(SHEET + "rows[0]")
+        refused = await host.run(send % "'for <EMAIL_1>'.lower()")
+        assert "<email_1> is no token: pass tokens exactly as results show them (<EMAIL_1>)" in refused.text
+        assert host.reached("update_record") == []
+        texts = ["for <EMAIL_1>", "<email_999>", "<field_1>", "EMAIL_1", "[EMAIL_1]", "email_1"]
+        for text in texts:
+            await host.run(send % repr(text))
+        to = [it["data"]["to"] for it in host.reached("update_record")]
+        assert to == [f"for {ORIGINAL}", *texts[1:]], "the controls"
+        await host.run(
+            "from servers.github import create_issue\ncreate_issue('a', 'w', 'T', body='an <email_1> element')"
+        )
+        assert [it["body"] for it in host.reached("create_issue")] == ["an <email_1> element"], "no value is sent there"
+
+
 @pytest.mark.parametrize("is_protected", [True, False])
 async def test_an_invented_token_is_plain_text_for_a_server_that_has_nothing_to_do_with_tokens(
     tmp_path: Path, is_protected: bool

@@ -101,10 +101,10 @@ class Detector:
 
     def _found(self, searched: SearchedText, names: Iterable[Candidate] = ()) -> Findings:
         candidates = list(islice(self._candidates(searched, names), MAX_FINDINGS + 1))
-        values, is_all = self._add_escaped(candidates, searched)
+        values, others, is_all = self._add_escaped(candidates, searched)
         is_complete = searched.is_complete and is_all and len(candidates) <= MAX_FINDINGS
         found: list[Finding] = []
-        for start, end, kind, confidence in _without_overlaps(candidates, searched.text):
+        for start, end, kind, confidence in _without_overlaps(candidates, searched.text, others):
             part = searched.part_at(start)
             value = values.get((start, end, kind)) or searched.text[start:end]
             if self.allows(value):
@@ -115,16 +115,19 @@ class Detector:
             )
         return Findings(tuple(found), is_complete)
 
-    def _add_escaped(self, candidates: list[Candidate], searched: SearchedText) -> tuple[PlainValues, bool]:
-        """Adds what the text holds in escaped form. Returns what it stands for, and whether all was searched."""
+    def _add_escaped(
+        self, candidates: list[Candidate], searched: SearchedText
+    ) -> tuple[PlainValues, list[Candidate], bool]:
+        """Adds what the text holds in escaped form. Returns what it stands for, the candidates that it takes the place
+        of, and whether all was searched."""
         if not (windows := marked_windows(searched.text)):
-            return {}, True
+            return {}, [], True
         from codemode_server.privacy.plain_reading import plain_reading, together  # NumPy takes a tenth of a second
 
         plain = plain_reading(searched, windows)
         found = list(islice(self._candidates(plain.searched, ()), MAX_FINDINGS + 1))
-        values = together(candidates, plain.located(found))
-        return values, len(found) <= MAX_FINDINGS
+        values, replaced = together(candidates, plain.located(found), searched.text)
+        return values, replaced, len(found) <= MAX_FINDINGS
 
     def _candidates(self, searched: SearchedText, names: Iterable[Candidate]) -> Iterator[Candidate]:
         for candidate in chain(_all_candidates(searched, self._own, self._settings.regions), names):
@@ -184,8 +187,9 @@ def _evidence(searched: SearchedText, base: int, offset: int) -> Kind | Against 
     return context_evidence(before) or field_evidence(part.name)
 
 
-def _without_overlaps(candidates: list[Candidate], text: str) -> list[Candidate]:
-    """Those that stay, in order of place, and what they leave of the others that are texts of any form."""
+def _without_overlaps(candidates: list[Candidate], text: str, others: list[Candidate]) -> list[Candidate]:
+    """Those that stay, in order of place, and what they leave of the rest of them that is a text of any form. `others`
+    stay where none of these does."""
     taken: list[Candidate] = []
     partial: list[Candidate] = []
     candidates.sort(key=lambda one: (one[0], -one[3], one[0] - one[1]))
@@ -197,8 +201,17 @@ def _without_overlaps(candidates: list[Candidate], text: str) -> list[Candidate]
                 continue
             partial.append(taken.pop())
         taken.append(candidate)
+    _fill(taken, [*partial, *others])
     rests = [rest for one in partial if one[2] in _FREE_FORMS for rest in _rests(one, taken, text)]
     return sorted([*taken, *rests]) if rests else taken
+
+
+def _fill(taken: list[Candidate], left: list[Candidate]) -> None:
+    """Takes those that overlap none any more, since what was surer than they are has lost to another one."""
+    for candidate in sorted(left, key=lambda one: (-one[3], one[0] - one[1])):
+        at = bisect_right(taken, candidate[0], key=lambda one: one[1])
+        if at == len(taken) or taken[at][0] >= candidate[1]:
+            taken.insert(at, candidate)
 
 
 def _rests(candidate: Candidate, taken: list[Candidate], text: str) -> Iterator[Candidate]:

@@ -9,7 +9,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +40,8 @@ class PlainCandidate(NamedTuple):
 
     candidate: Candidate
     value: str
+    has_escape: bool
+    """Whether an escape is in it, or directly beside it: what has none is in the text as it is."""
     is_sure: bool
     """Whether what stands before it is surely an escape: `=20` and `\\n` may be something else."""
 
@@ -58,19 +59,19 @@ class PlainReading:
     """How many of the characters before each one stand for something else, or follow something that was left out."""
 
     def located(self, candidates: list[Candidate]) -> Iterator[PlainCandidate]:
-        """Those that have an escape in them, or directly beside them: the others are in the text as they are."""
+        """What was found in the reading, with its place in the text."""
         if not candidates:
             return
         starts, ends = (np.array([one[at] for one in candidates]) for at in range(2))
         before = np.maximum(starts - 1, 0)
         follows_escape = self._changes[starts] > self._changes[before]
         has_escape = self._changes[np.minimum(ends + 1, len(self._starts))] > self._changes[before]
-        places = np.column_stack([self._starts[starts], self._ends[ends - 1], self._starts[before], follows_escape])
-        for (start, end, kind, confidence), (first, last, escape, follows) in zip(
-            compress(candidates, has_escape), places[has_escape].tolist(), strict=True
+        columns = (self._starts[starts], self._ends[ends - 1], self._starts[before], follows_escape, has_escape)
+        for (start, end, kind, confidence), (first, last, escape, follows, has) in zip(
+            candidates, np.column_stack(columns).tolist(), strict=True
         ):
             is_sure = not follows or self._is_surely_escape(escape)
-            yield PlainCandidate((first, last, kind, confidence), self.searched.text[start:end], is_sure)
+            yield PlainCandidate((first, last, kind, confidence), self.searched.text[start:end], bool(has), is_sure)
 
     def _is_surely_escape(self, at: int) -> bool:
         mark = self.original[at]
@@ -184,28 +185,50 @@ def _spaces_beside_at(codes: Codes) -> Flags:
     return beside
 
 
-def together(candidates: list[Candidate], plain: Iterable[PlainCandidate]) -> dict[tuple[int, int, str], str]:
+def together(
+    candidates: list[Candidate], plain: Iterable[PlainCandidate], text: str
+) -> tuple[dict[tuple[int, int, str], str], list[Candidate]]:
     """Adds to the candidates of a text those of its plain reading, and takes away what is a part of one of them, or
-    begins in the middle of an escape. Answers the values of those that it added.
+    begins in the middle of an escape. Answers the values of those that it added, and what it has taken away.
 
-    A credential stays as it is: the password in a URL may have an escaped @.
+    What is in a credential stays as it is, and so does the password in a URL: an @ in it is escaped, and no address.
     """
-    taken: dict[str, list[Candidate]] = {}
-    for one in sorted(candidates):
-        taken.setdefault(one[2], []).append(one)
+    taken = _by_kind(candidates)
+    added: list[PlainCandidate] = []
+    without_escape: list[PlainCandidate] = []
     dropped: set[Candidate] = set()
-    values: dict[tuple[int, int, str], str] = {}
-    for (start, end, kind, confidence), value, is_sure in plain:
-        if kind != Kind.CREDENTIAL and any(_rivals(taken.get(Kind.CREDENTIAL, []), start, end)):
-            continue
-        for rival in _rivals(taken.get(kind, []), start, end):
-            if is_sure or (start <= rival[0] and rival[1] <= end):
-                dropped.add(rival)
-        values[start, end, kind] = value
-        candidates.append((start, end, kind, confidence))
+    for one in plain:
+        start, end, kind, _ = one.candidate
+        if not one.has_escape:
+            without_escape.append(one)
+        elif kind == Kind.CREDENTIAL or not _is_in_credential(taken.get(Kind.CREDENTIAL, []), start, end, text):
+            added.append(one)
+            for rival in _rivals(taken.get(kind, []), start, end):
+                if one.is_sure or (start <= rival[0] and rival[1] <= end):
+                    dropped.add(rival)
     if dropped:
-        candidates[:] = [one for one in candidates if one not in dropped or (one[0], one[1], one[2]) in values]
-    return values
+        candidates[:] = [one for one in candidates if one not in dropped]
+        left = _by_kind(dropped)
+        for one in without_escape:  # what was dropped may have been two values with an escape between them
+            start, end, kind, _ = one.candidate
+            if any(_rivals(left.get(kind, []), start, end)):
+                added.append(one)
+    candidates += [one.candidate for one in added]
+    return {one.candidate[:3]: one.value for one in added}, list(dropped)
+
+
+def _by_kind(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
+    made: dict[str, list[Candidate]] = {}
+    for one in sorted(candidates):
+        made.setdefault(one[2], []).append(one)
+    return made
+
+
+def _is_in_credential(credentials: list[Candidate], start: int, end: int, text: str) -> bool:
+    return any(
+        (one[0] <= start and end <= one[1]) or text[one[1] : one[1] + 1] == "@"
+        for one in _rivals(credentials, start, end)
+    )
 
 
 def _rivals(ordered: list[Candidate], start: int, end: int) -> Iterator[Candidate]:

@@ -134,6 +134,19 @@ def test_what_only_looks_like_an_escape_takes_nothing_from_a_value(text: str, va
     assert value not in tokenized({"text": text})["text"]
 
 
+def test_an_address_that_begins_in_a_password_is_replaced() -> None:
+    """The escape ends the password and is taken for a part of the address, or the other way round: nothing is left."""
+    text = "secret=abcdef77&shy;carol.danvers%40new-example.org"
+    assert "danvers" not in tokenized({"text": text})["text"]
+    assert tokenized({"text": "token=abcdef77&amp;x=1"}) == {"text": "token=<CREDENTIAL>&amp;x=1"}, "the control"
+
+
+def test_addresses_with_an_escape_between_them_are_all_replaced() -> None:
+    text = "to=carol%40new-example.org%26cc=dora@new-example.org"
+    assert tokenized({"text": text}) == {"text": "to=<EMAIL>%26cc=<EMAIL>"}
+    assert [one.value for one in found_in({"text": text})] == ["carol@new-example.org", "dora@new-example.org"]
+
+
 def test_an_escaped_address_that_is_allowed_stays() -> None:
     text = "mailto:carol.danvers%40new-example.org"
     assert not Detector(DetectionSettings(allowed=("*@new-example.org",))).in_text(text).found

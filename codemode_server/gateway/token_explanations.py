@@ -10,8 +10,8 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 _MAX_SESSIONS = 1_000
 """Sessions that are remembered; a model that reads it twice does nothing wrong."""
 _TOKENS_IN_PROGRAMS = (
-    "Programs compare, count and join whole tokens; have the server compute what needs a part, the length or the order "
-    "of a value"
+    "Programs can only compare, count and join whole tokens: have servers sort and filter by the values, and don't ask "
+    "them for parts of values"
 )
 _VALUES_IN_PROGRAMS = "Programs see the values; only what leaves them has tokens"
 

@@ -44,8 +44,9 @@ class Detection:
             except RecognizerFailed:
                 return
 
-    async def find(self, title: str, value: JsonValue, schema: dict[str, Any] | None = None) -> Findings:
-        """What a value that `title` has answered holds. A token is no finding, whatever its field is called.
+    async def find(self, value: JsonValue, schema: dict[str, Any] | None = None, *, withheld: str) -> Findings:
+        """What a value of a server holds. A token is no finding, whatever its field is called. `withheld` is how a
+        refusal to hand it on begins: "what crm asks is withheld".
 
         Raises:
             ResultWithheld: the recognizer of names has failed.
@@ -54,7 +55,7 @@ class Detection:
             return _without_tokens(await self._current().find(value, schema))
         except RecognizerFailed as error:
             raise ResultWithheld(
-                f"{title} was called, and its result is withheld: it could not be searched for names, which "
+                f"{withheld}: it could not be searched for names, which "
                 f"privacy.recognizer in upstream.yaml asks for ({error}); `codemode-server doctor` and the log of the "
                 "product say more to the user"
             ) from error

@@ -29,24 +29,25 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_of_its_kind, label_of
 from codemode_server.gateway.asked_addresses import kinds_in_address, require_none
-from codemode_server.gateway.binary_parts import BinaryPart, with_binary, without_binary
+from codemode_server.gateway.binary_parts import with_binary, without_binary
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.error_pieces import OWN_ERRORS, without_known_values
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.guessed_dates import searched_for, sent_dates
+from codemode_server.gateway.guessed_dates import searched_for, sent_dates, without_known_dates
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of
 from codemode_server.gateway.results import note_other_spellings
+from codemode_server.gateway.said import Said, error_withheld, question_withheld, result_withheld
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
+from codemode_server.gateway.text_files import searched_files
 from codemode_server.gateway.token_explanations import TokenExplanations
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.echoes import tokenized_echo
-from codemode_server.privacy.encodings import from_base64, read_text, to_base64
-from codemode_server.privacy.findings import Finding
-from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in, tokens_in_any_case
+from codemode_server.privacy.findings import Finding, Findings
+from codemode_server.privacy.replacing import TokensOf, numbers_among, replaced, tokens_in, tokens_in_any_case
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
 from codemode_server.privacy_packages import missing
@@ -55,6 +56,8 @@ from codemode_server.sandbox.contract import Reply
 
 Arguments = Mapping[str, Any]
 FoundValues = tuple[Finding, ...]
+_FEW = 200
+"""So many findings are compared with the arguments on the event loop."""
 MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
 
@@ -189,27 +192,31 @@ class CallPrivacy:
         is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
         schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
         bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
-        title = title_of(target)
-        found = await self._detection.find(title, bare, schema if reply.encoding == "json" and not is_raw else None)
+        said = Said(calls, target, arguments, result_withheld(target))
+        schema = schema if reply.encoding == "json" and not is_raw else None
+        found = await self._detection.find(bare, schema, withheld=said.withheld)
         if not found.is_complete:
             raise ResultWithheld(
-                f"{title} was called, and its result is withheld: it is too large to be searched for personal data, "
-                "which privacy.servers asks for; ask for less of it"
+                f"{said.withheld}: it is too large to be searched for personal data, which privacy.servers asks for; "
+                "ask for less of it"
             )
-        files = [BinaryPart(place, await self._file(calls, target, arguments, data)) for place, data in binary]
-        if mode == "block" and (found.found or files != binary):
-            kinds = ", ".join(sorted({it.kind for it in found.found})) or "in a file"
+        files = await searched_files(self._detection, binary, said.withheld)
+        everything = (*found.found, *(it for file in files if file.found.is_complete for it in file.found.found))
+        if mode == "block" and (everything or not all(file.found.is_complete for file in files)):
+            kinds = ", ".join(sorted({it.kind for it in everything})) or "in a file that is too large to be searched"
             raise ResultWithheld(
-                f"{title} was called, and its result is withheld: it has personal data ({kinds}), and privacy.servers "
-                f"in upstream.yaml says `block` for {target.server.raw_name}"
+                f"{said.withheld}: it has personal data ({kinds}), and privacy.servers in upstream.yaml says `block` "
+                f"for {target.server.raw_name}"
             )
+        tokens = await self._tokens_of(said, everything)
         if found.found:
-            bare = await self._replaced(calls, target, arguments, bare, found.found)
-        shown = await self._without_known(calls, target.server, bare)
+            bare = await run_sized(is_large(bare), replaced, bare, found.found, tokens)
+        shown = await self._without_known(said, bare)
         shown = await self._without_echo(release, shown)
         if found.found or shown != bare:
             self._explanations.add(calls)
-        return replace(reply, value=with_binary(shown, files))
+        parts = [file.with_text(await self._text(said, file.file.text, file.found, tokens)) for file in files]
+        return replace(reply, value=with_binary(shown, [*binary, *parts]))
 
     async def _without_sent(self, release: Release | None, reply: Reply) -> Reply:
         """The answer of a server that is not protected; what it was sent is not for programs that see tokens."""
@@ -224,13 +231,15 @@ class CallPrivacy:
         shown: JsonValue = await run_sized(is_large(value), tokenized_echo, value, sent) if sent else value
         return shown
 
-    async def _without_known(self, calls: ExecutionCalls, server: Server, value: JsonValue) -> JsonValue:
+    async def _without_known(self, said: Said, value: JsonValue) -> JsonValue:
         """A value with tokens in place of values that have one already, as a program gets it that sees tokens."""
         if self._tokens is None or self._config.settings.privacy.programs == "values":
             return value
-        known = self._tokens.texts_of(calls.context.principal.principal_id)
-        shown: JsonValue = await run_sized(is_large(value), known.tokenized_result, value, server.raw_name)
-        return shown
+        known = self._tokens.texts_of(said.calls.context.principal.principal_id)
+        has_many = is_large(value)
+        shown = await run_sized(has_many, without_known_dates, known, value, said.arguments)
+        named: JsonValue = await run_sized(has_many, known.tokenized_result, shown, said.target.server.raw_name)
+        return named
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
         """What the program gets: the values, if the configuration says so.
@@ -247,7 +256,7 @@ class CallPrivacy:
         try:
             known = await self._tokens.find(calls.context.principal.principal_id, named)
         except JournalUnavailable as error:
-            raise ResultWithheld(f"{title_of(target)} was called, and its result is withheld: {error}") from error
+            raise ResultWithheld(f"{result_withheld(target)}: {error}") from error
         if not (values := values_of(known)):
             return reply
         put = partial(with_values, is_sent=False)
@@ -267,28 +276,29 @@ class CallPrivacy:
             return "it failed with an error that is too long to be searched for personal data"
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
-                text = await self._text(calls, target, arguments, text, is_ours=isinstance(error, OWN_ERRORS))
+                said = Said(calls, target, arguments, error_withheld(target))
+                if isinstance(error, OWN_ERRORS):
+                    found = await self._detection.find_without_names(text)
+                else:
+                    found = await self._detection.find(text, withheld=said.withheld)
+                tokens = await self._tokens_of(said, found.found if found.is_complete else ())
+                text = await self._text(said, text, found, tokens)
         except ResultWithheld as withheld:
             return str(withheld)
         return text
 
-    async def _text(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, text: str, *, is_ours: bool = False
-    ) -> str:
-        """A text of a protected server with tokens in place of personal data. One that is ours has nothing that was not
-        searched for names before."""
-        if is_ours:
-            found = await self._detection.find_without_names(text)
-        else:
-            found = await self._detection.find(title_of(target), text)
+    async def _text(self, said: Said, text: str, found: Findings, tokens: TokensOf) -> str:
+        """A text of a protected server with these tokens in place of what was found in it."""
         if not found.is_complete:
             return "[a text that is too large to be searched for personal data]"
         if found.found:
-            text = str(await self._replaced(calls, target, arguments, text, found.found))
-        return str(await self._without_known(calls, target.server, text))
+            text = str(await run_sized(is_large(text), replaced, text, found.found, tokens))
+        return str(await self._without_known(said, text))
 
-    async def protected(self, calls: ExecutionCalls, target: CallTarget, value: JsonValue) -> JsonValue:
-        """What a server asks of the host, with tokens in place of personal data.
+    async def protected(
+        self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, value: JsonValue
+    ) -> JsonValue:
+        """What a server asks of the host during a call with these arguments, with tokens in place of personal data.
 
         Raises:
             ResultWithheld: it can't be searched, or the store of the tokens can't be used.
@@ -297,10 +307,12 @@ class CallPrivacy:
             raise ResultWithheld(f"{target.server.name} may not ask a model: privacy.private_free_text forbids it")
         if self.mode_of(target.server) == "values":
             return value
-        found = await self._detection.find(title_of(target), value)
+        said = Said(calls, target, arguments, question_withheld(target))
+        found = await self._detection.find(value, withheld=said.withheld)
         if not found.is_complete:
-            raise ResultWithheld(f"what {target.server.name} asks is too large to be searched for personal data")
-        return await self._replaced(calls, target, {}, value, found.found) if found.found else value
+            raise ResultWithheld(f"{said.withheld}: it is too large to be searched for personal data")
+        tokens = await self._tokens_of(said, found.found)
+        return await self._without_known(said, await run_sized(is_large(value), replaced, value, found.found, tokens))
 
     async def require_shareable(self, calls: ExecutionCalls, target: CallTarget, address: str) -> None:
         """Check an address that a server asks the person to open. The host sees it as it is: a token leads nowhere.
@@ -322,6 +334,8 @@ class CallPrivacy:
         text = calls.context.redactor.text(text)
         if self.mode_of(server) == "values":
             return text
+        if self._tokens is not None and self._config.settings.privacy.programs != "values":
+            text = str(without_known_dates(self._tokens.texts_of(calls.context.principal.principal_id), text, {}))
         found = self._detection.find_at_once(text)
         if not found.is_complete:
             return ""
@@ -337,7 +351,7 @@ class CallPrivacy:
         if self.mode_of(server) == "values":
             return texts
         try:
-            found = await self._detection.find(server.name, [*texts])
+            found = await self._detection.find([*texts], withheld=f"what {server.name} proposes is withheld")
         except ResultWithheld:
             return ()
         personal = {it.place[0] for it in found.found}
@@ -347,30 +361,23 @@ class CallPrivacy:
         """Load what takes long, so that the first result does not wait for it."""
         await self._detection.load()
 
-    async def _file(self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, data: str) -> str:
-        """A file in base64: if it is a text, with tokens, in the encoding that it has."""
-        plain = await run_sized(is_large(data), from_base64, data)
-        file = await run_sized(is_large(data), read_text, plain) if plain is not None else None
-        if file is None:
-            return data
-        protected = await self._text(calls, target, arguments, file.text)
-        return data if protected == file.text else to_base64(file.bytes_of(protected), data)
-
-    async def _replaced(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, value: JsonValue, found: FoundValues
-    ) -> JsonValue:
-        title, server = title_of(target), target.server.raw_name
+    async def _tokens_of(self, said: Said, found: FoundValues) -> TokensOf:
+        """What is put in place of all that was found in an answer. It is asked for once: if a server may not get so
+        many tokens, it gets none."""
+        if not found:
+            return {}
         if self._tokens is None:
-            raise ResultWithheld(f"{title} was called, and its result is withheld: there is no store of tokens")
-        has_many = is_large(value)
-        kinds = await run_sized(has_many, sent_dates, found, arguments, self._config.settings.privacy)
+            raise ResultWithheld(f"{said.withheld}: there is no store of tokens")
+        has_many = is_large(said.arguments) or len(found) > _FEW
+        kinds = await run_sized(has_many, sent_dates, found, said.arguments, self._config.settings.privacy)
         known = [it for it in found if (it.kind, it.value) not in kinds]
-        make = partial(self._tokens.tokens_for, calls.context.principal.principal_id, known)
+        make = partial(self._tokens.tokens_for, said.calls.context.principal.principal_id, known)
+        regions = self._config.settings.privacy.detection.regions
         try:
-            tokens = await make(self._config.settings.privacy.detection.regions, server, numbers_among(found))
+            tokens = await make(regions, said.target.server.raw_name, numbers_among(found))
         except (JournalUnavailable, TokensFull) as error:
-            raise ResultWithheld(f"{title} was called, and its result is withheld: {error}") from error
-        return await run_sized(has_many, replaced, value, found, tokens | kinds)
+            raise ResultWithheld(f"{said.withheld}: {error}") from error
+        return {**tokens, **kinds}
 
 
 def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:

@@ -49,6 +49,10 @@ def parse(day: str) -> dict[str, str]:
 def after(days: int) -> dict[str, str]:
     return {"birth_date": str(datetime.date(1987, 1, 1) + datetime.timedelta(days))}
 
+@server.tool(description="The days of March 1987.")
+def calendar() -> list[str]:
+    return [f"1987-03-{day:02}" for day in range(1, 32)]
+
 @server.tool(description="A certificate.")
 def certify(day: str) -> str:
     raise ToolError(f"no certificate, date of birth: {day}")
@@ -56,7 +60,10 @@ def certify(day: str) -> str:
 server.run()
 """
 )
-READ = "from servers.hr import after, born, certify, check, make, parse, person\nimport datetime\nit = person()\n"
+READ = (
+    "from servers.hr import after, born, calendar, certify, check, make, parse, person\n"
+    "import datetime\nit = person()\n"
+)
 DATES = "dates = [str(datetime.date(1987, 3, day)) for day in range(1, 32)]\n"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "security.md"
 UNANSWERED = {
@@ -79,6 +86,7 @@ ANSWERED = {
         "EMAIL",
     ),
     "dates that a tool computes": ("[after(days)['birth_date'] for days in (72, 71)][::-1]", "BIRTH_DATE"),
+    "dates that a tool lists": ("calendar()[12:14]", "BIRTH_DATE"),
 }
 NOBODY: dict[str, Any] = {}
 

@@ -71,6 +71,21 @@ async def test_a_form_has_tokens_in_its_text_and_its_fields(tmp_path: Path, is_o
     assert seen.requested_schema["properties"]["city"]["description"] == f"of {shown}"
 
 
+async def test_that_a_question_is_withheld_is_not_said_of_the_result(tmp_path: Path) -> None:
+    """Two addresses are more than one server gets of two tokens; the call goes on."""
+    person = Person(content={"city": "Oslo"})
+    form = {"type": "object", "properties": {"city": {"type": "string"}}}
+    texts = f"Is {EMAIL} right?", f"Is {EMAIL} right, or b@example.org, or c@example.org?"
+    asked = [{"method": "elicitation/create", "params": {"message": it, "requestedSchema": form}} for it in texts]
+    privacy = {"privacy": {"servers": {"asking": "tokens"}, "max_tokens": 2}}
+    async with in_memory(configuration(tmp_path, asking(tmp_path, "legacy"), **privacy), **person.callbacks) as host:
+        answer = await ask(host, *asked)
+    assert [it.message.count("<EMAIL_1>") for it in person.seen] == [1], "the control: there is room for the first"
+    told = (tmp_path / "asking.log").read_text() + answer.text
+    assert "what asking asks is withheld: 2 of its values need new privacy tokens" in told
+    assert "was called, and its result is withheld" not in told
+
+
 @both_ways
 async def test_a_prompt_has_tokens(tmp_path: Path, is_on: bool) -> None:
     async with in_memory(crm(tmp_path, SERVER, is_on=is_on)) as host:

@@ -5,9 +5,12 @@ The servers, the product and the command of the person are real.
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio.to_thread
 import pytest
@@ -16,6 +19,8 @@ from codemode_server.cli import run
 from tests.cli.pseudo_terminal import at_terminal
 
 from .product import PLAIN, configuration, in_memory
+from .test_privacy_files import SERVER as FILES
+from .test_privacy_files import file
 
 SERVER = (
     PLAIN
@@ -37,6 +42,24 @@ def product(folder: Path) -> Path:
     script.write_text(SERVER)
     servers = {name: {"command": sys.executable, "args": [str(script), name]} for name in ("crm", "hr")}
     return configuration(folder, servers, privacy={"servers": {"*": "tokens"}, "max_tokens": 100})
+
+
+def with_files(folder: Path, mode: str) -> Path:
+    """`hr` and `crm` answer with a text and a file of ten addresses; `hr` has this mode. The text of `long` has 45."""
+    script = folder / "files.py"
+    script.write_text(FILES)
+    table = "".join(["email\n", *(f"f{number}@example.org\n" for number in range(10))])
+    answers = {
+        name: [{"type": "text", "text": " ".join(f"t{number}@example.org" for number in range(count))}, attached(table)]
+        for name, count in (("long", 45), ("short", 1), ("empty", 0))
+    }
+    one = {"command": sys.executable, "args": [str(script), json.dumps(answers), str(folder / "read.log")]}
+    privacy = {"servers": {"hr": mode, "crm": "tokens"}, "max_tokens": 100}
+    return configuration(folder, {"hr": one, "crm": one}, privacy=privacy)
+
+
+def attached(text: str) -> dict[str, Any]:
+    return file(base64.b64encode(text.encode()).decode())
 
 
 async def test_a_too_large_result_leaves_room_for_others_and_its_message_says_what_makes_room(
@@ -61,3 +84,17 @@ async def test_a_too_large_result_leaves_room_for_others_and_its_message_says_wh
         forget = [sys.executable, "-m", "codemode_server", *advised[1].split(), "hr", "--config", str(path)]
         await anyio.to_thread.run_sync(at_terminal, forget)
         assert (await host.run(MORE)).value == [30, {"email": "<EMAIL_95>"}]
+
+
+@pytest.mark.parametrize("mode", ["tokens", "block"])
+async def test_a_withheld_result_uses_up_no_tokens_for_its_files(tmp_path: Path, mode: str) -> None:
+    """Its text needs more than there is room for, or the server may answer with no personal data at all."""
+    tool, why = ("long", "55 of its values need new") if mode == "tokens" else ("empty", "it has personal data (email)")
+    read = "from servers.{0} import {1}\ntext, file = {1}()\nprint(text, file.data.decode())"
+    async with in_memory(with_files(tmp_path, mode)) as host:
+        refused = (await host.run(read.format("hr", tool))).text
+        answer = await host.run(read.format("crm", "short"))
+    assert f"hr.{tool} was called, and its result is withheld: {why}" in refused
+    printed = answer.content["stdout"]
+    numbers = [int(it) for it in re.findall(r"<EMAIL_(\d+)>", printed)]
+    assert numbers == [*range(1, 12)], "the control: what has room gets the first numbers"

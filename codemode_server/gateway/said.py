@@ -1,0 +1,33 @@
+"""What a server says in a call, for its protection, and how a refusal to hand it on begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.targets import CallTarget, title_of
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    calls: ExecutionCalls
+    target: CallTarget
+    arguments: Mapping[str, Any]
+    """As the program has written them."""
+    withheld: str
+    """How a refusal to hand it on begins."""
+
+
+def result_withheld(target: CallTarget) -> str:
+    return f"{title_of(target)} was called, and its result is withheld"
+
+
+def error_withheld(target: CallTarget) -> str:
+    return f"{title_of(target)} was called and failed, and why is withheld"
+
+
+def question_withheld(target: CallTarget) -> str:
+    """The call still runs."""
+    return f"what {target.server.name} asks is withheld"

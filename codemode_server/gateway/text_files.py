@@ -1,0 +1,39 @@
+"""The files in a reply that are texts: what the detection finds in each, and the same file with another text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from codemode_server.gateway.binary_parts import BinaryPart
+from codemode_server.gateway.detection import Detection
+from codemode_server.off_loop import is_large, run_sized
+from codemode_server.privacy.encodings import TextFile, from_base64, read_text, to_base64
+from codemode_server.privacy.findings import Findings
+
+
+class SearchedFile(NamedTuple):
+    part: BinaryPart
+    file: TextFile
+    found: Findings
+
+    def with_text(self, text: str) -> BinaryPart:
+        """The file with this text, in the encoding that it has."""
+        if text == self.file.text:
+            return self.part
+        return BinaryPart(self.part.place, to_base64(self.file.bytes_of(text), self.part.data))
+
+
+async def searched_files(detection: Detection, parts: Iterable[BinaryPart], withheld: str) -> list[SearchedFile]:
+    """Those of these files that are texts. `withheld` is how a refusal to hand them on begins.
+
+    Raises:
+        ResultWithheld: the recognizer of names has failed.
+    """
+    found: list[SearchedFile] = []
+    for part in parts:
+        plain = await run_sized(is_large(part.data), from_base64, part.data)
+        file = await run_sized(is_large(part.data), read_text, plain) if plain is not None else None
+        if file is not None:
+            found.append(SearchedFile(part, file, await detection.find(file.text, withheld=withheld)))
+    return found

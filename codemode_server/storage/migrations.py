@@ -365,6 +365,6 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     make_head,
     """
     ALTER TABLE privacy_tokens ADD COLUMN server TEXT NOT NULL DEFAULT '';
-    CREATE INDEX privacy_tokens_server ON privacy_tokens (principal, server) WHERE lookup IS NOT NULL;
+    CREATE INDEX privacy_tokens_server ON privacy_tokens (principal, server, lookup) WHERE lookup IS NOT NULL;
     """,
 )

@@ -34,6 +34,8 @@ _AT_ONCE = 1_000
 """Values that get their tokens in one transaction, which others wait for."""
 _EXPIRY_SECONDS = 60.0
 """How often what has expired is looked for."""
+COUNT = "SELECT count(*) FROM privacy_tokens WHERE principal = ? AND lookup IS NOT NULL"
+COUNT_OF_SERVER = f"{COUNT} AND server = ?"
 _NEXT_CHANGE = "(SELECT coalesce(max(change), 0) + 1 FROM privacy_tokens WHERE principal = ?)"
 
 
@@ -253,9 +255,8 @@ def _without_room(
 ) -> TokensFull | None:
     """Why a server may not get so many new tokens; None if it may. Half of what the other servers leave is for a server
     that needs tokens later."""
-    count = "SELECT count(*) FROM privacy_tokens WHERE principal = ? AND lookup IS NOT NULL"
-    (used,) = connection.execute(count, (principal,)).fetchone()
-    (own,) = connection.execute(f"{count} AND server = ?", (principal, server)).fetchone()
+    (used,) = connection.execute(COUNT, (principal,)).fetchone()
+    (own,) = connection.execute(COUNT_OF_SERVER, (principal, server)).fetchone()
     share = (most - (used - own) + 1) // 2
     if own + needed <= share:
         return None

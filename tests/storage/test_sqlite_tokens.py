@@ -17,7 +17,7 @@ from codemode_server.privacy.token_map import TokenMap
 from codemode_server.storage import forgotten_tokens, sqlite_tokens
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
+from codemode_server.storage.sqlite_tokens import COUNT, COUNT_OF_SERVER, KEY_NAME, SqliteTokens, TokenCipher
 from codemode_server.storage.upkeep import Retention, Upkeep
 
 ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
@@ -98,6 +98,15 @@ async def test_no_token_is_made_for_a_result_that_needs_more_than_there_may_be(o
             await store.tokens_for(ALICE, numbered(0, count), "crm")
     assert len(await store.all(ALICE)) == (count if fits else 0)
     assert await store.tokens_for(ALICE, [ANN], "hr") == [f"<EMAIL_{count + 1 if fits else 1}>"]
+
+
+@pytest.mark.parametrize("statement", [COUNT, COUNT_OF_SERVER], ids=["all", "of one server"])
+async def test_tokens_are_counted_in_an_index_alone(opened: Open, tmp_path: Path, statement: str) -> None:
+    """Rows have the encrypted values, and each result with a new one counts twice."""
+    await opened().tokens_for(ALICE, [ANN])
+    with closing(sqlite3.connect(tmp_path / "codemode.db")) as database:
+        (step,) = database.execute(f"EXPLAIN QUERY PLAN {statement}", (ALICE, "crm")[: statement.count("?")])
+    assert "SEARCH privacy_tokens USING COVERING INDEX" in step[3]
 
 
 async def test_a_token_has_the_server_whose_result_had_the_value_first(opened: Open) -> None:

@@ -39,10 +39,10 @@ from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of
 from codemode_server.gateway.results import note_other_spellings
-from codemode_server.gateway.said import Said, error_withheld, question_withheld, result_withheld
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.gateway.text_files import searched_files
 from codemode_server.gateway.token_explanations import TokenExplanations
+from codemode_server.gateway.upstream_message import UpstreamMessage, error_withheld, question_withheld, result_withheld
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.echoes import tokenized_echo
@@ -192,30 +192,30 @@ class CallPrivacy:
         is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
         schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
         bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
-        said = Said(calls, target, arguments, result_withheld(target))
+        message = UpstreamMessage(calls, target, arguments, result_withheld(target))
         schema = schema if reply.encoding == "json" and not is_raw else None
-        found = await self._detection.find(bare, schema, withheld=said.withheld)
+        found = await self._detection.find(bare, schema, withheld=message.withheld)
         if not found.is_complete:
             raise ResultWithheld(
-                f"{said.withheld}: it is too large to be searched for personal data, which privacy.servers asks for; "
-                "ask for less of it"
+                f"{message.withheld}: it is too large to be searched for personal data, which privacy.servers asks for"
+                "; ask for less of it"
             )
-        files = await searched_files(self._detection, binary, said.withheld)
+        files = await searched_files(self._detection, binary, message.withheld)
         everything = (*found.found, *(it for file in files if file.found.is_complete for it in file.found.found))
         if mode == "block" and (everything or not all(file.found.is_complete for file in files)):
             kinds = ", ".join(sorted({it.kind for it in everything})) or "in a file that is too large to be searched"
             raise ResultWithheld(
-                f"{said.withheld}: it has personal data ({kinds}), and privacy.servers in upstream.yaml says `block` "
-                f"for {target.server.raw_name}"
+                f"{message.withheld}: it has personal data ({kinds}), and privacy.servers in upstream.yaml says `block`"
+                f" for {target.server.raw_name}"
             )
-        tokens = await self._tokens_of(said, everything)
+        tokens = await self._tokens_of(message, everything)
         if found.found:
             bare = await run_sized(is_large(bare), replaced, bare, found.found, tokens)
-        shown = await self._without_known(said, bare)
+        shown = await self._without_known(message, bare)
         shown = await self._without_echo(release, shown)
         if found.found or shown != bare:
             self._explanations.add(calls)
-        parts = [file.with_text(await self._text(said, file.file.text, file.found, tokens)) for file in files]
+        parts = [file.with_text(await self._text(message, file.file.text, file.found, tokens)) for file in files]
         return replace(reply, value=with_binary(shown, [*binary, *parts]))
 
     async def _without_sent(self, release: Release | None, reply: Reply) -> Reply:
@@ -231,14 +231,14 @@ class CallPrivacy:
         shown: JsonValue = await run_sized(is_large(value), tokenized_echo, value, sent) if sent else value
         return shown
 
-    async def _without_known(self, said: Said, value: JsonValue) -> JsonValue:
+    async def _without_known(self, message: UpstreamMessage, value: JsonValue) -> JsonValue:
         """A value with tokens in place of values that have one already, as a program gets it that sees tokens."""
         if self._tokens is None or self._config.settings.privacy.programs == "values":
             return value
-        known = self._tokens.texts_of(said.calls.context.principal.principal_id)
+        known = self._tokens.texts_of(message.calls.context.principal.principal_id)
         has_many = is_large(value)
-        shown = await run_sized(has_many, without_known_dates, known, value, said.arguments)
-        named: JsonValue = await run_sized(has_many, known.tokenized_result, shown, said.target.server.raw_name)
+        shown = await run_sized(has_many, without_known_dates, known, value, message.arguments)
+        named: JsonValue = await run_sized(has_many, known.tokenized_result, shown, message.target.server.raw_name)
         return named
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
@@ -276,24 +276,24 @@ class CallPrivacy:
             return "it failed with an error that is too long to be searched for personal data"
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
-                said = Said(calls, target, arguments, error_withheld(target))
+                message = UpstreamMessage(calls, target, arguments, error_withheld(target))
                 if isinstance(error, OWN_ERRORS):
                     found = await self._detection.find_without_names(text)
                 else:
-                    found = await self._detection.find(text, withheld=said.withheld)
-                tokens = await self._tokens_of(said, found.found if found.is_complete else ())
-                text = await self._text(said, text, found, tokens)
+                    found = await self._detection.find(text, withheld=message.withheld)
+                tokens = await self._tokens_of(message, found.found if found.is_complete else ())
+                text = await self._text(message, text, found, tokens)
         except ResultWithheld as withheld:
             return str(withheld)
         return text
 
-    async def _text(self, said: Said, text: str, found: Findings, tokens: TokensOf) -> str:
+    async def _text(self, message: UpstreamMessage, text: str, found: Findings, tokens: TokensOf) -> str:
         """A text of a protected server with these tokens in place of what was found in it."""
         if not found.is_complete:
             return "[a text that is too large to be searched for personal data]"
         if found.found:
             text = str(await run_sized(is_large(text), replaced, text, found.found, tokens))
-        return str(await self._without_known(said, text))
+        return str(await self._without_known(message, text))
 
     async def protected(
         self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, value: JsonValue
@@ -307,12 +307,14 @@ class CallPrivacy:
             raise ResultWithheld(f"{target.server.name} may not ask a model: privacy.private_free_text forbids it")
         if self.mode_of(target.server) == "values":
             return value
-        said = Said(calls, target, arguments, question_withheld(target))
-        found = await self._detection.find(value, withheld=said.withheld)
+        message = UpstreamMessage(calls, target, arguments, question_withheld(target))
+        found = await self._detection.find(value, withheld=message.withheld)
         if not found.is_complete:
-            raise ResultWithheld(f"{said.withheld}: it is too large to be searched for personal data")
-        tokens = await self._tokens_of(said, found.found)
-        return await self._without_known(said, await run_sized(is_large(value), replaced, value, found.found, tokens))
+            raise ResultWithheld(f"{message.withheld}: it is too large to be searched for personal data")
+        tokens = await self._tokens_of(message, found.found)
+        return await self._without_known(
+            message, await run_sized(is_large(value), replaced, value, found.found, tokens)
+        )
 
     async def require_shareable(self, calls: ExecutionCalls, target: CallTarget, address: str) -> None:
         """Check an address that a server asks the person to open. The host sees it as it is: a token leads nowhere.
@@ -361,22 +363,22 @@ class CallPrivacy:
         """Load what takes long, so that the first result does not wait for it."""
         await self._detection.load()
 
-    async def _tokens_of(self, said: Said, found: FoundValues) -> TokensOf:
+    async def _tokens_of(self, message: UpstreamMessage, found: FoundValues) -> TokensOf:
         """What is put in place of all that was found in an answer. It is asked for once: if a server may not get so
         many tokens, it gets none."""
         if not found:
             return {}
         if self._tokens is None:
-            raise ResultWithheld(f"{said.withheld}: there is no store of tokens")
-        has_many = is_large(said.arguments) or len(found) > _FEW
-        kinds = await run_sized(has_many, sent_dates, found, said.arguments, self._config.settings.privacy)
+            raise ResultWithheld(f"{message.withheld}: there is no store of tokens")
+        has_many = is_large(message.arguments) or len(found) > _FEW
+        kinds = await run_sized(has_many, sent_dates, found, message.arguments, self._config.settings.privacy)
         known = [it for it in found if (it.kind, it.value) not in kinds]
-        make = partial(self._tokens.tokens_for, said.calls.context.principal.principal_id, known)
+        make = partial(self._tokens.tokens_for, message.calls.context.principal.principal_id, known)
         regions = self._config.settings.privacy.detection.regions
         try:
-            tokens = await make(regions, said.target.server.raw_name, numbers_among(found))
+            tokens = await make(regions, message.target.server.raw_name, numbers_among(found))
         except (JournalUnavailable, TokensFull) as error:
-            raise ResultWithheld(f"{said.withheld}: {error}") from error
+            raise ResultWithheld(f"{message.withheld}: {error}") from error
         return {**tokens, **kinds}
 
 

@@ -1,4 +1,4 @@
-"""What a server says in a call, for its protection, and how a refusal to hand it on begins."""
+"""A message of a server within a call, for its protection, and how a refusal to hand it on begins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codemode_server.gateway.targets import CallTarget, title_of
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class UpstreamMessage:
     calls: ExecutionCalls
     target: CallTarget
     arguments: Mapping[str, Any]

@@ -81,7 +81,7 @@ def test_a_damaged_record_is_set_aside_if_the_configuration_says_so(tmp_path: Pa
     assert done.returncode == 0
     (aside,) = (tmp_path / "state").glob("codemode.db.damaged-*")
     assert aside.read_bytes() == b"no database at all"
-    assert aside.name.encode() in done.stderr
+    assert aside.name.encode() in b"".join(done.stderr.split()), "the log wraps a long path"
 
 
 def test_a_state_folder_that_is_a_file_is_told_in_a_sentence(tmp_path: Path) -> None:

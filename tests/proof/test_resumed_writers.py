@@ -128,10 +128,11 @@ def test_of_concurrent_writes_all_that_were_in_flight_are_reported_and_no_others
     path = killed(shop, Point(tool, 2, "done"), CONCURRENT, approvals={"unknown": "fail"})
     _, unknown = anyio.run(interrupted, shop)
     assert name_of(tool, {"any": "note 1"}) in unknown, "control"
-    arrived = shop.state()
-    assert arrived < once(), "control: there is something left to do"
+    assert shop.state() < once(), "control: there is something left to do"
     assert anyio.run(resumed, path).value == unknown
-    assert shop.state() == shop.sent() == once(*(it for it in unknown if it not in arrived))
+    arrived = shop.state()
+    """One that was in flight may arrive after the kill: a server finishes what it does."""
+    assert arrived == shop.sent() == once(*(it for it in unknown if it not in arrived))
 
 
 @pytest.mark.parametrize("kind", WRITES)

@@ -14,7 +14,7 @@ from typing import Any
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN, label_of, whole_of
 from codemode_server.json_texts import text_batches
-from codemode_server.known_values import KnownValues, Span, found_in
+from codemode_server.known_values import Found, KnownValues, Span, found_in
 from codemode_server.privacy.findings import Finding, Kind
 from codemode_server.privacy.known_in_values import tokenized
 from codemode_server.privacy.token_map import KnownTexts
@@ -84,15 +84,28 @@ def sent_dates(
     return {(Kind.BIRTH_DATE, date): f"<{_LABEL}>" for date in dates if sent.have_date(date)}
 
 
+def without_known(known: KnownTexts, value: JsonValue, server: str, arguments: Mapping[str, Any]) -> JsonValue:
+    """What a protected server answers, as `without_known_dates` leaves it, with tokens in place of the known names that
+    count there."""
+    found = found_in(known, value)
+    shown = _without_dates(known, value, found, arguments)
+    named: JsonValue = known.with_names(shown, found if shown is value else found_in(known, shown), server)
+    return named
+
+
 def without_known_dates(known: KnownTexts, value: JsonValue, arguments: Mapping[str, Any]) -> JsonValue:
     """What a protected server answers, with tokens in place of the known birth dates in it, also in keys and in prose,
     but for those that the program itself has sent with the call."""
-    dates = [it for it in known.known_in(value) if it.kind == Kind.BIRTH_DATE]
+    return _without_dates(known, value, found_in(known, value), arguments)
+
+
+def _without_dates(known: KnownTexts, value: JsonValue, found: Found, arguments: Mapping[str, Any]) -> JsonValue:
+    dates = [it for it in known.known_among(found) if it.kind == Kind.BIRTH_DATE]
     if not dates:
         return value
     sent = SentNumbers({**arguments})
     others = {it.token for it in dates if it.original and not sent.have_date(it.original)}
-    shown: JsonValue = tokenized(value, found_in(known, value), lambda _, span: span[2] in others, with_numbers=True)
+    shown: JsonValue = tokenized(value, found, lambda _, span: span[2] in others, with_numbers=True)
     return shown
 
 

@@ -33,7 +33,7 @@ from codemode_server.gateway.binary_parts import with_binary, without_binary
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.error_pieces import OWN_ERRORS, without_known_values
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.guessed_dates import searched_for, sent_dates, without_known_dates
+from codemode_server.gateway.guessed_dates import searched_for, sent_dates, without_known, without_known_dates
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
@@ -188,7 +188,7 @@ class CallPrivacy:
         """
         mode = self.mode_of(target.server)
         if mode == "values":
-            return await self._without_sent(release, reply)
+            return replace(reply, value=await self._without_echo(release, reply.value))
         is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
         schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
         bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
@@ -218,13 +218,9 @@ class CallPrivacy:
         parts = [file.with_text(await self._text(message, file.file.text, file.found, tokens)) for file in files]
         return replace(reply, value=with_binary(shown, [*binary, *parts]))
 
-    async def _without_sent(self, release: Release | None, reply: Reply) -> Reply:
-        """The answer of a server that is not protected; what it was sent is not for programs that see tokens."""
-        shown = await self._without_echo(release, reply.value)
-        return reply if shown is reply.value else replace(reply, value=shown)
-
     async def _without_echo(self, release: Release | None, value: JsonValue) -> JsonValue:
-        """A value with tokens in place of the values that the call has sent for them."""
+        """A value with tokens in place of the values that the call has sent for them: programs that see tokens do not
+        get these, from any server."""
         if release is None or self._config.settings.privacy.programs == "values":
             return value
         sent = {token: it.original for token, it in release.known.items() if it.original is not None}
@@ -236,10 +232,8 @@ class CallPrivacy:
         if self._tokens is None or self._config.settings.privacy.programs == "values":
             return value
         known = self._tokens.texts_of(message.calls.context.principal.principal_id)
-        has_many = is_large(value)
-        shown = await run_sized(has_many, without_known_dates, known, value, message.arguments)
-        named: JsonValue = await run_sized(has_many, known.tokenized_result, shown, message.target.server.raw_name)
-        return named
+        server = message.target.server.raw_name
+        return await run_sized(is_large(value), without_known, known, value, server, message.arguments)
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
         """What the program gets: the values, if the configuration says so.

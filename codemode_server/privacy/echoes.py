@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from codemode_server.known_values import DistinctKeys, Span, with_spans_replaced
+from codemode_server.known_values import Span
+from codemode_server.privacy.known_in_values import with_tokens
 
 _WORD = re.compile(r"[^\W_]+")
 _START_CHARACTERS = 4
@@ -20,7 +21,8 @@ _OPENING = "+("
 
 def tokenized_echo(value: Any, sent: Mapping[str, str]) -> Any:
     """The answer to a call that has sent these values, by token; a number is replaced if a whole value is one."""
-    return Echoes(sent).tokenized(value)
+    spans = Echoes(sent).spans
+    return with_tokens(value, spans, spans, with_numbers=True)
 
 
 class Echoes:
@@ -37,22 +39,6 @@ class Echoes:
         """Of the values that begin with the same letters, the longest first."""
         for length, start in sorted({(len(it), it[:_START_CHARACTERS]) for it in self._tokens}, reverse=True):
             self._lengths.setdefault(start, []).append(length)
-
-    def tokenized(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            distinct = DistinctKeys(value)
-            return {distinct.named(key, self._text(key)): self.tokenized(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.tokenized(item) for item in value]
-        if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, bool | None):
-            return value
-        written = str(value)
-        return next((token for start, end, token in self.spans(written) if end - start == len(written)), value)
-
-    def _text(self, text: str) -> str:
-        return with_spans_replaced(text, spans) if (spans := self.spans(text)) else text
 
     def spans(self, text: str) -> list[Span]:
         """Start, end and token of each of the values in a text, between words, in order; the longest first."""

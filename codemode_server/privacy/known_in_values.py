@@ -19,35 +19,43 @@ Counts = Callable[[str, Span], bool]
 """Whether a known value counts that was found in a text."""
 
 
+SpansOf = Callable[[str], Sequence[Span]]
+"""What is replaced in a text. Called once for each, in the order in which `FoundInOrder` has them."""
+
+
 def tokenized(value: Any, found: Found, counts: Counts, *, with_numbers: bool = False) -> Any:
     """The value with tokens in place of what counts of `found`. A number is replaced if a whole value is one."""
-    return _Walk(FoundInOrder(found), counts, with_numbers).tokenized(value)
+    in_order = FoundInOrder(found)
+
+    def in_key(text: str) -> list[Span]:
+        return [it for it in in_order.in_next_key() if counts(text, it)]
+
+    def in_other(text: str) -> list[Span]:
+        return [it for it in in_order.in_next() if counts(text, it)]
+
+    return with_tokens(value, in_key, in_other, with_numbers=with_numbers)
 
 
-class _Walk:
-    def __init__(self, found: FoundInOrder, counts: Counts, with_numbers: bool) -> None:
-        self._found = found
-        self._counts = counts
-        self._with_numbers = with_numbers
+def with_tokens(value: Any, in_key: SpansOf, in_other: SpansOf, *, with_numbers: bool) -> Any:
+    """The value with tokens in its keys and in its other texts; with `with_numbers`, also in place of whole numbers."""
+    if isinstance(value, dict):
+        distinct = DistinctKeys(value)
+        keys = [distinct.named(key, _replaced(key, in_key(key))) for key in value]
+        items = [with_tokens(item, in_key, in_other, with_numbers=with_numbers) for item in value.values()]
+        return dict(zip(keys, items, strict=True))
+    if isinstance(value, list):
+        return [with_tokens(item, in_key, in_other, with_numbers=with_numbers) for item in value]
+    if isinstance(value, str):
+        return _replaced(value, in_other(value))
+    if isinstance(value, bool | None):
+        return value
+    written = str(value)
+    whole = [token for start, end, token in in_other(written) if end - start == len(written)]
+    return whole[0] if whole and with_numbers else value
 
-    def tokenized(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            distinct = DistinctKeys(value)
-            keys = [distinct.named(key, self._text(key, self._found.in_next_key())) for key in value]
-            return {key: self.tokenized(item) for key, item in zip(keys, value.values(), strict=True)}
-        if isinstance(value, list):
-            return [self.tokenized(item) for item in value]
-        if isinstance(value, str):
-            return self._text(value, self._found.in_next())
-        if isinstance(value, bool | None) or not (spans := self._found.in_next()) or not self._with_numbers:
-            return value
-        written = str(value)
-        whole = (it for it in spans if it[1] - it[0] == len(written) and self._counts(written, it))
-        return next((token for _, _, token in whole), value)
 
-    def _text(self, text: str, spans: Sequence[Span]) -> str:
-        counting = [it for it in spans if self._counts(text, it)]
-        return with_spans_replaced(text, counting) if counting else text
+def _replaced(text: str, spans: Sequence[Span]) -> str:
+    return with_spans_replaced(text, spans) if spans else text
 
 
 def is_known_in_result(known: KnownToken, text: str, span: Span, server: str) -> bool:

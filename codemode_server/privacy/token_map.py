@@ -16,7 +16,7 @@ import anyio
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenChanges, TokenStore, whole_of
-from codemode_server.known_values import Span, found_in
+from codemode_server.known_values import Found, Span, found_in
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.known_in_values import is_known_in_result, tokenized
@@ -91,8 +91,12 @@ class KnownTexts:
     def tokenized_result(self, value: Any, server: str) -> Any:
         """The result of a server with tokens in place of the known names that count there. Keys stay: programs ask for
         them."""
-        found = found_in(self, value, with_keys=False)
-        return tokenized(value, found, partial(self._is_in_result, server)) if found else value
+        return self.with_names(value, found_in(self, value, with_keys=False), server)
+
+    def with_names(self, value: Any, found: Found, server: str) -> Any:
+        """What `tokenized_result` gives, with what was found in the value already."""
+        others = found._replace(in_keys={})
+        return tokenized(value, others, partial(self._is_in_result, server)) if others else value
 
     def kinds_in(self, value: Any) -> dict[str, str]:
         """The tokens of the known values in the texts, keys and numbers of a JSON value, in any form, with their
@@ -101,7 +105,11 @@ class KnownTexts:
 
     def known_in(self, value: Any) -> list[KnownToken]:
         """The tokens of which `kinds_in` has the kinds."""
-        tokens = {whole_of(put) for _, _, put in found_in(self, value).all}
+        return self.known_among(found_in(self, value))
+
+    def known_among(self, found: Found) -> list[KnownToken]:
+        """The tokens of what was found in a value, as a whole or in part."""
+        tokens = {whole_of(put) for _, _, put in found.all}
         return [known for token in tokens if (known := self._known.get(token)) is not None]
 
     def _is_original(self, text: str, span: Span) -> bool:

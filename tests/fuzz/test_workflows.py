@@ -73,7 +73,9 @@ def _names_of(node: ast.AST) -> list[str]:
         case ast.Import(names=aliases):
             return [it.name for it in aliases]
         case ast.ImportFrom(module=module, names=aliases):
-            is_ours = module is not None and re.fullmatch(r"(servers|skills)\.[a-z][a-z0-9_]*", module) is not None
+            is_ours = (
+                module is not None and re.fullmatch(r"(servers|skills)\.[A-Za-z_][A-Za-z0-9_]*", module) is not None
+            )
             return [it.asname or it.name for it in aliases] + ([] if is_ours else [f"from {module}"])
     return []
 
@@ -218,6 +220,7 @@ def test_a_file_with_any_name_that_it_may_have_is_a_workflow_without_other_names
 
 
 @given(flows_of_names())
+@example(flow_of_names(**{**EVERYWHERE_A, "server": "A"}))
 @example(flow_of_names(**{**EVERYWHERE_A, "given": "__class__"}))
 @example(flow_of_names(**{**EVERYWHERE_A, "server": "os as b\nimport os"}))
 @example(flow_of_names(**{**EVERYWHERE_A, "skill": "a import b; import os #"}))

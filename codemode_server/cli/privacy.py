@@ -150,10 +150,22 @@ def _page(tokens: Sequence[KnownToken]) -> str:
         for it in tokens[:_MAX_LISTED]
     ]
     if (more := len(tokens) - _MAX_LISTED) > 0:
-        by_server = Counter(it.server or "servers that are not known" for it in tokens)
-        of_each = ", ".join(f"{count:,} of {server}" for server, count in by_server.most_common(_MAX_NAMED))
-        lines.append(f"… and {more:,} more; in all {of_each}")
+        lines.append(f"… and {more:,} more")
+    if len(tokens) > 1:
+        lines.append(f"in all {_by_server(tokens)}")
     return "\n".join(lines) or "there are no privacy tokens"
+
+
+def _by_server(tokens: Sequence[KnownToken]) -> str:
+    """How much of `max_tokens` and `max_characters` the tokens of each server use up."""
+    counts, characters = Counter[str](), Counter[str]()
+    for it in tokens:
+        server = it.server or "servers that are not known"
+        counts[server] += 1
+        characters[server] += len(it.original or "")
+    return ", ".join(
+        f"{count:,} of {server} ({characters[server]:,} characters)" for server, count in counts.most_common(_MAX_NAMED)
+    )
 
 
 def _names(tokens: Sequence[KnownToken]) -> str:

@@ -6,7 +6,7 @@
     ├── JournalUnavailable     the person: the database can't be used (permissions, locked)
     │   ├── JournalDamaged     its file is not a sound database
     │   └── JournalFull        the disk is full
-    ├── TokensFull             the person: a principal has as many privacy tokens as it may
+    ├── TokensFull             the person: the privacy tokens of a principal have no more room
     ├── AuditUnavailable       the person: the audit can't be read
     ├── SecretUnavailable      the person: a secret can't be read or stored
     │   └── SecretLocked       another process is changing it
@@ -82,7 +82,7 @@ class JournalUnavailable(CodemodeError):
 
 
 class TokensFull(CodemodeError):
-    """Raised when personal data would need more privacy tokens than a principal may have."""
+    """Raised when personal data would need more room for privacy tokens than a principal has."""
 
     code = "tokens_full"
 

@@ -367,4 +367,11 @@ MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     ALTER TABLE privacy_tokens ADD COLUMN server TEXT NOT NULL DEFAULT '';
     CREATE INDEX privacy_tokens_server ON privacy_tokens (principal, server, lookup) WHERE lookup IS NOT NULL;
     """,
+    """
+    ALTER TABLE privacy_tokens ADD COLUMN characters INTEGER NOT NULL DEFAULT 0;
+    UPDATE privacy_tokens SET characters = max(0, length(value) - 44) WHERE value IS NOT NULL;
+    DROP INDEX privacy_tokens_server;
+    CREATE INDEX privacy_tokens_room ON privacy_tokens (principal, server, lookup, characters)
+        WHERE lookup IS NOT NULL;
+    """,
 )

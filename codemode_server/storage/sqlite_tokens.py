@@ -23,6 +23,7 @@ from codemode_server.off_loop import run_sized
 from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.forgotten_tokens import KEPT_CHANGES
+from codemode_server.storage.token_room import Room, room_of, room_of_new, without_room
 
 KEY_NAME = "privacy.key"
 _COLUMNS = "label, number, kind, value, made_at, used_at, server"
@@ -34,8 +35,6 @@ _AT_ONCE = 1_000
 """Values that get their tokens in one transaction, which others wait for."""
 _EXPIRY_SECONDS = 60.0
 """How often what has expired is looked for."""
-COUNT = "SELECT count(*) FROM privacy_tokens WHERE principal = ? AND lookup IS NOT NULL"
-COUNT_OF_SERVER = f"{COUNT} AND server = ?"
 _NEXT_CHANGE = "(SELECT coalesce(max(change), 0) + 1 FROM privacy_tokens WHERE principal = ?)"
 
 
@@ -47,7 +46,7 @@ class TokenCipher(PrivateCipher):
 
 
 class SqliteTokens:
-    """`limits` gives how many tokens a principal may have, and for how long they stand for their values."""
+    """`limits` gives how much room the tokens of a principal have, and for how long they stand for their values."""
 
     def __init__(
         self,
@@ -65,37 +64,40 @@ class SqliteTokens:
     async def tokens_for(
         self, principal: PrincipalId, values: Sequence[PersonalValue], server: str = ""
     ) -> Sequence[str]:
-        now, most = self._clock(), self._limits().tokens
+        now, limits = self._clock(), self._limits()
         lookups = await run_sized(len(values) > _FEW, self._lookups, principal, values)
         keyed: dict[bytes, PersonalValue] = {}
         for lookup, value in zip(lookups, values, strict=True):
             keyed.setdefault(lookup, value)
         batches = [dict(islice(keyed.items(), start, start + _AT_ONCE)) for start in range(0, len(keyed), _AT_ONCE)]
-        needed = 0
+        needed = Room()
         if len(batches) > 1:  # all of them have to fit before the first is made
             for batch in batches:
-                needed += await self._thread.run(partial(_count_new, principal=principal, lookups=[*batch]))
+                needed = needed.plus(
+                    await self._thread.run(partial(room_of_new, principal=principal, keyed=[*batch.items()]))
+                )
         tokens: dict[bytes, str] = {}
         for batch in batches:
 
             def find_or_make(
-                connection: sqlite3.Connection, batch: dict[bytes, PersonalValue] = batch, needed: int = needed
-            ) -> int | TokensFull:
-                """Returns how many were made."""
+                connection: sqlite3.Connection, batch: dict[bytes, PersonalValue] = batch, needed: Room = needed
+            ) -> Room | TokensFull:
+                """Returns what those that were made take."""
                 self._expire(connection, principal, now)
                 found = {lookup: _token_of(connection, principal, lookup, now) for lookup in batch}
                 new = [lookup for lookup, token in found.items() if token is None]
-                if new and (refusal := _without_room(connection, principal, server, max(needed, len(new)), most)):
+                made = room_of(batch[lookup] for lookup in new)
+                if new and (refusal := without_room(connection, principal, server, needed.or_more(made), limits)):
                     return refusal
                 for lookup in new:
                     found[lookup] = self._make(connection, principal, lookup, batch[lookup], server, now)
                 tokens.update((lookup, token) for lookup, token in found.items() if token is not None)
-                return len(new)
+                return made
 
             made = await self._thread.run(find_or_make)
             if isinstance(made, TokensFull):
                 raise made
-            needed = max(0, needed - made)
+            needed = needed.less(made)
         return [tokens[lookup] for lookup in lookups]
 
     def _lookups(self, principal: PrincipalId, values: Sequence[PersonalValue]) -> list[bytes]:
@@ -121,9 +123,9 @@ class SqliteTokens:
         sealed = self._cipher.encrypt(written, _place(principal, token))
         connection.execute(
             "INSERT INTO privacy_tokens"  # noqa: S608
-            " (principal, label, number, kind, lookup, value, made_at, used_at, server, change)"
-            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_CHANGE})",
-            (principal, label, number, value.kind, lookup, sealed, now, now, server, principal),
+            " (principal, label, number, kind, lookup, value, made_at, used_at, server, characters, change)"
+            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_CHANGE})",
+            (principal, label, number, value.kind, lookup, sealed, now, now, server, len(value.original), principal),
         )
         return token
 
@@ -242,30 +244,6 @@ def _token_of(connection: sqlite3.Connection, principal: PrincipalId, lookup: by
             (now, principal, label, number),
         )
     return f"<{label}_{number}>"
-
-
-def _count_new(connection: sqlite3.Connection, principal: PrincipalId, lookups: Sequence[bytes]) -> int:
-    """How many of these values have no token."""
-    statement = "SELECT 1 FROM privacy_tokens WHERE principal = ? AND lookup = ?"
-    return sum(connection.execute(statement, (principal, lookup)).fetchone() is None for lookup in lookups)
-
-
-def _without_room(
-    connection: sqlite3.Connection, principal: PrincipalId, server: str, needed: int, most: int
-) -> TokensFull | None:
-    """Why a server may not get so many new tokens; None if it may. Half of what the other servers leave is for a server
-    that needs tokens later."""
-    (used,) = connection.execute(COUNT, (principal,)).fetchone()
-    (own,) = connection.execute(COUNT_OF_SERVER, (principal, server)).fetchone()
-    share = (most - (used - own) + 1) // 2
-    if own + needed <= share:
-        return None
-    return TokensFull(
-        f"{needed:,} of its values need new privacy tokens, and {server} may get {max(0, share - own):,} more: it has "
-        f"{own:,}, other servers have {used - own:,}, and a server gets at most half of what the others leave of "
-        f"{most:,} (privacy.max_tokens in upstream.yaml). Ask for less of it; the user can raise privacy.max_tokens, "
-        "or make room by `codemode-server privacy forget --server NAME`"
-    )
 
 
 def _kind_of_deleted(connection: sqlite3.Connection, principal: PrincipalId, label: str, number: int) -> str | None:

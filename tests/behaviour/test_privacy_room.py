@@ -28,8 +28,8 @@ SERVER = (
 server = Server(sys.argv[1])
 
 @server.tool(description="Customers.")
-def many(start: int, count: int) -> list[dict[str, str]]:
-    return [{"email": f"p{number}@example.org"} for number in range(start, start + count)]
+def many(start: int, count: int, length: int = 0) -> list[dict[str, str]]:
+    return [{"email": f"p{number:0{length}}@example.org"} for number in range(start, start + count)]
 
 server.run()
 """
@@ -37,11 +37,11 @@ server.run()
 MORE = "from servers.hr import many\n[len(many(1000, 30)), many(1000, 30)[-1]]"
 
 
-def product(folder: Path) -> Path:
+def product(folder: Path, **bounds: int) -> Path:
     script = folder / "people.py"
     script.write_text(SERVER)
     servers = {name: {"command": sys.executable, "args": [str(script), name]} for name in ("crm", "hr")}
-    return configuration(folder, servers, privacy={"servers": {"*": "tokens"}, "max_tokens": 100})
+    return configuration(folder, servers, privacy={"servers": {"*": "tokens"}, **bounds})
 
 
 def with_files(folder: Path, mode: str) -> Path:
@@ -65,7 +65,7 @@ def attached(text: str) -> dict[str, Any]:
 async def test_a_too_large_result_leaves_room_for_others_and_its_message_says_what_makes_room(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    path = product(tmp_path)
+    path = product(tmp_path, max_tokens=100)
     async with in_memory(path) as host:
         assert (await host.run(MORE)).value == [30, {"email": "<EMAIL_30>"}], "the control: it fits"
         refused = (await host.run("from servers.hr import many\nmany(0, 150)")).text
@@ -84,6 +84,28 @@ async def test_a_too_large_result_leaves_room_for_others_and_its_message_says_wh
         forget = [sys.executable, "-m", "codemode_server", *advised[1].split(), "hr", "--config", str(path)]
         await anyio.to_thread.run_sync(at_terminal, forget)
         assert (await host.run(MORE)).value == [30, {"email": "<EMAIL_95>"}]
+
+
+async def test_long_values_have_a_bound_of_their_own_and_its_message_says_what_makes_room(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Addresses of 60 characters; the bound leaves a server 600."""
+    path, ten = product(tmp_path, max_characters=1_200), "from servers.{0} import many\nmany({1}, {2}, 47)[-1]"
+    async with in_memory(path) as host:
+        refused = (await host.run(ten.format("hr", 0, 11))).text
+        assert (await host.run(ten.format("hr", 100, 10))).value == {"email": "<EMAIL_10>"}, "the control: it fits"
+        assert (await host.run(ten.format("crm", 200, 5))).value == {"email": "<EMAIL_15>"}, "the other has its share"
+        assert await anyio.to_thread.run_sync(run, ["privacy", "list", "--config", str(path)]) == 0
+        listed = capfd.readouterr().out
+        assert "hr may get tokens for 0 more" in (await host.run(ten.format("hr", 0, 1))).text
+        forget = [sys.executable, "-m", "codemode_server", "privacy", "forget", "--server", "hr", "--config", str(path)]
+        await anyio.to_thread.run_sync(at_terminal, forget)
+        assert (await host.run(ten.format("hr", 0, 1))).value == {"email": "<EMAIL_16>"}
+    assert "hr.many was called, and its result is withheld: those of its values that need new privacy tokens" in refused
+    assert "have 660 characters, and hr may get tokens for 600 more" in refused
+    assert "raise privacy.max_characters, or make room by `codemode-server privacy forget --server NAME`" in refused
+    assert "@example.org" not in refused
+    assert listed.endswith("in all 10 of hr (600 characters), 5 of crm (300 characters)\n")
 
 
 @pytest.mark.parametrize("mode", ["tokens", "block"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Generator
@@ -12,6 +13,8 @@ import pytest
 
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
 """No test reads or changes the keyring of the person who runs it."""
+# A shell starts what runs in its background with SIGINT ignored, and so would be each product that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Images of containers often set this variable. Each process of a run would then compile all tests again: 9 s of CPU.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -173,9 +173,9 @@ async def test_in_chromium_the_page_follows_the_sign_in_although_its_link_has_th
 async def test_axe_finds_nothing_that_keeps_people_out_and_the_page_fits_on_a_phone(config: Path, theme: str) -> None:
     async with in_browser(config) as (browser, site):
         await do(browser.use_theme, theme)
-        await do(browser.resize, 360, 740)
         for path, text in (("servers", "Servers"), (SIGN_IN, "Sign in to protected")):
             await do(browser.open, f"{site.base}/{path}")
+            await do(browser.resize, 360, 740)
             await do(browser.until, "h1", text)
             assert await barriers(browser) == []
         await do(browser.click, "main form button")

@@ -72,8 +72,13 @@ class Chromium:
             time.sleep(0.05)
 
     def resize(self, width: int, height: int) -> None:
+        """Give the page that is open this size. Returns when it has it."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.devtools("Emulation.setDeviceMetricsOverride", **metrics)
+        until = time.monotonic() + 20
+        while (there := self.run("return innerWidth")) != width:
+            assert time.monotonic() < until, f"the page is {there} pixels wide, not {width}"
+            time.sleep(0.05)
 
     def use_theme(self, theme: str) -> None:
         """`light` or `dark`."""

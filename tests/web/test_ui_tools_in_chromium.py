@@ -51,8 +51,8 @@ async def test_a_stub_is_reached_and_read_by_the_keyboard_alone(tmp_path: Path) 
 async def test_a_page_fits_on_a_phone(tmp_path: Path, path: str) -> None:
     async with in_browser(tmp_path, servers=SERVERS) as (browser, site, _):
         await listed(tmp_path, TOOL)
-        await do(browser.resize, 360, 740)
         await do(browser.open, f"{site.base}/{path}")
+        await do(browser.resize, 360, 740)
         assert "create_issue" in await do(browser.text, "main"), "control"
         assert await do(browser.run, "return document.documentElement.scrollWidth") <= 360
 

@@ -77,7 +77,7 @@ class ExecutionRecorder:
     async def end(self, execution: Execution, span: Span) -> None:
         """Record the end; raises `JournalUnavailable` if that fails."""
         outcome, calls = execution.outcome, execution.calls
-        error = self._error(outcome.error) if outcome.error else None
+        error = self._error(outcome.error, execution) if outcome.error else None
         if execution.status is ExecutionStatus.CANCELLED:
             error = "cancelled"
         spans.describe(
@@ -110,11 +110,11 @@ class ExecutionRecorder:
         principal, session_id = execution.context.principal, execution.session.session_id
         self._audit.append(AuditEvent(kind, principal, session_id, execution.execution_id, time.time(), **more))
 
-    def _error(self, error: ProgramError) -> str:
+    def _error(self, error: ProgramError, execution: Execution) -> str:
         """A message may hold values, so it is recorded only where values are."""
         # Even the type is a name that the program chose.
         text = f"{error.type}: {error.message}" if self._config.payloads == "all" else error.setting or error.type
-        return recorded_text(text, self._config.redactor_of_all, MAX_ERROR_CHARACTERS)
+        return recorded_text(text, execution.context.redactor, MAX_ERROR_CHARACTERS)
 
 
 def code_as_configured(code: str, config: LiveConfig, redactor: Redactor | None = None) -> str | None:

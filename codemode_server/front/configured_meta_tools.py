@@ -165,12 +165,14 @@ class ConfiguredMetaTools:
     async def change_roots(self, session: Session, ask: AskRoots) -> None:
         await self._services.changed_roots.forward(session.session_id, ask)
 
-    async def complete_prompt(self, name: str, argument: dict[str, str], known: dict[str, str]) -> Completion:
+    async def complete_prompt(
+        self, name: str, argument: dict[str, str], known: dict[str, str], session: Session
+    ) -> Completion:
         services = self._services
         await services.wait_for_listing()
         check_arguments(name, {**known, argument["name"]: argument["value"]})
         server, prompt = prompt_named(services.catalog(), name)
-        return await services.completions.complete(server, prompt, argument, known)
+        return await services.completions.complete(await self._request(session), server, prompt, argument, known)
 
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host

@@ -74,8 +74,10 @@ class DeferredMetaTools:
     async def change_roots(self, session: Session, ask: AskRoots) -> None:
         await (await self._there()).change_roots(session, ask)
 
-    async def complete_prompt(self, name: str, argument: dict[str, str], known: dict[str, str]) -> Completion:
-        return await (await self._there()).complete_prompt(name, argument, known)
+    async def complete_prompt(
+        self, name: str, argument: dict[str, str], known: dict[str, str], session: Session
+    ) -> Completion:
+        return await (await self._there()).complete_prompt(name, argument, known, session)
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         return await (await self._there()).read_resource(uri, session)

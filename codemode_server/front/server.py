@@ -105,7 +105,9 @@ class MetaTools(Protocol):
     async def change_roots(self, session: Session, ask: AskRoots) -> None:
         """The host of the session has other roots now, for which `ask` asks it."""
 
-    async def complete_prompt(self, name: str, argument: dict[str, str], known: dict[str, str]) -> Completion:
+    async def complete_prompt(
+        self, name: str, argument: dict[str, str], known: dict[str, str], session: Session
+    ) -> Completion:
         """The values for an argument (`name` and `value`) of a prompt as far as it is typed; `known` are the others."""
 
 
@@ -141,7 +143,7 @@ class FrontServer(MCPServer[None]):
         self._lowlevel_server.add_notification_handler(
             "notifications/roots/list_changed", NotificationParams, self._change_roots
         )
-        completion = PromptCompletion(meta_tools)
+        completion = PromptCompletion(meta_tools, self._sessions.session_of_request)
         self._lowlevel_server.add_request_handler("completion/complete", CompleteRequestParams, completion)
         self._announcements = Announcements()
         # Over HTTP, MCPServer gives no way to say that changes are announced.

@@ -68,7 +68,9 @@ class Unconfigured:
     async def change_roots(self, session: Session, ask: AskRoots) -> None:
         """No server has any."""
 
-    async def complete_prompt(self, name: str, argument: dict[str, str], known: dict[str, str]) -> Completion:
+    async def complete_prompt(
+        self, name: str, argument: dict[str, str], known: dict[str, str], session: Session
+    ) -> Completion:
         raise MetaToolError(self._message)
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:

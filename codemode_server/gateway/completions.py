@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import anyio
 
 from codemode_server.catalog.catalog import Server
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import CallError
+from codemode_server.domain.principals import Principal
 from codemode_server.domain.resources import PromptDefinition
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.gateway.targets import prompt_spellings
@@ -58,10 +59,10 @@ class PromptCompletions:
         upstreams: Completes,
         config: LiveConfig,
         *,
-        impersonal: Callable[[Server, tuple[str, ...]], Awaitable[tuple[str, ...]]] | None = None,
+        impersonal: Callable[[Principal, Server, tuple[str, ...]], Awaitable[tuple[str, ...]]] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """`impersonal` gives those texts of a server that have no personal data which is protected."""
+        """`impersonal` gives those texts of a server that have no personal data which a principal must not get."""
         self._impersonal = impersonal
         self._upstreams = upstreams
         self._config = config
@@ -69,7 +70,12 @@ class PromptCompletions:
         self._under_way: Counter[str] = Counter()
 
     async def complete(
-        self, server: Server, prompt: PromptDefinition, argument: Mapping[str, str], known: Mapping[str, str]
+        self,
+        request: RequestContext,
+        server: Server,
+        prompt: PromptDefinition,
+        argument: Mapping[str, str],
+        known: Mapping[str, str],
     ) -> Completion:
         """The values that begin an `argument` (`name` and `value`) of a prompt as far as it is typed; `known` are the
         prompt's arguments that have their values already."""
@@ -84,10 +90,10 @@ class PromptCompletions:
         self._under_way[name] += 1
         try:
             with anyio.move_on_after(self._timeout_s):
-                found = _completion(await self._upstreams.complete(name, params), self._config.redactor_of_all)
+                found = _completion(await self._upstreams.complete(name, params), request.redactor)
                 if self._impersonal is None:
                     return found
-                return replace(found, values=await self._impersonal(server, found.values))
+                return replace(found, values=await self._impersonal(request.principal, server, found.values))
         except CallError as error:
             logger.info("server %r: no completion: %s", name, error)
         finally:
@@ -96,8 +102,8 @@ class PromptCompletions:
 
 
 def _completion(found: Mapping[str, Any], redactor: Redactor) -> Completion:
-    """What can be passed on. A value with a secret of the configuration, or with what nobody sees, is left out: masked
-    or cleaned it would be another value."""
+    """What can be passed on. A value is left out that has a secret of the configuration, personal data that is known,
+    or what nobody sees: masked or cleaned it would be another value."""
     listed, total = found.get("values"), found.get("total")
     values = [value for value in listed if isinstance(value, str)] if isinstance(listed, list) else []
     shown = [value for value in values[:MAX_VALUES] if value == redactor.text(clean_line(value, MAX_VALUE_CHARACTERS))]

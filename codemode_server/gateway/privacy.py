@@ -43,7 +43,7 @@ from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTa
 from codemode_server.gateway.text_files import searched_files
 from codemode_server.gateway.token_explanations import TokenExplanations
 from codemode_server.gateway.upstream_message import UpstreamMessage, error_withheld, question_withheld, result_withheld
-from codemode_server.known_values import KnownValues
+from codemode_server.known_values import KnownValues, found_in
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.echoes import tokenized_echo
 from codemode_server.privacy.findings import Finding, Findings
@@ -342,8 +342,8 @@ class CallPrivacy:
         """Whether no text of this server may reach the model while it is called."""
         return self._config.settings.privacy.private_free_text == "forbid" and PRIVATE in self._labels.of(target)
 
-    async def impersonal(self, server: Server, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Those texts of a server that have no personal data which the host must not get."""
+    async def impersonal(self, principal: Principal, server: Server, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """Those texts of a server that have no personal data which the host of a principal must not get."""
         if self.mode_of(server) == "values":
             return texts
         try:
@@ -351,6 +351,9 @@ class CallPrivacy:
         except ResultWithheld:
             return ()
         personal = {it.place[0] for it in found.found}
+        if self._tokens is not None:  # also birth dates, which a redactor may leave
+            known = self._tokens.texts_of(principal.principal_id)
+            personal |= {*(await run_sized(is_large(texts), found_in, known, [*texts])).in_others}
         return tuple(text for at, text in enumerate(texts) if at not in personal) if found.is_complete else ()
 
     async def load(self) -> None:

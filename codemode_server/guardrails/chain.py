@@ -48,8 +48,10 @@ class Finding(Generic[T]):
 class GuardrailChain:
     """The guardrails of one product. Holds no state of any call."""
 
-    def __init__(self, guardrails: Sequence[AskedGuardrail] = (), masked: Callable[[str], str] = str) -> None:
-        """`masked` replaces secrets in the reasons that guardrails give."""
+    def __init__(
+        self, guardrails: Sequence[AskedGuardrail] = (), masked: Callable[[str, str], str] = lambda text, _: text
+    ) -> None:
+        """`masked` replaces secrets, and personal data of a principal, in a reason that a guardrail gives it."""
         self.guardrails = tuple(guardrails)
         self._masked = masked
         self._by_method = {
@@ -67,7 +69,7 @@ class GuardrailChain:
         async def ask(one: AskedGuardrail, code: str) -> Any:
             return await one.verdict("before_program", code, replace(program, code=code))
 
-        return await self._pass("before_program", program.code, ask, _why_no_code)
+        return await self._pass("before_program", program.principal, program.code, ask, _why_no_code)
 
     async def before_call(self, call: GuardedCall) -> Finding[dict[str, Any]]:
         """The arguments to decide on and send."""
@@ -77,7 +79,7 @@ class GuardrailChain:
                 return Pass()
             return await one.verdict("before_call", arguments, replace(call, arguments=arguments))
 
-        return await self._pass("before_call", call.arguments, ask, _why_no_arguments)
+        return await self._pass("before_call", call.principal, call.arguments, ask, _why_no_arguments)
 
     async def after_call(self, call: GuardedCall, result: GuardedResult) -> Finding[Any]:
         """The value that the program gets."""
@@ -90,7 +92,7 @@ class GuardrailChain:
         def why_not(value: Any) -> str:
             return _why_no_blocks(value) if result.form == "blocks" else _why_no_json(value)
 
-        return await self._pass("after_call", result.value, ask, why_not, may_ask=False)
+        return await self._pass("after_call", call.principal, result.value, ask, why_not, may_ask=False)
 
     async def on_result(self, program: GuardedProgram, result: ProgramResult) -> Finding[ProgramResult]:
         """What the model gets."""
@@ -99,11 +101,12 @@ class GuardrailChain:
             texts = [found.value, found.stdout, found.stderr, found.error]
             return await one.verdict("on_result", texts, program, found)
 
-        return await self._pass("on_result", result, ask, _why_no_result, may_ask=False)
+        return await self._pass("on_result", program.principal, result, ask, _why_no_result, may_ask=False)
 
     async def _pass(
         self,
         method: str,
+        principal: str,
         value: T,
         ask: Callable[[AskedGuardrail, T], Any],
         why_not: Callable[[Any], str],
@@ -118,26 +121,26 @@ class GuardrailChain:
                 case Change(value=changed, reason=reason):
                     if problem := await run_sized(is_large(changed), why_not, changed):
                         logger.error("guardrail %r: %s, so it blocks", one.name, problem)
-                        return Finding(value, tuple(changes), self._denied(one, problem), (one.name,))
+                        return Finding(value, tuple(changes), self._denied(one, problem, principal), (one.name,))
                     value = changed
-                    changes.append(f"changed by guardrail {one.name!r}: {self._reason(reason)}")
+                    changes.append(f"changed by guardrail {one.name!r}: {self._reason(reason, principal)}")
                 case Ask(reason=reason) if may_ask:
-                    questions.append(f"guardrail {one.name!r} asks: {self._reason(reason)}")
+                    questions.append(f"guardrail {one.name!r} asks: {self._reason(reason, principal)}")
                     asking.append(one.name)
                 case Ask():
                     problem = "it asks about a result, and what has been done can't be approved any more"
                     logger.error("guardrail %r: %s, so it blocks", one.name, problem)
-                    return Finding(value, tuple(changes), self._denied(one, problem), (one.name,))
+                    return Finding(value, tuple(changes), self._denied(one, problem, principal), (one.name,))
                 case Block(reason=reason):
-                    return Finding(value, tuple(changes), self._denied(one, reason), (one.name,))
+                    return Finding(value, tuple(changes), self._denied(one, reason, principal), (one.name,))
         question = AskPerson("; ".join(questions)) if questions else None
         return Finding(value, tuple(changes), question, tuple(asking))
 
-    def _denied(self, one: AskedGuardrail, reason: str) -> Deny:
-        return Deny(f"guardrail {one.name!r}: {self._reason(reason)}")
+    def _denied(self, one: AskedGuardrail, reason: str, principal: str) -> Deny:
+        return Deny(f"guardrail {one.name!r}: {self._reason(reason, principal)}")
 
-    def _reason(self, reason: object) -> str:
-        return clean_line(self._masked(str(reason)), MAX_REASON_CHARACTERS) or "no reason given"
+    def _reason(self, reason: object, principal: str) -> str:
+        return clean_line(self._masked(str(reason), principal), MAX_REASON_CHARACTERS) or "no reason given"
 
 
 NO_GUARDRAILS = GuardrailChain()

@@ -20,6 +20,8 @@ from pydantic_core import ErrorDetails
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import SettingsError
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Principal
 from codemode_server.guardrail_settings import GuardrailSettings
 from codemode_server.guardrails.asking import AskedGuardrail
 from codemode_server.guardrails.chain import GuardrailChain
@@ -58,7 +60,11 @@ def installed() -> list[InstalledGuardrail]:
 
 def guardrail_chain(config: LiveConfig) -> GuardrailChain:
     """The guardrails of a product, as its configuration names them at the start; raises as `load_guardrails`."""
-    return GuardrailChain(load_guardrails(config.settings.guardrails), lambda text: config.redactor_of_all.text(text))
+
+    def masked(text: str, principal: str) -> str:
+        return config.redactor_of(Principal(PrincipalId(principal))).text(text)
+
+    return GuardrailChain(load_guardrails(config.settings.guardrails), masked)
 
 
 def load_guardrails(settings: Sequence[GuardrailSettings]) -> list[AskedGuardrail]:

@@ -11,6 +11,7 @@ import pytest
 from .product import PLAIN, configuration, in_memory
 from .test_input_requests import asking
 from .test_log_messages import Console, logged, tell, wanting
+from .test_prompt_completion import PLAN, complete, completing
 
 SERVER = (
     PLAIN
@@ -96,3 +97,15 @@ async def test_a_log_message_has_the_token(tmp_path: Path) -> None:
         await host.run(READ)
         await tell(host, logged("error", "nobody came on 1987-03-14, nor on 1987-03-15"))
     assert console.lines == [("error", "asking", "nobody came on <BIRTH_DATE_1>, nor on 1987-03-15")]
+
+
+async def test_completions_of_a_protected_server_lack_it(tmp_path: Path) -> None:
+    """Also where no program can have a birth date, so that it stays in what programs write."""
+    completed = completing(tmp_path, {"values": ["Ann, 1987/03/14", "Ann, 1987/03/15"]})
+    protected = {"hr": "tokens", "completing": "tokens"}
+    async with in_memory(product(tmp_path, completed, servers=protected)) as host:
+        before = (await complete(host, PLAN, "city", "Ann")).values
+        assert (await host.run(READ + "it['birth_date']")).value == "<BIRTH_DATE_1>"
+        after = (await complete(host, PLAN, "city", "Ann")).values
+    assert before == ["Ann, 1987/03/14", "Ann, 1987/03/15"], "the control: it has no token yet"
+    assert after == ["Ann, 1987/03/15"]

@@ -8,13 +8,15 @@ from typing import Any
 import anyio
 
 from codemode_server.catalog.catalog import Catalog, Server
-from codemode_server.config.live import LiveConfig
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.principals import Session
 from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.gateway.completions import MAX_AT_ONCE, Completion, PromptCompletions
 from codemode_server.settings import Settings
 
 PLAN = PromptDefinition("plan")
+REQUEST = RequestContext.of(Session("session"), LiveConfig(Settings()))
 
 
 class Slow:
@@ -36,7 +38,7 @@ def server() -> Server:
 async def test_a_server_that_does_not_answer_gives_no_values_in_time() -> None:
     completions = PromptCompletions(Slow(), LiveConfig(Settings()), timeout_s=0.01)
     with anyio.fail_after(10):
-        assert await completions.complete(server(), PLAN, {"name": "city", "value": ""}, {}) == Completion()
+        assert await completions.complete(REQUEST, server(), PLAN, {"name": "city", "value": ""}, {}) == Completion()
 
 
 async def test_a_server_is_asked_a_few_at_a_time_and_then_again() -> None:
@@ -45,7 +47,7 @@ async def test_a_server_is_asked_a_few_at_a_time_and_then_again() -> None:
     found: list[Completion] = []
 
     async def complete() -> None:
-        found.append(await completions.complete(asked, PLAN, {"name": "city", "value": ""}, {}))
+        found.append(await completions.complete(REQUEST, asked, PLAN, {"name": "city", "value": ""}, {}))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(MAX_AT_ONCE + 3):

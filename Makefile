@@ -6,15 +6,19 @@ BIN := $(VENV)/bin
 TOOLS := .cache/tools
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-network image vmtest vmtest-all fast lint types check bench soak bench-types bench-direct bench-search bench-peers bench-privacy bench-vm component setup clean lock audit sbom fuzz
+.PHONY: demo test test-slow test-network kills image vmtest vmtest-all lint types check bench soak bench-types bench-direct bench-search bench-peers bench-privacy bench-vm component setup clean lock audit sbom fuzz
 
 ## The main job on real input: three real MCP servers, four tools, one program.
 demo: setup
 	@$(BIN)/python -m scripts.demo
 
-## All tests that need no registry, on all processors.
+## The tests that take no more than seconds each and need no registry, on all processors: five minutes on two.
 test: setup
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not network"
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not network"
+
+## The others that need no registry: whole suites of attacks, kills, privacy and browsers. Ten minutes on two processors.
+test-slow: setup
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not network"
 
 ## The tests with real hosts and published servers, which are installed from PyPI and npm once.
 test-network: setup
@@ -35,10 +39,6 @@ vmtest: setup
 vmtest-all: setup
 	@$(VMTEST) -m microvm $(VMTESTS)
 
-## The tests that take no more than seconds.
-fast: setup
-	@$(BIN)/python -m pytest -m "not slow and not network"
-
 ## Every parser of untrusted bytes, each for a share of the time, with seeds 0, 1, 2 …; ARGS="--only NAME --seed N".
 FUZZ_SECONDS ?= 60
 fuzz: setup
@@ -51,7 +51,7 @@ types: setup
 	@$(BIN)/mypy
 	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 --exclude sandbox/guest codemode_server
 
-check: lint types test test-network
+check: lint types test test-slow test-network
 
 ## Every budget in one run, as ratios: writes benchmarks/RESULTS.md. Needs no network once set up.
 ## `make bench ARGS=--attacks` runs the attacks alone, ARGS="--attacks query" those with that word in their names.

@@ -24,6 +24,8 @@ from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.sandbox.backends.wasm.process import Worker
 from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
 
+pytestmark = pytest.mark.slow
+
 SLEEP = "import time; time.sleep(60)"
 STEPS = 14
 """Of the event loop; a process is started in fewer."""

@@ -270,7 +270,6 @@ def test_the_targets_do_what_contributing_says() -> None:
     assert set(told) == {
         "test",
         "vmtest",
-        "fast",
         "lint",
         "types",
         "check",
@@ -283,12 +282,12 @@ def test_the_targets_do_what_contributing_says() -> None:
         "fuzz",
         "image",
     }
-    assert 'python -m pytest -n auto --dist worksteal -m "not network"' in does["test"]
+    assert 'python -m pytest -n auto --dist worksteal -m "not slow and not network"' in does["test"]
+    assert 'python -m pytest -n auto --dist worksteal -m "slow and not network"' in does["test-slow"]
     assert "python -m pytest -n auto --dist worksteal -m network" in does["test-network"]
-    assert does["check"].split("\n")[0].split() == ["lint", "types", "test", "test-network"]
+    assert does["check"].split("\n")[0].split() == ["lint", "types", "test", "test-slow", "test-network"]
     assert '$(VMTEST) -m "microvm and not portable" $(VMTESTS)' in does["vmtest"]
     assert "$(VMTEST) -m microvm $(VMTESTS)" in does["vmtest-all"]
-    assert 'pytest -m "not slow' in does["fast"]
     assert all(f"-m scripts.{target}" in does[target] for target in ("lock", "audit", "sbom"))
     assert "ruff check ." in does["lint"]
     assert "ruff format --check ." in does["lint"]

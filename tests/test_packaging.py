@@ -21,6 +21,8 @@ from codemode_server import __version__
 from codemode_server.cli import _COMMANDS, run
 from tests.behaviour.product import configuration, office
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 

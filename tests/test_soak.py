@@ -15,6 +15,8 @@ import pytest
 from benchmarks.soak import BOUNDS, Found, Sample, Soak, SoakPlan, excess, left_behind, sample, table
 from benchmarks.soak import began as began_at
 
+pytestmark = pytest.mark.slow
+
 LEAKING = Path(__file__).parent / "example_servers" / "leaking.py"
 
 

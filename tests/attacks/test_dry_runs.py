@@ -27,7 +27,7 @@ from tests.attacks.kit import RAW
 from tests.behaviour.product import UPSTREAMS, Answer, Host, configuration, for_all
 from tests.behaviour.test_dry_run import IMPORTS, Product, planned, product
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 TRY = "try:\n    {}\nexcept BaseException as error:\n    print(error)\n"
 
 

@@ -19,6 +19,8 @@ import pytest
 from tests.attacks.kit import RAW, arrived, hostile, is_well, own_temporary_folder, recorded, workers
 from tests.behaviour.product import Answer, Host, configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 
 @asynccontextmanager
 async def attacked(folder: Path, **limits: Any) -> AsyncIterator[Host]:

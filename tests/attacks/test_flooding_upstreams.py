@@ -29,6 +29,8 @@ from codemode_server.upstreams.pool import UpstreamPool
 from codemode_server.upstreams.progress import CallProgress
 from tests.upstreams.kit import QUICK, Kit
 
+pytestmark = pytest.mark.slow
+
 FLOODING = Path(__file__).parent / "servers" / "flooding.py"
 MIB = 2**20
 

@@ -17,6 +17,8 @@ from tests import fork_server
 from tests.attacks.kit import RAW, arrived, hostile, is_well, recorded
 from tests.behaviour.product import configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 RULES = {"rules": [{"deny": "main/hidden_act", "reason": "not for programs"}]}
 
 

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from tests.attacks.kit import arrived, hostile
 from tests.behaviour.product import Host, configuration, in_memory, office
+
+pytestmark = pytest.mark.slow
 
 UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e0fff]")
 

@@ -19,6 +19,8 @@ import pytest
 
 from tests.behaviour.product import configuration
 
+pytestmark = pytest.mark.slow
+
 BUSY = "open('/tmp/mine', 'w').write('x')\nopen('/workspace/begun', 'w').close()\nwhile True: pass"
 OPENING = (
     {

@@ -13,6 +13,8 @@ import pytest
 
 from tests.behaviour.product import configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 RAIL = {"use": "personal_data", "settings": {"release": {"salesforce": ["email"]}}}
 READ = (
     "import base64, codecs, json\nfrom urllib.parse import quote\nfrom codemode import ToolError\n"

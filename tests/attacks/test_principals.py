@@ -33,6 +33,8 @@ from tests.attacks.test_http_of_others import HANDSHAKE, asked
 from tests.behaviour.product import configuration, office, started
 from tests.hosts.kit import HttpHost, Mode, Served, forked_product, free_port, http_host, serving, until
 
+pytestmark = pytest.mark.slow
+
 SERVERS = Path(__file__).parent / "servers"
 PERMISSIONS = {
     "rules": [

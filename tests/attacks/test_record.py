@@ -16,6 +16,8 @@ import pytest
 from tests.attacks.kit import hostile, recorded
 from tests.behaviour.product import configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 LARGE = """
 value = 1
 for _ in range(4):

@@ -11,6 +11,8 @@ from tests import fork_server
 from tests.attacks.kit import recorded
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 SHELVES = Path(__file__).parent / "servers" / "shelves.py"
 VAULT = Path(__file__).parent / "servers" / "vault.py"
 

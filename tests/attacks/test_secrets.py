@@ -24,6 +24,8 @@ from tests import fork_server
 from tests.attacks.kit import arrived, children, hostile, is_well
 from tests.behaviour.product import configuration, in_memory, over_stdio
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "tok-Z7kQ9xw41LmN0pR2"
 FROM_FILE = "hunter2-from-dotenv-88"
 IN_URL = "p4ssw0rd-in-the-url"

@@ -25,6 +25,8 @@ from tests.attacks.kit import arrived, hostile, is_well, recorded
 from tests.behaviour.product import configuration, in_memory
 from tests.sandbox.lab import Tools
 
+pytestmark = pytest.mark.slow
+
 CALL = "from servers.plain import act\nact(how='ping')"
 
 

@@ -21,6 +21,8 @@ from tests.attacks.kit import recorded
 from tests.behaviour.product import PLAIN, Answer, Host, configuration
 from tests.fork_server import small_upstream
 
+pytestmark = pytest.mark.slow
+
 SERVER = """
 import os, time
 from pathlib import Path

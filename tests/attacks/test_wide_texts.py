@@ -19,6 +19,8 @@ from codemode_server.redaction import Redactor
 from codemode_server.sandbox import frames, host_frames
 from codemode_server.upstreams._messages import parse_line
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 LENGTH = 8 * MIB
 SECRET = "tok_9f8e7d6c5b4a"

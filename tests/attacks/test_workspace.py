@@ -25,6 +25,8 @@ from codemode_server.executions.workspace import FOLDERS, Workspace
 from tests.attacks.kit import is_well, own_temporary_folder
 from tests.behaviour.product import configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 CANARY = "canary-of-the-host-31"
 
 

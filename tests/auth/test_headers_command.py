@@ -24,6 +24,8 @@ from tests import fork_server
 from tests.auth.kit import FOLDER, _until_answered, configured, free_port
 from tests.behaviour.product import in_memory
 
+pytestmark = pytest.mark.slow
+
 FIRST, SECOND = "key-Z7kQ9xw41LmN0pR2", "key-2RFvbn8Xw41LmN0pR"
 PRINT = """
 import json, os, pathlib

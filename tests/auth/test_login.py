@@ -17,6 +17,8 @@ from codemode_server import cli
 from tests.auth import kit
 from tests.behaviour.product import in_memory
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def login(config: Path) -> Iterator[kit.Login]:

@@ -21,6 +21,8 @@ from codemode_server.config import load
 from tests.auth import kit
 from tests.behaviour.product import Host, configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 WHO = "from servers.protected import whoami\nreturn whoami()"
 both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
 

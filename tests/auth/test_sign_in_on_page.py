@@ -24,6 +24,8 @@ from tests.web.pages import Pages, pages_of
 from tests.web.test_ui_in_chromium import barriers, do
 from tests.web.test_ui_servers_in_chromium import focus
 
+pytestmark = pytest.mark.slow
+
 SIGN_IN = f"servers/{key_of('protected')}/sign-in"
 LINK = r'<a href="([^"]+)" target="_blank" rel="noopener noreferrer">([^<]*)<strong>([^<]*)</strong>([^<]*)</a>'
 

@@ -15,6 +15,8 @@ from tests import fork_server
 from tests.auth import kit
 from tests.behaviour.product import Host, in_memory, over_stdio
 
+pytestmark = pytest.mark.slow
+
 WHO = "from servers.protected import whoami\nreturn whoami()"
 FORGET = "from servers.protected import forget_token, whoami\nforget_token()\nreturn whoami()"
 

@@ -17,7 +17,7 @@ from codemode_server.gateway.answer_order import AnswerOrder
 from .product import for_all
 from .test_resume import ONCE_BROKEN, Product, product
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 SHARED = """
 arrived = []
 async def held():

@@ -29,7 +29,7 @@ from codemode_server.gateway.execution_calls import MAX_OPEN_QUESTIONS
 
 from .product import Host, asked_of_library, configuration, for_all, library, office, over_stdio
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
 ASK = {"rules": [{"ask": "github/create_issue", "reason": "issues are public"}]}
 ONCE, PROGRAM, SESSION, ALWAYS, NO = (

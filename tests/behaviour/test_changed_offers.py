@@ -15,6 +15,8 @@ from tests import fork_server
 
 from .product import Host, configuration, in_memory, office
 
+pytestmark = pytest.mark.slow
+
 SHELF = """\
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.prompts import Prompt

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from codemode_server.app import App
 from codemode_server.config import load
 from tests import fork_server
 
 from .product import Host, configuration, in_memory, office
+
+pytestmark = pytest.mark.slow
 
 CHANGING = """\
 import os, sys

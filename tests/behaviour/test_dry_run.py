@@ -26,7 +26,7 @@ from codemode_server.domain.ids import ExecutionId
 
 from .product import PLAIN, UPSTREAMS, Answer, Host, configuration, for_all
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 IMPORTS = (
     "import asyncio, json, math, os, random, time, uuid\nfrom servers.diary import *\nfrom servers.tracker import *\n"
 )

@@ -10,6 +10,8 @@ import pytest
 
 from .product import configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 SERVER = """
 import sys
 from typing import Any

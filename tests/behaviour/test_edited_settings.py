@@ -21,6 +21,8 @@ from codemode_server.config.live import local_principal
 
 from .product import Host, configuration, office
 
+pytestmark = pytest.mark.slow
+
 TWO_CALLS = "from servers.github import list_issues\nlist_issues(repo='{0}'), list_issues(repo='{0}')\nlen('ended')"
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from .product import Answer, Host, configuration, in_memory, office
 
+pytestmark = pytest.mark.slow
+
 READ = "from servers.github import list_issues, boom\n"
 ENDINGS = {
     "error": ("1 / 0", {}),

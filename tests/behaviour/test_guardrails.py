@@ -28,6 +28,8 @@ from codemode_server.guardrails import (
 from .person import Person
 from .product import Host, configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 CREATE = "from servers.github import create_issue\n"
 WITHHELD = """
 from codemode import ToolError

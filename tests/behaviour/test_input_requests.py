@@ -18,6 +18,8 @@ from tests import fork_server
 from .person import Person
 from .product import UPSTREAMS, Answer, Host, configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 FORM = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 ASK_CITY = {"method": "elicitation/create", "params": {"message": "Which city?", "requestedSchema": FORM}}
 ASK_URL = {

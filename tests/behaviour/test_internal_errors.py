@@ -19,6 +19,8 @@ import pytest
 
 from .product import configuration
 
+pytestmark = pytest.mark.slow
+
 SECRET = "correct-horse-battery-staple"
 FAULT = f"""
 import {{0}}

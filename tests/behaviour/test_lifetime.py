@@ -19,6 +19,8 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from .product import Host, configuration
 
+pytestmark = pytest.mark.slow
+
 STUBBORN = """\
 import json, os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -12,6 +12,8 @@ import pytest
 
 from .product import configuration, in_memory, office
 
+pytestmark = pytest.mark.slow
+
 SHEET = "from servers.google_drive import get_sheet\nrows = get_sheet(sheetId='a')\nlen(rows)"
 MAP = "list_issues.map([{'repo': str(n)} for n in range(9)])"
 MANY = "from servers.github import list_issues\nfor n in range(6): list_issues(repo=str(n))"

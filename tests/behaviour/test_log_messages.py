@@ -16,6 +16,8 @@ from tests.behaviour.product import Host, configuration, in_memory
 
 from .test_input_requests import ROOTS, asking, both_sides, told
 
+pytestmark = pytest.mark.slow
+
 SECRET = "s3cr3t-of-the-configuration"
 
 

@@ -10,6 +10,8 @@ import pytest
 from benchmarks import principals
 from benchmarks.product import resident_mib
 
+pytestmark = pytest.mark.slow
+
 MAX_GROWTH_MIB = 64
 
 

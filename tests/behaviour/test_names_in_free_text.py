@@ -27,6 +27,8 @@ from .test_log_messages import Console, logged, set_level, tell, wanting
 from .test_privacy_files import SERVER
 from .test_prompt_completion import PLAN, complete, completing
 
+pytestmark = pytest.mark.slow
+
 needs_presidio()
 
 TEXT = "Ann Lee called about the Desk Lamp, see Peter O'Neil's letter."

@@ -10,6 +10,8 @@ import pytest
 from .person import Person
 from .product import configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 SHEET = (
     "from servers.google_drive import get_sheet\nfrom servers.salesforce import update_record\n"
     "from servers.github import create_issue\nrows = get_sheet('abc123')[:3]\n"

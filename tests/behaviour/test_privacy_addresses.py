@@ -17,6 +17,8 @@ from .test_input_requests import ask, asking
 from .test_privacy_listings import EMAIL, SERVER
 from .test_privacy_other_sources import both_ways, protected
 
+pytestmark = pytest.mark.slow
+
 ADDRESS = "https://example.com/in?login_hint="
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from .product import configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 TABLE = "full_name,email\nAnn Müller,ann.lee@example.org\nBob Ray,bob.ray@example.org\n"
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00").decode()
 SERVER = """

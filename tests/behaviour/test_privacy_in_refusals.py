@@ -13,6 +13,8 @@ from .person import Person
 from .product import configuration, in_memory
 from .test_privacy_tokens import ORIGINAL, SHEET, TO_GITHUB, protected
 
+pytestmark = pytest.mark.slow
+
 PRIVACY = {"servers": {"google_drive": "tokens"}}
 READ_ONCE = SHEET + "rows[0]['Customer']"
 DOCUMENT = "from servers.google_drive import get_document\nget_document('abc')"

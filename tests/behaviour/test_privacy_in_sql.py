@@ -5,7 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from .product import PLAIN, Host, configuration, in_memory
+
+pytestmark = pytest.mark.slow
 
 SERVER = (
     PLAIN

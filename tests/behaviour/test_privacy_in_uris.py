@@ -15,6 +15,8 @@ from .person import Person
 from .product import in_memory
 from .test_privacy_listings import EMAIL, SERVER, URI, crm, shown_uris
 
+pytestmark = pytest.mark.slow
+
 TEMPLATED = SERVER.replace(
     '{"resourceTemplates": []}', '{"resourceTemplates": [{"uriTemplate": "crm://of/{who}", "name": "of"}]}'
 ).replace('{"type": "text", "text": "ok"}', '{"type": "text", "text": EMAIL}')

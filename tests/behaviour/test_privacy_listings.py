@@ -16,6 +16,8 @@ from codemode_server.first_listing import LastRun
 
 from .product import Host, configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 EMAIL = "ann.lee@example.org"
 URI = f"crm://c/{EMAIL}"
 SERVER = """

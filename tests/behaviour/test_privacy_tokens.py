@@ -27,6 +27,8 @@ from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
 from .person import Person
 from .product import Host, configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 SHEET = "from servers.google_drive import get_sheet\nrows = get_sheet('abc123')[:3]\n"
 TO_CRM = (
     "from servers.salesforce import update_record\n"

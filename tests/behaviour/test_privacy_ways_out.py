@@ -16,6 +16,8 @@ from .person import Person
 from .product import PLAIN, configuration, in_memory
 from .test_input_requests import ask, asking
 
+pytestmark = pytest.mark.slow
+
 EMAIL, NAME, PHONE, CARD = "ann.lee@example.org", "Ann Lee", "+49 30 901820", 4111111111111111
 SERVER = (
     PLAIN

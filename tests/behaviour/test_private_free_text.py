@@ -10,6 +10,8 @@ import pytest
 
 from .product import PLAIN, Host, configuration, in_memory
 
+pytestmark = pytest.mark.slow
+
 SERVER = (
     PLAIN
     + """

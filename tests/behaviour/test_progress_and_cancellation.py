@@ -18,6 +18,8 @@ from codemode_server.sandbox.backend_selection import choose
 
 from .product import configuration, in_memory, office
 
+pytestmark = pytest.mark.slow
+
 WAIT = "from servers.slow import wait\nwait(seconds={seconds})"
 
 

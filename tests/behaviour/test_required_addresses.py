@@ -21,6 +21,8 @@ from .person import Person
 from .product import Answer, Host, configuration, in_memory
 from .test_input_requests import asking, both_sides, told
 
+pytestmark = pytest.mark.slow
+
 ADDRESS = {"mode": "url", "message": "Sign in.", "url": "https://door.example/in?key=4711", "elicitationId": "e1"}
 
 

@@ -26,6 +26,8 @@ from benchmarks.failures import FAILURES
 from tests.behaviour.product import Answer, Host, configuration, in_memory, office, over_stdio
 from tests.vocabulary import tokens_of
 
+pytestmark = pytest.mark.slow
+
 EACH_WAY = pytest.mark.parametrize(
     ("over", "mode"),
     [

@@ -29,7 +29,7 @@ from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 
 from .product import UPSTREAMS, Answer, Host, configuration, for_all
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 IMPORTS = "import asyncio, os, random, time\nfrom servers.diary import *\n"
 ONCE_BROKEN = "if not os.path.exists('/workspace/mended'):\n    raise RuntimeError('broken')\n"
 MEND = "open('/workspace/mended', 'w').close()"

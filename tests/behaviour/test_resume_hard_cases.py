@@ -15,6 +15,8 @@ import pytest
 from .product import PLAIN, Answer
 from .test_resume import ONCE_BROKEN, Product, product
 
+pytestmark = pytest.mark.slow
+
 CHANGING = f"""{PLAIN}
 from pathlib import Path
 diary, version = Path(sys.argv[1]), sys.argv[2]

@@ -16,7 +16,7 @@ from codemode_server.domain.skills import SkillState
 from .product import configuration, for_all, in_memory, office
 from .sessions import Person, product
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 SKILL_BUILDING = '''
 from servers.google_drive import get_sheet

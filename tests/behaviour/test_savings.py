@@ -25,6 +25,8 @@ from codemode_server.tokens import estimate_tokens
 from tests.behaviour.product import Host, configuration, office
 from tests.vocabulary import tokens_of
 
+pytestmark = pytest.mark.slow
+
 SHEET = "from servers.google_drive import get_sheet\nlen(get_sheet(sheetId='a'))"
 ISSUES = "from servers.github import list_issues\n"
 HISTORY = "from servers.slack import get_channel_history\n"

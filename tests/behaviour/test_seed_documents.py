@@ -21,6 +21,8 @@ from tests import fork_server
 
 from .product import UPSTREAMS, configuration, in_memory, office
 
+pytestmark = pytest.mark.slow
+
 LEVEL_1 = """
 from tool_discovery import search_tools
 

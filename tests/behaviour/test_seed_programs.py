@@ -12,6 +12,8 @@ import pytest
 
 from .product import configuration, in_memory, office
 
+pytestmark = pytest.mark.slow
+
 ISSUE_FROM_DOCUMENT = """
 from servers.google_drive import get_document
 from servers.github import create_issue

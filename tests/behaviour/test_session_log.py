@@ -22,6 +22,8 @@ from tests.storage.test_kills import kill, running
 
 from .product import Host, configuration, in_memory, office
 
+pytestmark = pytest.mark.slow
+
 SECRET = "s3cr3t-value-of-a-server"
 
 

@@ -13,6 +13,8 @@ from .person import Person
 from .product import Answer, Host, configuration, in_memory
 from .test_input_requests import ASK_CITY, asking, both_sides, told, upstream_eras
 
+pytestmark = pytest.mark.slow
+
 
 async def work(host: Host, *requests: dict[str, Any], **more: Any) -> Answer:
     return await host.run(f"from servers.asking import work\nwork(requests={list(requests)!r}, **{more!r})")

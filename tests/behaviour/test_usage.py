@@ -16,6 +16,8 @@ from tests.fork_server import small_upstream
 
 from .product import PLAIN, Host, configuration, in_memory, over_stdio
 
+pytestmark = pytest.mark.slow
+
 UPSTREAM = '''
 server = Server(sys.argv[1])
 

@@ -16,6 +16,8 @@ from codemode_server.domain.approvals import ApprovalAnswer
 
 from .product import Host, configuration, office
 
+pytestmark = pytest.mark.slow
+
 CODE = """\
 from servers.github import create_issue, list_issues
 seen = list_issues(repo='r')

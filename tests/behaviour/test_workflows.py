@@ -18,6 +18,8 @@ from tests.cli.pseudo_terminal import at_terminal
 
 from .product import Host, configuration, in_memory, office
 
+pytestmark = pytest.mark.slow
+
 TRIAGE = """\
 description: Copy the open issues of a repository.
 inputs:

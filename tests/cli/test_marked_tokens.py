@@ -13,6 +13,8 @@ from tests.web.pages import OTHER, OWN, State
 
 from .pseudo_terminal import at_terminal, without_terminal
 
+pytestmark = pytest.mark.slow
+
 VALUE, OTHERS = "ann@example.org", "bob@example.org"
 MARKED = "\x1b[1;4m<EMAIL_1>\x1b[22;24m"
 

@@ -29,6 +29,8 @@ from codemode_server.config import load
 from tests.behaviour.product import Host, configuration, in_memory, office
 from tests.web.pages import Pages
 
+pytestmark = pytest.mark.slow
+
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs modes of files and pseudo-terminals")
 
 

@@ -15,6 +15,8 @@ from tests.behaviour.product import configuration
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image, Registry, digest, serving
 
+pytestmark = pytest.mark.slow
+
 
 def run(folder: Path, msb_home: Path, line: str, sandbox: str = "{backend: microsandbox}", **environment: str) -> Run:
     (folder / "upstream.yaml").write_text(f"sandbox: {sandbox}\n")

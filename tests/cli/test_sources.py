@@ -20,7 +20,7 @@ from tests.behaviour.product import Host, for_all, in_memory
 
 from .pseudo_terminal import at_terminal, without_terminal
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 READS = "from servers import bank, web\nbank.read()\nweb.read()\n"
 POST = "from servers.board import post\npost(text='hello')\n"

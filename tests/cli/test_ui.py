@@ -13,7 +13,7 @@ import pytest
 
 from tests.behaviour.product import configuration
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")]
 
 
 def test_the_address_is_shown_at_the_terminal_and_serves_until_it_is_interrupted(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ async def host(folder: Path) -> AsyncIterator[Host]:
         yield opened
 
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
 class TestWhatIsOffered:

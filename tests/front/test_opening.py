@@ -18,6 +18,8 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from codemode_server.front.opening import HANDSHAKE_VERSIONS, MODERN_VERSION
 from tests.behaviour.product import configuration, office
 
+pytestmark = pytest.mark.slow
+
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,6 +19,8 @@ from codemode_server.upstreams._link import Answer
 from codemode_server.upstreams._listing import list_tools
 from tests.catalog.checks import only_declares
 from tests.fuzz.strategies import containers, names, scalars, texts, values
+
+pytestmark = pytest.mark.slow
 
 MAX_SOURCE_CHARACTERS = 2_000_000
 kinds = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null", "x"])

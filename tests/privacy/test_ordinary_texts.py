@@ -14,6 +14,8 @@ import pytest
 from benchmarks.privacy.records import records
 from codemode_server.privacy.originals import Originals
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 COUNT = 10_000
 SHARED = next((it / "shared" for it in ROOT.parents[:2] if (it / "shared" / "toolsets").is_dir()), None)

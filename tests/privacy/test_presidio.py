@@ -18,6 +18,8 @@ from codemode_server.privacy.presidio_models import PresidioModels
 
 from .presidio_kit import FAILS, KNOWS_NOBODY, MODEL, WAITS, install, needs_presidio
 
+pytestmark = pytest.mark.slow
+
 needs_presidio()
 
 LETTER = "Ann Lee called about the lamp in New York. Please tell Peter O'Neil's assistant, and write to Ann Lee."

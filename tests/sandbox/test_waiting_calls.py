@@ -24,7 +24,7 @@ from codemode_server.sandbox.channel import Channel
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply
 from tests.sandbox.lab import Lab, Tools
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 MIB = 2**20
 ECHO = "from servers.github import echo\n"

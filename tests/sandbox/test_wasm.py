@@ -28,7 +28,7 @@ from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBac
 from codemode_server.untrusted_files import MIN_ENTRY_BYTES, used_bytes
 from tests.sandbox.lab import Lab, Tools
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")]
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from benchmarks.search.metrics import ndcg, top1
 from benchmarks.search.pairs import pair_figures
 from benchmarks.search.rankers import Level, Unavailable
 
+pytestmark = pytest.mark.slow
+
 
 def level_or_skip(name: str) -> Level:
     try:

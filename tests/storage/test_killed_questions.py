@@ -26,7 +26,11 @@ from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.product import UPSTREAMS, Host, configuration
 from tests.storage.test_kills import LOCAL, kill, running
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
 PROGRAM = """
 from servers.diary import write
 [write(text='before'), write(text='asked'), write(text='after')]

@@ -26,6 +26,8 @@ from tests.hosts.kit import free_port, serving, until
 from tests.telemetry.attempt import ATTEMPT
 from tests.telemetry.collector import collecting
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CANARY, SECRET = "canary-7f3a9c", "ghp_0123456789abcdef"
 PROGRAM = f"""

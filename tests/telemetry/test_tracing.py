@@ -27,6 +27,8 @@ from tests.hosts.kit import http_host, recorded_sessions, serving
 from tests.telemetry.attempt import ATTEMPT
 from tests.telemetry.collector import Collector, collecting
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SECRET = "ghp_0123456789abcdef"
 CANARY = "canary-7f3a9c"

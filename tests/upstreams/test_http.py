@@ -21,6 +21,8 @@ from codemode_server.upstreams.progress import CallProgress
 from tests import fork_server
 from tests.upstreams.kit import SERVERS, Kit
 
+pytestmark = pytest.mark.slow
+
 KINDS: tuple[tuple[Literal["http", "sse"], Literal["auto", "legacy"]], ...] = (
     ("http", "auto"),
     ("http", "legacy"),

@@ -17,6 +17,8 @@ from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.processes.orphan_reaper_main import is_left, start_time
 from tests.upstreams.kit import Kit, is_gone
 
+pytestmark = pytest.mark.slow
+
 PRODUCT = Path(__file__).with_name("reaper_child.py")
 ROOT = PRODUCT.parents[2]
 

@@ -23,6 +23,8 @@ from codemode_server.upstreams.transports.registry import ServerCommon, transpor
 from tests.behaviour.product import configuration
 from tests.upstreams.kit import Kit
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TOY = '''
 from mcp.server.mcpserver import MCPServer

@@ -23,6 +23,8 @@ from tests.behaviour.product import UPSTREAMS, Host, in_memory
 from tests.storage.test_kills import kill, running
 from tests.web.pages import Pages, pages
 
+pytestmark = pytest.mark.slow
+
 IMPORTS = "import os, time\nfrom servers.diary import *\n"
 BROKEN = "if not os.path.exists('/workspace/mended'):\n    raise RuntimeError('broken')\n"
 MEND = "open('/workspace/mended', 'w').close()"

@@ -25,6 +25,8 @@ from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found
 from tests.web.pages import State, pages, pages_of
 
+pytestmark = pytest.mark.slow
+
 GITHUB = f"servers/{key_of('github')}"
 
 

@@ -50,6 +50,7 @@ class LastRun:
     database: Database
     thread: DatabaseThread
     listings: ListingStore
+    definition_store: SqliteDefinitions
     accepted: ToolDefinitions
     readable: ReadableListings
     catalog: Catalog
@@ -70,11 +71,13 @@ class LastRun:
         listings = ListingStore(database, thread, cipher, partial(is_protected, config))
         pool = upstream_pool(loaded, listings, config)
         observed = learned_types(config, database, thread).known
-        accepted = ToolDefinitions(SqliteDefinitions(database, thread), config)
+        store = SqliteDefinitions(database, thread, cipher, partial(is_protected, config))
+        accepted = ToolDefinitions(store, config)
         readable = ReadableListings(accepted, config)
         protected = ProtectedListings(config, cipher.fingerprint)
         catalog = Catalog.build(protected.within(readable.within(pool.listings())), observed=observed)
-        return cls(database, thread, listings, accepted, readable, catalog, _lone_tools(settings, database, thread))
+        lone_tools = _lone_tools(settings, database, thread)
+        return cls(database, thread, listings, store, accepted, readable, catalog, lone_tools)
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """What `tools/list` answers before anything is connected. Servers that were never listed are only named."""

@@ -15,12 +15,14 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.definition_changes import DefinitionChange
 from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, waiting
+from codemode_server.first_listing import state_folder
 from codemode_server.gateway.policy.tool_definitions import accepted_event, answer_for, change_of, kind_of
 from codemode_server.permission_settings import Answer
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
+from codemode_server.storage.sqlite_tokens import TokenCipher
 from codemode_server.text import one_line
 
 MAX_NAME_CHARACTERS = 200
@@ -69,7 +71,7 @@ class StoredTools:
     def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
         self._permissions = loaded.settings.permissions
         self._principal = local_principal(loaded.settings)
-        self._store = SqliteDefinitions(database, thread)
+        self._store = SqliteDefinitions(database, thread, TokenCipher(state_folder(loaded.settings)))
         self._audit = SqliteAudit(thread)
 
     def waiting(self, server: str | None) -> list[WaitingTool]:

@@ -1,13 +1,16 @@
-"""The store of tools' definitions on SQLite. Texts are compressed, not encrypted."""
+"""The store of tools' definitions on SQLite. Texts are compressed, and those of servers whose answers are searched for
+personal data are encrypted too, as their listings are."""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from codemode_server.domain.definitions import KnownDefinition, ListedDefinition, by_tool, new_definitions
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.policy.definition_store import (
     MAX_ACCEPTED,
@@ -15,19 +18,38 @@ from codemode_server.gateway.policy.definition_store import (
     MAX_TEXT_BYTES,
     MAX_WAITING,
 )
+from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 
 _COLUMNS = "server, tool, digest, former, seen_at, accepted_at, description_mark, schema_mark"
+_COMPRESSED = b"\x78"
+"""How a text begins that is not encrypted."""
+
+logger = logging.getLogger(__name__)
 
 
 class SqliteDefinitions:
     """Implements `gateway.policy.definition_store.DefinitionStore`."""
 
-    def __init__(self, database: Database, thread: DatabaseThread) -> None:
-        """`database` reads, `thread` writes."""
+    def __init__(
+        self,
+        database: Database,
+        thread: DatabaseThread,
+        cipher: PrivateCipher | None = None,
+        is_protected: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`database` reads, `thread` writes. `is_protected`: whether the definitions of the server of this name are to
+        be encrypted, with `cipher`."""
         self._database = database
         self._thread = thread
+        self._cipher = cipher
+        self._is_protected = is_protected
+
+    def protect(self, is_protected: Callable[[str], bool]) -> None:
+        """Encrypt the definitions of these servers from now on, and those that are stored."""
+        self._is_protected = is_protected
+        self._thread.post(self._seal_stored, "tool definitions of protected servers can't be encrypted", is_cache=True)
 
     def known(self, principal: Principal, server: str | None = None, tool: str | None = None) -> list[KnownDefinition]:
         with self._database.use() as connection:
@@ -39,18 +61,24 @@ class SqliteDefinitions:
                 "SELECT definition FROM tool_definitions WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
                 (principal.principal_id, server, tool, digest),
             ).fetchone()
-        return zlib.decompress(row[0]).decode(errors="surrogatepass") if row is not None and row[0] else ""
+        data = self._opened(row[0], _place(principal.principal_id, server, tool, digest)) if row is not None else b""
+        return zlib.decompress(data).decode(errors="surrogatepass") if data else ""
 
     async def take(
         self, principal: Principal, server: str, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
     ) -> list[KnownDefinition]:
+        is_protected = self._is_protected(server)
+
         def take(connection: sqlite3.Connection) -> list[KnownDefinition]:
             known = by_tool(_known(connection, principal, server))
             new = new_definitions(server, known, listed, accept_new=accept_new, at=at)
             texts = {(it.tool, it.digest): it.text for it in listed}
             room = _Room(connection, principal, server)
             for it in new:
-                room.put(it, texts[it.tool, it.digest])
+                data = zlib.compress(texts[it.tool, it.digest].encode(errors="surrogatepass"), 1)
+                if is_protected:
+                    data = self._sealed(data, _place(principal.principal_id, server, it.tool, it.digest))
+                room.put(it, data)
             for tool in {it.tool for it in new} & known.keys():
                 _forget_oldest(connection, principal, server, tool)
             return _known(connection, principal, server)
@@ -69,6 +97,45 @@ class SqliteDefinitions:
             return changed > 0
 
         return await self._thread.run(accept, is_durable=True)
+
+    def _opened(self, data: bytes, place: str) -> bytes:
+        """A stored text, compressed; empty if it can't be read."""
+        if not data or data.startswith(_COMPRESSED):
+            return data
+        try:
+            return self._cipher.decrypt(data, place) if self._cipher else b""
+        except (JournalUnavailable, ValueUnreadable) as error:
+            logger.warning("the accepted definition of a tool can't be read: %s", error)
+            return b""
+
+    def _sealed(self, data: bytes, place: str) -> bytes:
+        """Empty if the key can't be used: the definition is known by its digest, without its text."""
+        try:
+            return self._cipher.encrypt(data, place) if self._cipher else b""
+        except JournalUnavailable as error:
+            logger.warning("the definition of a tool of a protected server is stored without its text: %s", error)
+            return b""
+
+    def _seal_stored(self, connection: sqlite3.Connection) -> None:
+        for (server,) in connection.execute("SELECT DISTINCT server FROM tool_definitions").fetchall():
+            if not self._is_protected(server):
+                continue
+            rows = connection.execute(
+                "SELECT principal, tool, digest, definition FROM tool_definitions"
+                " WHERE server = ? AND substr(definition, 1, 1) = ?",
+                (server, _COMPRESSED),
+            )
+            for principal_id, tool, digest, data in rows.fetchall():
+                sealed = self._sealed(data, _place(principal_id, server, tool, digest))
+                connection.execute(
+                    "UPDATE tool_definitions SET definition = ?, size = ?"
+                    " WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
+                    (sealed, len(sealed), principal_id, server, tool, digest),
+                )
+
+
+def _place(principal_id: str, server: str, tool: str, digest: str) -> str:
+    return f"tool_definitions/{principal_id}/{server}/{tool}/{digest}"
 
 
 def _known(
@@ -92,8 +159,8 @@ class _Room:
             (self._principal_id, server),
         ).fetchone()
 
-    def put(self, it: KnownDefinition, text: str) -> None:
-        data = zlib.compress(text.encode(errors="surrogatepass"), 1)
+    def put(self, it: KnownDefinition, data: bytes) -> None:
+        """`data` is the text as it is stored."""
         if self._size + len(data) > MAX_TEXT_BYTES:
             data = b""
         if self._count >= MAX_DEFINITIONS:

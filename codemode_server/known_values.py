@@ -39,6 +39,13 @@ class OwnText:
     """Names that it may have, such as those of tools and arguments, and their words, in small letters."""
 
 
+class OwnLine(str):
+    """A line of the product that quotes nothing of upstreams, programs or the host."""
+
+
+NOTHING_QUOTED = OwnText(lambda: ())
+
+
 class FromOutside:
     """Known values for a text of the product: only those that one of its pieces has, and no names. So no upstream turns
     the product's own words into known values."""

@@ -18,10 +18,12 @@ from codemode_server.field_names import is_field_name
 from codemode_server.json_texts import text_batches
 from codemode_server.known_values import (
     NOTHING_FOUND,
+    NOTHING_QUOTED,
     DistinctKeys,
     FoundInOrder,
     FromOutside,
     KnownValues,
+    OwnLine,
     OwnText,
     Span,
     found_in,
@@ -124,8 +126,10 @@ class Redactor:
         return with_spans_replaced(text[start:], shown)
 
     def line(self, text: str, limit: int) -> str:
-        """`text` cleaned and masked, on one line, at most `limit` characters."""
-        return clean_line(self.visible(text), limit)
+        """`text` cleaned and masked, on one line, at most `limit` characters. In an `OwnLine` there are no known
+        values."""
+        said = self.for_own(NOTHING_QUOTED) if isinstance(text, OwnLine) else self
+        return clean_line(said.visible(text), limit)
 
     def value(self, value: JsonValue) -> JsonValue:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""

@@ -36,7 +36,7 @@ from codemode_server.front.rendered_errors import rendered_error
 from codemode_server.front.shortening import as_text, fit_text, fit_value, shares
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
-from codemode_server.text import clean, clean_in_json
+from codemode_server.text import clean, clean_in_json, clean_line
 from codemode_server.tokens import estimate_tokens
 
 SCHEME = "codemode://results/"
@@ -276,19 +276,24 @@ def _head(execution: Execution) -> dict[str, Any]:
 
 def _lines(execution: Execution, redactor: Redactor, most: int) -> dict[str, list[str]]:
     """The lines that follow a program's output, by kind: each once, and not too many."""
+    errors = [*execution.calls.unmarked_errors.values()]
+    lines = [clean_line(it.line(redactor.visible), _MAX_REMARK_CHARACTERS) for it in errors[:most]]
+    shown = {"unmarked_errors": _with_rest(lines, len(errors) - most)}
     found = {
-        "unmarked_errors": [it.line() for it in execution.calls.unmarked_errors.values()],
         "shown": [_shown_line(file) for file in execution.shown],
         "hints": [execution.outcome.hint] if execution.outcome.hint else [],
         "warnings": execution.warnings,
         "notes": execution.calls.messages,
     }
-    shown: dict[str, list[str]] = {}
-    for kind, lines in found.items():
-        unique = list(dict.fromkeys(redactor.line(line, _MAX_REMARK_CHARACTERS) for line in lines))
-        if unique:
-            shown[kind] = unique if len(unique) <= most else [*unique[:most], f"… {len(unique) - most} more"]
-    return shown
+    for kind, said in found.items():
+        unique = [*dict.fromkeys(said)]
+        lines = [redactor.line(line, _MAX_REMARK_CHARACTERS) for line in unique[:most]]
+        shown[kind] = _with_rest([*dict.fromkeys(lines)], len(unique) - most)
+    return {kind: lines for kind, lines in shown.items() if lines}
+
+
+def _with_rest(lines: list[str], rest: int) -> list[str]:
+    return [*lines, f"… {rest} more"] if rest > 0 else lines
 
 
 def _shown_line(file: ShownFile) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from codemode_server.domain.errors import ResultWithheld
 from codemode_server.gateway.detection import Detection
+from codemode_server.known_values import OwnLine
 from codemode_server.privacy.token_map import KnownTexts
 
 
@@ -25,7 +26,7 @@ def require_none(kinds: Collection[str], server: str, messages: list[str]) -> No
     """Raise `ResultWithheld` if there are such kinds in an address of a server. The model gets the reason as well."""
     if not kinds:
         return
-    message = (
+    message = OwnLine(
         f"the address that {server} asks the user to open has personal data ({', '.join(sorted(kinds))}), so it is not "
         "shown to the host; values that the host may see belong in privacy.allow in upstream.yaml"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -68,12 +68,13 @@ class UnmarkedErrors:
     """A summary of those of the first call, without secrets."""
     seqs: list[int] = field(default_factory=list)
 
-    def line(self) -> str:
-        """What the model reads."""
+    def line(self, visible: Callable[[str], str]) -> str:
+        """What the model reads; `visible` hides what it may not see in the texts of others."""
         numbers = ", ".join(map(str, self.seqs[:_MAX_NUMBERS])) + (", …" if len(self.seqs) > _MAX_NUMBERS else "")
         arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
-        which = f"call {numbers} ({clean_line(arguments, 100)})" if len(self.seqs) == 1 else f"calls {numbers}"
-        return f"{which} did NOT succeed: {self.title} returned its error as a result: {self.error}; test: {self.test}"
+        which = f"call {numbers} ({clean_line(visible(arguments), 100)})" if len(self.seqs) == 1 else f"calls {numbers}"
+        error, test = visible(self.error), visible(self.test)
+        return f"{which} did NOT succeed: {self.title} returned its error as a result: {error}; test: {test}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from codemode_server.gateway.targets import (
     ToolTarget,
 )
 from codemode_server.guardrails.chain import NO_GUARDRAILS, GuardrailChain
-from codemode_server.known_values import OwnText
+from codemode_server.known_values import OwnLine, OwnText
 from codemode_server.sandbox.contract import Reply
 
 
@@ -122,7 +122,7 @@ class Gateway:
             outcome = await self._sign_in_offers.offer(calls, server.raw_name)
             if outcome is not OfferOutcome.SIGNED_IN:
                 if outcome.remark:
-                    calls.messages.append(f"servers.{server.name}:{outcome.remark}")
+                    calls.messages.append(OwnLine(f"servers.{server.name}:{outcome.remark}"))
                 break
             signed_in = True
         return signed_in

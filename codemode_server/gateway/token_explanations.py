@@ -6,9 +6,14 @@ from collections import OrderedDict
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.known_values import OwnLine
 
 _MAX_SESSIONS = 1_000
 """Sessions that are remembered; a model that reads it twice does nothing wrong."""
+_TOKENS = (
+    "tokens such as <EMAIL_1> stand for personal data, the same one for the same value. Give them to tools as "
+    "they are: one that may receive the value gets it. Show them to the user as they are, who can look them up"
+)
 _TOKENS_IN_PROGRAMS = (
     "Programs can only compare, count and join whole tokens: have servers sort and filter by the values, and don't ask "
     "them for parts of values"
@@ -32,8 +37,5 @@ class TokenExplanations:
         if len(self._informed) > _MAX_SESSIONS:
             self._informed.popitem(last=False)
         sees_values = self._config.settings.privacy.programs == "values"
-        calls.messages.append(
-            "tokens such as <EMAIL_1> stand for personal data, the same one for the same value. Give them to tools as "
-            "they are: one that may receive the value gets it. Show them to the user as they are, who can look them up"
-            ". " + (_VALUES_IN_PROGRAMS if sees_values else _TOKENS_IN_PROGRAMS)
-        )
+        said = _VALUES_IN_PROGRAMS if sees_values else _TOKENS_IN_PROGRAMS
+        calls.messages.append(OwnLine(f"{_TOKENS}. {said}"))

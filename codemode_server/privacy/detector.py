@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from codemode_server.domain.ids import JsonValue
 from codemode_server.known_tokens import credentials_in
 from codemode_server.off_loop import is_large, run_sized
+from codemode_server.privacy.display_names import common_names_in, name_before
 from codemode_server.privacy.escape_marks import marked_windows
 from codemode_server.privacy.evidence import (
     MAX_CONTEXT_CHARACTERS,
@@ -147,6 +148,9 @@ def _all_candidates(
     evidence, checks = partial(_evidence, searched, 0), Checks()
     for start, end, confidence in emails_in(text):
         yield start, end, Kind.EMAIL, confidence
+        if beside := name_before(text, start, end):
+            yield beside
+    yield from common_names_in(text)
     for start, end in credentials_in(text):
         yield start, end, Kind.CREDENTIAL, 0.95
     for found in ips_in(text):

@@ -1,4 +1,4 @@
-"""Knows how and from where this product was installed, and so the command that adds an extra, an optional part of it."""
+"""Knows how and from where this product was installed, and so the command that adds an optional part (an extra)."""
 
 from __future__ import annotations
 

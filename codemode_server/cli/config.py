@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import announce, show
-from codemode_server.config import load
-from codemode_server.config.description import describe
+from codemode_server.config import LoadedSettings, load
+from codemode_server.config.description import describe, may_start
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.settings import json_schema
 
 
@@ -24,7 +26,21 @@ def run(parsed: argparse.Namespace) -> int:
         print(json.dumps(json_schema(), indent=2))
         return 0
     loaded = load(config_file(parsed), require_trust=False)
-    show(describe(loaded))
     for error in loaded.server_errors:
         announce(error)
+    show(describe(loaded, _rules_without_tools(loaded)))
     return 2 if loaded.server_errors else 0
+
+
+def _rules_without_tools(loaded: LoadedSettings) -> Sequence[str]:
+    """Warnings of rules that match no tool as of the last run; the state folder of an untrusted file is not opened."""
+    if not loaded.settings.permissions.rules or not may_start(loaded):
+        return ()
+    from codemode_server.cli.permissions import KnownTools
+    from codemode_server.gateway.policy.rules_without_tools import rules_without_tools
+
+    try:
+        with KnownTools.of(loaded) as known:
+            return list(rules_without_tools(loaded.settings.permissions, known.catalog))
+    except (CodemodeError, OSError):  # `status` and `doctor` say what is wrong with the state folder
+        return ()

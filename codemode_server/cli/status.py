@@ -24,6 +24,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.front.direct_tools import direct_definitions, direct_tools
 from codemode_server.gateway.policy.changed_tools import REVIEW
+from codemode_server.gateway.policy.rules_without_tools import rules_without_tools
 from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
 from codemode_server.search.encoding.diagnostics import diagnose
 from codemode_server.secrets.changes import note_retry
@@ -57,7 +58,8 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         search = await anyio.to_thread.run_sync(diagnose, loaded.settings.search)
         files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
-        asked = [*_changed_tools(app), *await _open_questions(app)]
+        warned = (f"warning: {line}" for line in rules_without_tools(loaded.settings.permissions, app.catalog()))
+        asked = [*warned, *_changed_tools(app), *await _open_questions(app)]
         counted = await stats.status_line(loaded)
         privacy = loaded.settings.privacy
         protection = f"privacy: {privacy.summary}" if privacy.is_on else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel
@@ -27,22 +27,29 @@ _NO_SECTIONS = ("servers", "permissions", "principal", "groups")
 """Described in a form of their own."""
 
 
-def describe(loaded: LoadedSettings) -> str:
-    """A page of text: the file, each server, what differs from the defaults, and the warnings."""
+def may_start(loaded: LoadedSettings) -> bool:
+    """Whether the servers of the file may be started: nobody has to trust it, or somebody does."""
+    place = loaded.place
+    return place is None or not place.is_in_current_folder or trust.is_trusted(place.path, loaded.digests)
+
+
+def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
+    """A page of text: the file, the warnings, each server, and what differs from the defaults."""
     settings = loaded.settings
     lines = [f"file: {loaded.path or 'none'}"]
     if loaded.path:
         lines.append(f"relative paths: from {loaded.base_dir}")
     if loaded.place and loaded.place.is_in_current_folder:
-        is_trusted = trust.is_trusted(loaded.place.path, loaded.digests)
         lines.append(
             "trust: given"
-            if is_trusted
+            if may_start(loaded)
             else "trust: not trusted, so its servers are not started; run `codemode-server trust`"
         )
     if loaded.expanded_from:
         lines.append(f"variables: {', '.join(sorted(loaded.expanded_from))}")
     lines += _references(loaded)
+    if warnings := [*loaded.warnings, *more_warnings, *_missing_programs(loaded)]:
+        lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
     lines += ["", f"servers: {len(settings.servers) + len(loaded.invalid_servers) or 'none'}"]
     for name, server in settings.servers.items():
         lines += _server(name, server, loaded)
@@ -52,9 +59,6 @@ def describe(loaded: LoadedSettings) -> str:
         lines.append(f"  {number}. {rule.text}" + (f" ({rule.reason})" if rule.reason else ""))
     others = [name for name in type(settings).model_fields if name not in _NO_SECTIONS]
     lines += ["", *_principals(settings), *(_section(name, loaded) for name in others)]
-    warnings = [*loaded.warnings, *_missing_programs(loaded)]
-    if warnings:
-        lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
     return "\n".join(printable(masked(line, loaded), _MAX_LINE_CHARACTERS) for line in lines)
 
 

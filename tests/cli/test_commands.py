@@ -122,8 +122,9 @@ def test_a_good_file_is_told_as_it_was_understood(tmp_path: Path) -> None:
     told = done.stdout.replace(str(tmp_path), "…")
     assert told.startswith(
         "file: …/upstream.yaml\nrelative paths: from …\ntrust: not trusted, so its servers are not started; "
-        "run `codemode-server trust`\n\nservers: 1\n  time (stdio)\n"
+        "run `codemode-server trust`\n\n"
     )
+    assert "\n\nservers: 1\n  time (stdio)\n" in told
     assert "API_TOKEN" in told
     assert not (tmp_path / "state").exists(), "nothing is made by looking"
 
@@ -206,6 +207,19 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
     )
     assert done.stdout.splitlines()[-1].startswith("sandbox: ")
     assert all(0 < int(done.stdout.split()[number]) < 1_000 for number in (14, 24))
+
+
+def test_a_rule_with_a_mistyped_tool_is_reported_by_status_and_afterwards_by_config_check(tmp_path: Path) -> None:
+    """A `deny` that matches nothing lets every call through."""
+    rules = [{"deny": "github/create_isue"}, {"deny": "github/list_issues"}]
+    configuration(tmp_path, office(tmp_path, "github"), permissions={"rules": rules})
+    warning = "permissions.rules[0].deny: matches no tool of github; did you mean 'create_issue'?"
+    assert "matches no tool" not in command(tmp_path, "config check --config upstream.yaml").stdout, "not known yet"
+    assert f"\nwarning: {warning}\n" in (status := command(tmp_path, "status --config upstream.yaml").stdout)
+    assert f"\n\nwarnings:\n  - {warning}\n\nservers: 1\n" in (
+        check := command(tmp_path, "config check --config upstream.yaml").stdout
+    )
+    assert (status + check).count("matches no tool") == 2, "the other rule is right"
 
 
 def test_status_is_well_when_all_that_are_enabled_are_ready(tmp_path: Path) -> None:

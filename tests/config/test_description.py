@@ -55,6 +55,11 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             f"relative paths: from {here}",
             "variables: GITHUB_TOKEN, WEB_TOKEN",
             "",
+            "warnings:",
+            "  - upstream.yaml:22: permissions.rules[2].ask: matches no server; did you mean 'github'?",
+            "  - servers.gone.command: 'no-such-program-anywhere' is not found or can't be run; install it or give "
+            "its path",
+            "",
             "servers: 3",
             "  github (stdio)",
             "    Issues and pull requests.",
@@ -97,11 +102,6 @@ def test_the_description_is_what_was_understood(folder: Folder) -> None:
             f"record_mb 256, journal_hours 168, journal_mb 256, "
             f"session_days 30, on_damage refuse, skills {here}/skills, "
             f"workflows {here}/workflows",
-            "",
-            "warnings:",
-            "  - upstream.yaml:22: permissions.rules[2].ask: matches no server; did you mean 'github'?",
-            "  - servers.gone.command: 'no-such-program-anywhere' is not found or can't be run; install it or give "
-            "its path",
         ]
     )
 

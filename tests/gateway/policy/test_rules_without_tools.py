@@ -1,0 +1,67 @@
+"""A permission rule with a mistyped tool is reported; one that is a precaution, or that can't be judged, is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.gateway.policy.rules_without_tools import rules_without_tools
+from codemode_server.permission_settings import PermissionSettings
+
+
+def catalog() -> Catalog:
+    tools = (ToolDefinition("git_reset"), ToolDefinition("git-log"), ToolDefinition("get_items"))
+    return Catalog.build(
+        [
+            UpstreamListing("git", UpstreamState.READY, tools),
+            UpstreamListing("files", UpstreamState.READY, (ToolDefinition("read_file"),)),
+            UpstreamListing("down", UpstreamState.FAILED),
+        ]
+    )
+
+
+def warnings(*rules: dict[str, str]) -> list[str]:
+    permissions = PermissionSettings.model_validate({"rules": list(rules)})
+    return list(rules_without_tools(permissions, catalog()))
+
+
+@pytest.mark.parametrize("answer", ["deny", "ask", "allow"])
+def test_a_mistyped_tool_is_reported_with_the_one_that_was_meant(answer: str) -> None:
+    assert warnings({"deny": "git/git_reset"}, {answer: "git/git_rest"}) == [
+        f"permissions.rules[1].{answer}: matches no tool of git; did you mean 'git_reset'?"
+    ]
+
+
+def test_a_rule_that_is_written_out_is_reported_at_its_tool() -> None:
+    (warning,) = warnings({"decision": "deny", "server": "git", "tool": "git_rest"})
+    assert warning.startswith("permissions.rules[0].tool: ")
+
+
+def test_a_tool_that_no_other_resembles_is_reported_without_a_guess() -> None:
+    assert warnings({"deny": "git/push_force"}) == ["permissions.rules[0].deny: matches no tool of git"]
+
+
+def test_a_mistyped_glob_is_reported() -> None:
+    (warning,) = warnings({"deny": "git/git_rest*"})
+    assert warning.endswith("did you mean 'git_reset'?")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["git/git_reset", "git/git-log", "git/git_log", "git/*_reset", "git", "git/*", "*/read_file", "*/git_*"],
+)
+def test_a_rule_that_matches_a_tool_is_not_reported(pattern: str) -> None:
+    assert warnings({"deny": pattern}) == []
+
+
+@pytest.mark.parametrize("pattern", ["git/delete_*", "*/push_force"])
+def test_a_glob_for_tools_that_may_come_is_not_reported(pattern: str) -> None:
+    assert warnings({"deny": pattern}) == []
+
+
+@pytest.mark.parametrize(
+    "pattern", ["down/git_rest", "*/git_rest", "nowhere/x", "git/resources/git://x", "git/read_resource"]
+)
+def test_a_rule_is_not_reported_where_the_tools_are_not_known_or_it_means_no_tool(pattern: str) -> None:
+    assert warnings({"deny": pattern}) == []

@@ -50,6 +50,9 @@ class ConfigTakeover:
                     for line in str(news).splitlines():
                         logger.warning("the edited configuration is not used: %s", line)
                     continue
+                for line in news.all_messages:
+                    if line not in self.loaded.all_messages:
+                        logger.warning("%s", line)
                 replaced = self.loaded.secrets - news.secrets
                 self._replaced_secrets.update(replaced)
                 await self._take_over(news, is_microvm())

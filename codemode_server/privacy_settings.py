@@ -71,7 +71,7 @@ class PrivacySettings(DetectionFields):
     servers: dict[Glob, ProtectionMode] = Field(default={})
     """What happens to personal data in results, by glob over the names of servers; the first that matches decides.
     `tokens`: the model sees tokens in place of it; `block`: a result with any is refused; `values`: nothing, as for
-    servers that no glob matches."""
+    servers that no glob matches. A name that no server has is an error, unless it says `values`."""
     programs: Literal["tokens", "values"] = "tokens"
     """What programs see of servers with `tokens`: the tokens too, or the values. Then only what leaves for the model
     has tokens, and a program that rewrites a value may get it past that."""

@@ -26,6 +26,8 @@ REGISTRIES = (
 """They describe implementations before anything of those is imported; the settings are made of what they list."""
 KINDS_OF_DATA = ("codemode_server.privacy.findings.", "codemode_server.privacy.own_patterns.")
 """What the settings of the detection are checked against."""
+NAMES_IN_SETTINGS = ("codemode_server.catalog.naming.", "codemode_server.catalog.labels.")
+"""By which settings can mean a server, so that the configuration can say which mean none."""
 STAGES = (
     "front",
     "web",
@@ -148,6 +150,9 @@ def test_a_module_imports_nothing_of_the_stages_above_it(path: Path) -> None:
         allowed = {"gateway", "guardrails", "sandbox", "upstreams"}
     else:  # neutral modules, and the configuration, which only knows the settings
         allowed = {"secrets"} if own in USE_SECRETS else set()
+        if own == "config":
+            others = (name for name in imports(path) if not name.startswith((LIVE, *NAMES_IN_SETTINGS)))
+            used = {*map(stage_of, others)} - {own, ""} - NEUTRAL
         if own == "privacy_settings":
             used = {stage_of(name) for name in imports(path) if not name.startswith(KINDS_OF_DATA)} - NEUTRAL
         if own == "settings":

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +37,7 @@ class Reading:
     base_dir: Path
     new_resolver: Callable[[Path], Resolver] | None = None
     """Makes what resolves references, for a state folder; without it they stay as they are written."""
-    from_hosts: Container[str] = ()
+    from_hosts: Collection[str] = ()
     """Servers whose entries are in the form of a host, where `${command:…}` is a variable of an editor."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The environment without the variables of `.env`."""
@@ -71,7 +71,8 @@ class Reading:
         settings = self._with_langfuse(self._with_paths(settings))
         settings = self._with_principal(settings)
         self._learn_secrets(settings)
-        self._warn_of_rules_for_nobody(settings, expanded)
+        self._warn_of_unknown_groups(settings, expanded)
+        self._check_named_servers(settings, expanded)
         return settings
 
     def _expanded(self, node: Node, place: checking.KeyPath, *, is_off: bool = False) -> Node:
@@ -211,21 +212,16 @@ class Reading:
         for name, why in sorted(self.secrets.weak.items()):
             self.warnings.append(f"{self.problems.name}: {printable(name)}: {why}")
 
-    def _warn_of_rules_for_nobody(self, settings: Settings, tree: Node) -> None:
-        """A rule with a misspelt server or group protects nothing."""
-        self._warn_of_unknown_groups(settings, tree)
-        from fnmatch import fnmatchcase
+    def _check_named_servers(self, settings: Settings, tree: Node) -> None:
+        permissions = settings.permissions
+        if not (permissions.rules or permissions.flows.rules or settings.guardrails or settings.privacy.servers):
+            return
+        from codemode_server.config.named_servers import check_named_servers
 
-        servers = (*settings.servers, *self.invalid_servers)
-        names = {*servers, *map(_pythonic, servers)}
-        for index, rule in enumerate(settings.permissions.rules if names else ()):
-            server_glob = rule.globs[0]
-            if any(fnmatchcase(name, server_glob) for name in names):
-                continue
-            node = checking.find(tree, ("permissions", "rules", index, rule.key_of_server))
-            meant = nearest(server_glob, servers)
-            hint = f"; did you mean {meant!r}?" if meant else ""
-            self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: matches no server{hint}")
+        servers = {*settings.servers, *self.invalid_servers, *self.from_hosts}
+        check_named_servers(settings, sorted(servers), tree, self.problems, self.warnings)
+        if self.problems.is_outside_servers:
+            raise self.problems.error()
 
     def _warn_of_unknown_groups(self, settings: Settings, tree: Node) -> None:
         oidc = settings.http.oidc
@@ -285,7 +281,3 @@ class _LeftOut(Exception):
 
 def _is_path(command: str) -> bool:
     return "/" in command or command.startswith("~")
-
-
-def _pythonic(name: str) -> str:
-    return "".join(character if character.isalnum() else "_" for character in name).casefold()

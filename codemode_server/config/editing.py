@@ -96,12 +96,31 @@ class ConfigText:
         self._change(text, expected, "add a permission rule")
 
     def remove_server(self, name: str) -> None:
+        """Remove a server, and its name from `privacy.servers`, where no name may be that of no server."""
         section = self._section(name)
         expected = self._values(self._text)
         expected[section] = {key: entry for key, entry in expected[section].items() if key != name} or None
         servers = self._layout().member(section)
         assert servers is not None  # noqa: S101 - `_section` found it
         self._change(self._without_member(servers, name), expected, f"remove {name}")
+        if name in self.protected():
+            self._remove_protection(name)
+
+    def protected(self) -> frozenset[str]:
+        """The names and globs in `privacy.servers`."""
+        privacy = self._values(self._text).get("privacy")
+        servers = privacy.get("servers") if isinstance(privacy, dict) else None
+        return frozenset(servers) if isinstance(servers, dict) else frozenset()
+
+    def _remove_protection(self, name: str) -> None:
+        expected = self._values(self._text)
+        left = {glob: mode for glob, mode in expected["privacy"]["servers"].items() if glob != name}
+        privacy = self._layout().member("privacy")
+        servers = privacy.member("servers") if privacy is not None else None
+        if servers is None or servers.is_alias or not servers.members:
+            raise ConfigNotEditable("`privacy.servers` is not written out as `key: value` lines; edit it by hand")
+        expected["privacy"] = {**expected["privacy"], "servers": left or ({} if servers.is_flow else None)}
+        self._change(self._without_member(servers, name), expected, f"remove {name} from `privacy.servers`")
 
     def set_enabled(self, name: str, *, is_enabled: bool) -> None:
         section = self._section(name)

@@ -183,3 +183,19 @@ async def test_the_log_names_the_edited_settings_that_need_a_restart(
         assert local_principal(app.config.settings).principal_id == "default", "whose workspace is open already"
     lines = [record.message for record in caplog.records if "next start" in record.message]
     assert lines == ["sandbox.warm, principal: what was edited here is taken over at the next start"]
+
+
+async def test_an_edit_that_misspells_a_protected_server_is_not_used_and_the_server_stays_protected(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with product(file_of(tmp_path, privacy={"servers": {"github": "tokens"}})) as (host, app):
+        with caplog.at_level(logging.WARNING):
+            file_of(tmp_path, privacy={"servers": {"githb": "tokens"}}, limits={"calls": 3})
+            await host.until(lambda: "the edited configuration is not used" in caplog.text)
+            assert app.config.settings.privacy.servers == {"github": "tokens"}
+            assert "privacy.servers.githb: protects nothing" in caplog.text
+            warned = {"servers": {"github": "tokens", "gi?": "block"}}
+            file_of(tmp_path, privacy=warned, limits={"calls": 3})
+            await taken_over(app)
+        assert app.config.settings.limits.calls == 3, "control"
+    assert 'privacy.servers."gi?": matches no server' in caplog.text, "what an edit brings is warned of too"

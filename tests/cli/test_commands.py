@@ -232,6 +232,24 @@ def test_status_is_well_when_all_that_are_enabled_are_ready(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize("line", ["config check", "status", "doctor --no-boot"])
+def test_a_protected_glob_that_matches_no_server_is_warned_of(tmp_path: Path, line: str) -> None:
+    off = {"command": "nothing", "enabled": False}
+    configuration(tmp_path, {"crm": off}, privacy={"servers": {"hr_*": "tokens"}})
+    done = command(tmp_path, f"{line} --config upstream.yaml")
+    assert done.code == 0
+    assert 'privacy.servers."hr_*": matches no server' in " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize("line", ["config check", "status", "doctor --no-boot", "serve"])
+def test_a_protected_server_that_is_not_there_ends_every_command(tmp_path: Path, line: str) -> None:
+    off = {"command": "nothing", "enabled": False}
+    configuration(tmp_path, {"crm": off}, privacy={"servers": {"crmm": "tokens"}})
+    done = command(tmp_path, f"{line} --config upstream.yaml", stdin="")
+    assert "privacy.servers.crmm: protects nothing, since no server has this name" in done.stderr
+    assert done.code == 2
+
+
 @pytest.mark.parametrize(("program", "is_told"), [("echo", True), ("false", False)])
 def test_status_tells_running_products_that_a_command_for_a_secret_works(
     tmp_path: Path, program: str, *, is_told: bool

@@ -678,6 +678,15 @@ class TestTheRest:
         (copy,) = machine.file.parent.glob("upstream.yaml.*.bak")
         assert copy.read_text() == before
 
+    def test_remove_says_that_the_server_is_no_longer_named_as_protected(self, machine: Machine) -> None:
+        with machine.file.open("a") as file:
+            file.write("privacy:\n  servers:\n    notes: tokens\n    dead: block\n")
+
+        assert machine.run("remove", "notes") == 0
+
+        assert "removed from privacy.servers as well: notes; protect it again" in machine.output
+        assert machine.file.read_text().endswith("privacy:\n  servers:\n    dead: block\n")
+
     def test_remove_tells_what_is_left_of_the_server_and_what_deletes_it(self, machine: Machine) -> None:
         _store({"linear": "x" * 20, "shared": "y" * 20, "oauth/local/linear": "z", "oauth/local/dead": "z"})
         machine.write(".config/codemode-server/.env", f"LINEAR_TOKEN={TOKEN}\nSHARED=2\nOTHER=1\n")

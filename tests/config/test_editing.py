@@ -111,6 +111,23 @@ def test_a_removed_server_takes_its_lines_along() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ("  servers:\n    a: tokens  # mine\n    b: block\n", "  servers:\n    b: block\n"),
+        ("  servers:\n    a: tokens\n", "  servers:\n"),
+        ("  servers: {a: tokens, b: block}\n", "  servers: {b: block}\n"),
+        ("  servers: {a: tokens}\n", "  servers: {}\n"),
+        ('  servers: {"*": tokens}\n', '  servers: {"*": tokens}\n'),
+    ],
+)
+def test_a_removed_server_is_no_longer_named_as_protected(written: str, left: str) -> None:
+    file = ConfigText(f"{COMMENTED}privacy:\n{written}")
+    file.remove_server("a")
+
+    assert file.text.partition("privacy:\n")[2] == left
+
+
+@pytest.mark.parametrize(
     ("name", "lines"),
     [("a", ["+      enabled: false"]), ("b", ["-    b: {command: y}", "+    b: {enabled: false, command: y}"])],
 )

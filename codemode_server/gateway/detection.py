@@ -21,6 +21,7 @@ from codemode_server.privacy_settings import PrivacySettings
 if TYPE_CHECKING:
     from codemode_server.privacy.detector import Detector
     from codemode_server.privacy.name_recognizer import NameRecognizer
+    from codemode_server.privacy.renamed_fields import RenamedFields
 
 
 class Detection:
@@ -44,15 +45,23 @@ class Detection:
             except RecognizerFailed:
                 return
 
-    async def find(self, value: JsonValue, schema: dict[str, Any] | None = None, *, withheld: str) -> Findings:
+    async def find(
+        self,
+        value: JsonValue,
+        schema: dict[str, Any] | None = None,
+        *,
+        withheld: str,
+        fields: RenamedFields | None = None,
+    ) -> Findings:
         """What a value of a server holds. A token is no finding, whatever its field is called. `withheld` is how a
-        refusal to hand it on begins: "what crm asks is withheld".
+        refusal to hand it on begins: "what crm asks is withheld". `fields` are what a query has named.
 
         Raises:
             ResultWithheld: the recognizer of names has failed.
         """
         try:
-            return _without_tokens(await self._current().find(value, schema))
+            given = () if fields is None else (fields,)
+            return _without_tokens(await self._current().find(value, schema, *given))
         except RecognizerFailed as error:
             raise ResultWithheld(
                 f"{withheld}: it could not be searched for names, which "

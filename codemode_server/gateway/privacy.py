@@ -37,6 +37,7 @@ from codemode_server.gateway.guessed_dates import searched_for, sent_dates, with
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
+from codemode_server.gateway.query_fields import QueryFields
 from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of
 from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
@@ -73,6 +74,7 @@ class CallPrivacy:
         self._labels = ToolLabels(config)
         self._detection = Detection(config)
         self._explanations = TokenExplanations(config)
+        self._fields = QueryFields()
 
     @property
     def is_on(self) -> bool:
@@ -194,13 +196,14 @@ class CallPrivacy:
         bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
         message = UpstreamMessage(calls, target, arguments, result_withheld(target))
         schema = schema if reply.encoding == "json" and not is_raw else None
-        found = await self._detection.find(bare, schema, withheld=message.withheld)
+        fields = await self._fields.of(calls, target, arguments)
+        found = await self._detection.find(bare, schema, withheld=message.withheld, fields=fields)
         if not found.is_complete:
             raise ResultWithheld(
                 f"{message.withheld}: it is too large to be searched for personal data, which privacy.servers asks for"
                 "; ask for less of it"
             )
-        files = await searched_files(self._detection, binary, message.withheld)
+        files = await searched_files(self._detection, binary, message.withheld, fields)
         everything = (*found.found, *(it for file in files if file.found.is_complete for it in file.found.found))
         if mode == "block" and (everything or not all(file.found.is_complete for file in files)):
             kinds = ", ".join(sorted({it.kind for it in everything})) or "in a file that is too large to be searched"
@@ -274,7 +277,8 @@ class CallPrivacy:
                 if isinstance(error, OWN_ERRORS):
                     found = await self._detection.find_without_names(text)
                 else:
-                    found = await self._detection.find(text, withheld=message.withheld)
+                    fields = await self._fields.of(calls, target, arguments)
+                    found = await self._detection.find(text, withheld=message.withheld, fields=fields)
                 tokens = await self._tokens_of(message, found.found if found.is_complete else ())
                 text = await self._text(message, text, found, tokens)
         except ResultWithheld as withheld:

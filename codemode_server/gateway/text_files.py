@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from codemode_server.gateway.binary_parts import BinaryPart
 from codemode_server.gateway.detection import Detection
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.encodings import TextFile, from_base64, read_text, to_base64
 from codemode_server.privacy.findings import Findings
+
+if TYPE_CHECKING:
+    from codemode_server.privacy.renamed_fields import RenamedFields
 
 
 class SearchedFile(NamedTuple):
@@ -24,8 +27,10 @@ class SearchedFile(NamedTuple):
         return BinaryPart(self.part.place, to_base64(self.file.bytes_of(text), self.part.data))
 
 
-async def searched_files(detection: Detection, parts: Iterable[BinaryPart], withheld: str) -> list[SearchedFile]:
-    """Those of these files that are texts. `withheld` is how a refusal to hand them on begins.
+async def searched_files(
+    detection: Detection, parts: Iterable[BinaryPart], withheld: str, fields: RenamedFields
+) -> list[SearchedFile]:
+    """Those of these files that are texts; `withheld` and `fields` are those of `Detection.find`.
 
     Raises:
         ResultWithheld: the recognizer of names has failed.
@@ -35,5 +40,5 @@ async def searched_files(detection: Detection, parts: Iterable[BinaryPart], with
         plain = await run_sized(is_large(part.data), from_base64, part.data)
         file = await run_sized(is_large(part.data), read_text, plain) if plain is not None else None
         if file is not None:
-            found.append(SearchedFile(part, file, await detection.find(file.text, withheld=withheld)))
+            found.append(SearchedFile(part, file, await detection.find(file.text, withheld=withheld, fields=fields)))
     return found

@@ -38,6 +38,7 @@ from codemode_server.privacy.free_text import Piece, Span, free_pieces, names_in
 from codemode_server.privacy.numbers import MAX_CODE_CHARACTERS, RUN, Checks, code_starts, codes_in, numbers_in
 from codemode_server.privacy.own_patterns import compile_pattern
 from codemode_server.privacy.parts import Part, SearchedText, searched_text, searched_value
+from codemode_server.privacy.renamed_fields import NO_RENAMES, RenamedFields
 from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, streets_in
 
 _OWN_CONFIDENCE = 0.95
@@ -79,21 +80,26 @@ class Detector:
         """Whether the settings say that a value is not personal."""
         return any(allowed.fullmatch(value) for allowed in self._allowed)
 
-    def in_text(self, text: str, name: str = "") -> Findings:
+    def in_text(self, text: str, name: str = "", fields: RenamedFields = NO_RENAMES) -> Findings:
         """What a text holds; `name` is that of the field that it comes from."""
-        return self._found(searched_text(text, name))
+        return self._found(searched_text(text, name, fields))
 
-    def in_value(self, value: JsonValue, schema: dict[str, Any] | None = None) -> Findings:
-        """What the strings, keys and long numbers of a JSON value hold; `schema` is the JSON Schema of it."""
-        return self._found(searched_value(value, schema))
+    def in_value(
+        self, value: JsonValue, schema: dict[str, Any] | None = None, fields: RenamedFields = NO_RENAMES
+    ) -> Findings:
+        """What the strings, keys and long numbers of a JSON value hold; `schema` is the JSON Schema of it, and
+        `fields` says what a query calls its fields."""
+        return self._found(searched_value(value, schema, fields))
 
-    async def find(self, value: JsonValue, schema: dict[str, Any] | None = None) -> Findings:
+    async def find(
+        self, value: JsonValue, schema: dict[str, Any] | None = None, fields: RenamedFields = NO_RENAMES
+    ) -> Findings:
         """As `in_value`; a large value is searched in a thread, and free text for names by the recognizer, if there is
         one. What that raises is raised."""
         has_much_to_do = is_large(value)
         if self._recognizer is None:
-            return await run_sized(has_much_to_do, self.in_value, value, schema)
-        searched, pieces = await run_sized(has_much_to_do, _with_pieces, value, schema)
+            return await run_sized(has_much_to_do, self.in_value, value, schema, fields)
+        searched, pieces = await run_sized(has_much_to_do, _with_pieces, value, schema, fields)
         if pieces is None:
             return Findings(is_complete=False)
         spans = await self._recognizer.persons_in([piece.text for piece in pieces])
@@ -136,8 +142,10 @@ class Detector:
                 yield candidate
 
 
-def _with_pieces(value: JsonValue, schema: dict[str, Any] | None) -> tuple[SearchedText, list[Piece] | None]:
-    searched = searched_value(value, schema)
+def _with_pieces(
+    value: JsonValue, schema: dict[str, Any] | None, fields: RenamedFields
+) -> tuple[SearchedText, list[Piece] | None]:
+    searched = searched_value(value, schema, fields)
     return searched, free_pieces(searched)
 
 
@@ -174,11 +182,12 @@ def _all_candidates(
 def _by_fields(searched: SearchedText) -> Iterator[Candidate]:
     people = columns_of_people(searched)
     for part in searched.telling:
-        if part.end - part.start <= _MAX_FIELD_VALUE_CHARACTERS:
+        is_computed = part.renamed is not None and part.renamed.is_computed
+        if is_computed or part.end - part.start <= _MAX_FIELD_VALUE_CHARACTERS:
             start, end = stripped(searched.text, part.start, part.end)
             if found := by_field(part, searched.text[start:end], part.column in people):
                 yield start, end, *found
-    yield from labelled_in(searched.text)
+    yield from labelled_in(searched.text, searched.fields)
 
 
 def _evidence(searched: SearchedText, base: int, offset: int) -> Kind | Against | None:
@@ -188,7 +197,7 @@ def _evidence(searched: SearchedText, base: int, offset: int) -> Kind | Against 
     if part.says:
         return part.says
     before = searched.text[max(part.start, position - MAX_CONTEXT_CHARACTERS) : position]
-    return context_evidence(before) or field_evidence(part.name)
+    return context_evidence(before) or (part.renamed and part.renamed.kind) or field_evidence(part.name)
 
 
 def _without_overlaps(candidates: list[Candidate], text: str, others: list[Candidate]) -> list[Candidate]:

@@ -90,6 +90,14 @@ _NAME_FIELDS_LIST = (
 )
 _NAME_FIELDS = frozenset(_NAME_FIELDS_LIST.split())
 """Names of persons only beside another field of a person: products have names too."""
+_PEOPLE_TABLES_LIST = (
+    "people person persons user users customer customers client clients employee employees staff contact contacts"
+    " patient patients member members student students teacher teachers guest guests applicant applicants candidate"
+    " candidates tenant tenants subscriber subscribers resident residents citizen citizens personen kunde kunden"
+    " mitarbeiter kontakte patienten mitglieder personnes clientes empleados contactos pacientes clienti dipendenti"
+    " contatti pazienti funcionarios contatos klanten medewerkers"
+)
+_PEOPLE_TABLES = frozenset(_PEOPLE_TABLES_LIST.split())
 _PERSONAL_KINDS = frozenset({Kind.EMAIL, Kind.PHONE, Kind.BIRTH_DATE, Kind.ADDRESS, Kind.NATIONAL_ID})
 # fmt: on
 _BIRTH = ("birth", "geburt", "naissance", "nacimiento", "nascita", "nascimento", "geboorte")
@@ -159,6 +167,13 @@ def has_evidence(name: str) -> bool:
 def describes_person(name: str) -> bool:
     """Whether a field makes the other fields beside it those of a person."""
     return is_person_field(name) or field_evidence(name) in _PERSONAL_KINDS
+
+
+@lru_cache(4096)
+def is_people_table(name: str) -> bool:
+    """Whether the rows of a table are persons, by its name: `crm_customers`."""
+    words = _words(name[-_MAX_FIELD_CHARACTERS:])
+    return bool(words) and words[-1] in _PEOPLE_TABLES
 
 
 def schema_evidence(schema_format: str) -> Kind | None:

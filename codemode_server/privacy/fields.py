@@ -9,6 +9,7 @@ from codemode_server.privacy.evidence import ends_telling_label, field_evidence,
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.given_names import is_person
 from codemode_server.privacy.parts import Part, SearchedText
+from codemode_server.privacy.renamed_fields import NO_RENAMES, Renamed, RenamedFields
 
 _DATE = re.compile(
     r"\d{4}[-./]\d{1,2}[-./]\d{1,2}(?:[T ][\d:.]{5,15}(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}[-./ ]\d{1,2}[-./ ]\d{2,4}|\d{8}"
@@ -25,20 +26,29 @@ _NO_PASSWORDS_LIST = "none null required optional string hidden true false beare
 _NO_PASSWORDS = frozenset(_NO_PASSWORDS_LIST.split())
 _ASSIGNS = re.compile(r"[:=](?<!\d\d:)")
 """After a label; between hours and minutes there is none."""
-_VALUE = re.compile(r" {0,2}(?P<value>[\"'][^\n\"\x00]{1,120}[\"']|[^\n\",;|&=\x00]{1,120}(?P<next>=)?)")
+_VALUE = re.compile(
+    r" {0,2}(?P<value>\"[^\n\"\x00]{1,120}\"|'[^\n\x00]{1,120}?'(?=[\s,;}\])]|\Z)|[^\n\",;|&=\x00]{1,120}(?P<next>=)?)"
+)
 _NO_LABEL = re.compile(r"[^\w -]")
 _MAX_READ, _MIN_SHARE = 100, 0.3
 """Values of a column that are looked at, and the share of given names that makes all of them names of persons."""
+_DIGIT = re.compile(r"\d")
+_FEW_DIGITS = 6
+"""So many digits of a date are more than its year."""
 _MAX_LABEL_CHARACTERS = 44
 _MAX_LABEL_WORDS = 4
+Found = tuple[Kind, float] | None
+"""What a value is, and with which confidence."""
 
 
-def labelled_in(text: str) -> Iterator[tuple[int, int, Kind, float]]:
+def labelled_in(text: str, fields: RenamedFields = NO_RENAMES) -> Iterator[tuple[int, int, Kind, float]]:
     """Start, end, kind and confidence of each value after `Date of birth:` or `password=` in a text."""
     for sign in _ASSIGNS.finditer(text):
         at = sign.start()
         before = text[max(0, at - _MAX_LABEL_CHARACTERS) : at].rstrip(" \"'")
-        if not ends_telling_label(before[before.rfind(" ") + 1 :]):
+        last = before[before.rfind(" ") + 1 :]
+        renamed = fields.of(last.strip("\"'{[(,")) if fields else None
+        if renamed is None and not ends_telling_label(last):
             continue
         words = _NO_LABEL.split(before)[-1].split(" ")
         value = _VALUE.match(text, at + 1)
@@ -47,7 +57,7 @@ def labelled_in(text: str) -> Iterator[tuple[int, int, Kind, float]]:
             if value["next"]:  # the last word is the name of the next pair
                 end = max(start, text.rfind(" ", start, end))
             start, end = stripped(text, start, end)
-            if found := _by_label(words, text[start:end]):
+            if found := _surest(_by_label(words, text[start:end]), _by_renamed(renamed, text[start:end], False)):
                 yield start, end, *found
 
 
@@ -60,17 +70,21 @@ def stripped(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def by_field(part: Part, text: str, is_among_people: bool) -> tuple[Kind, float] | None:
+def by_field(part: Part, text: str, is_among_people: bool) -> Found:
     """Kind and confidence of a whole value, by the name and the format of its field, and by the other values of its
     column."""
-    return _by_name(part.name, text, part.is_beside_person or is_among_people)
+    beside = part.is_beside_person or is_among_people
+    if part.renamed is None:
+        return _by_name(part.name, text, beside)
+    is_of_person = is_among_people if part.renamed.is_of_person is False else beside
+    return _surest(_by_name(part.name, text, beside), _by_renamed(part.renamed, text, is_of_person))
 
 
 def columns_of_people(searched: SearchedText) -> set[tuple[str, int]]:
     """The columns of names that nothing beside them says whose they are, and that have given names among them."""
     counts: dict[tuple[str, int], tuple[int, int]] = {}
     for part in searched.telling:
-        if not part.is_beside_person and may_be_name_field(part.name):
+        if _may_be_name(part):
             read, given = counts.get(part.column, (0, 0))
             if read < _MAX_READ:
                 is_given = is_person(searched.text[part.start : part.end].strip())
@@ -78,7 +92,7 @@ def columns_of_people(searched: SearchedText) -> set[tuple[str, int]]:
     return {column for column, (read, given) in counts.items() if given > 1 and given >= _MIN_SHARE * read}
 
 
-def _by_label(words: list[str], text: str) -> tuple[Kind, float] | None:
+def _by_label(words: list[str], text: str) -> Found:
     """By the last words, of which the first may belong to the text before the label."""
     for first in range(max(0, len(words) - _MAX_LABEL_WORDS), len(words)):
         found = _by_name(" ".join(words[first:]), text, beside_person=False)
@@ -87,23 +101,48 @@ def _by_label(words: list[str], text: str) -> tuple[Kind, float] | None:
     return None
 
 
-def _by_name(name: str, text: str, beside_person: bool) -> tuple[Kind, float] | None:
+def _by_renamed(renamed: Renamed | None, text: str, is_of_person: bool) -> Found:
+    """By what a query has read in this field."""
+    if renamed is None:
+        return None
+    is_of_person = is_of_person or bool(renamed.is_of_person)
+    return _surest(*(_by_name(name, text, is_of_person, renamed.is_computed) for name in renamed.names))
+
+
+def _surest(*found: Found) -> Found:
+    return max(filter(None, found), key=lambda it: it[1], default=None)
+
+
+def _may_be_name(part: Part) -> bool:
+    """Whether it may be a name that nothing beside it says whose it is."""
+    if part.renamed is None or part.renamed.is_of_person is None:
+        names = (part.name, *(part.renamed.names if part.renamed else ()))
+        return not part.is_beside_person and any(map(may_be_name_field, names))
+    return part.renamed.is_of_person is False
+
+
+def _by_name(name: str, text: str, beside_person: bool, is_computed: bool = False) -> Found:
+    """`is_computed`: the text need not look like a value of the field."""
     says = field_evidence(name)
-    if says is Kind.BIRTH_DATE and _DATE.fullmatch(text):
+    if says is Kind.BIRTH_DATE and (
+        _DATE.fullmatch(text) or (is_computed and len(_DIGIT.findall(text)) >= _FEW_DIGITS)
+    ):
         return Kind.BIRTH_DATE, 0.95
     if says is Kind.EMAIL and _LOCAL_EMAIL.fullmatch(text):
         return Kind.EMAIL, 0.9
-    if is_person_field(name) and _is_name(text):
+    if is_person_field(name) and _is_name(text, is_computed):
         return Kind.NAME, 0.9
     if says is Kind.ADDRESS and _STREET.fullmatch(text) and "://" not in text:
         return Kind.ADDRESS, 0.8
-    if says is Kind.CREDENTIAL and _PASSWORD.fullmatch(text) and text.casefold() not in _NO_PASSWORDS:
+    if says is Kind.CREDENTIAL and text.casefold() not in _NO_PASSWORDS and (is_computed or _PASSWORD.fullmatch(text)):
         has_digit = any(character.isdigit() for character in text)
-        return Kind.CREDENTIAL, 0.85 if has_digit or not text.isalpha() else 0.4
-    if may_be_name_field(name) and _is_name(text):
+        return Kind.CREDENTIAL, 0.85 if has_digit or is_computed or not text.isalpha() else 0.4
+    if may_be_name_field(name) and _is_name(text, is_computed):
         return Kind.NAME, 0.75 if beside_person or is_person(text) else 0.3
     return None
 
 
-def _is_name(text: str) -> bool:
-    return bool(_PERSON.fullmatch(text)) and text.casefold() not in _NO_NAMES
+def _is_name(text: str, is_computed: bool) -> bool:
+    if text.casefold() in _NO_NAMES:
+        return False
+    return bool(_PERSON.fullmatch(text)) or (is_computed and any(map(str.isalpha, text)))

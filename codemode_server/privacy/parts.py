@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.privacy.encodings import Wrapping, encoded_parts, may_be_wrapped, unwrapped
-from codemode_server.privacy.evidence import describes_person, has_evidence, may_tell_alone, schema_evidence
+from codemode_server.privacy.evidence import may_tell_alone, schema_evidence
 from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
+from codemode_server.privacy.renamed_fields import NO_RENAMES, Renamed, RenamedFields
 from codemode_server.privacy.tables import (
     COLUMNS_KEYS,
     NEUTRAL_KEYS,
@@ -61,6 +62,13 @@ class Part(NamedTuple):
     """Whether another field beside it is one of a person."""
     is_key: bool
     is_number: bool
+    renamed: Renamed | None = None
+    """What its field is in the data that a query has read."""
+
+    @property
+    def tells_alone(self) -> bool:
+        """Whether the name of its field may say what it is, without a syntax of its own."""
+        return self.renamed is not None or (bool(self.name) and may_tell_alone(self.name))
 
     @property
     def column(self) -> tuple[str, int]:
@@ -88,22 +96,25 @@ class SearchedText:
     telling: list[Part] = field(default_factory=list)
     """Those whose names may say what they are, without a syntax of their own."""
     is_complete: bool = True
+    fields: RenamedFields = NO_RENAMES
 
     def part_at(self, position: int) -> Part:
         return self.parts[max(0, bisect_right(self.starts, position) - 1)]
 
 
-def searched_text(text: str, name: str = "") -> SearchedText:
+def searched_text(text: str, name: str = "", fields: RenamedFields = NO_RENAMES) -> SearchedText:
     """A text on its own."""
-    builder = _Builder()
+    builder = _Builder(fields)
     builder.text(text, None, _Surroundings(name))
     return builder.done()
 
 
-def searched_value(value: JsonValue, schema: dict[str, Any] | None = None) -> SearchedText:
+def searched_value(
+    value: JsonValue, schema: dict[str, Any] | None = None, fields: RenamedFields = NO_RENAMES
+) -> SearchedText:
     """All strings, keys and long numbers of a JSON value. `schema` describes the value."""
-    builder = _Builder()
-    builder.visit(value, None, _Surroundings(schema=schema))
+    builder = _Builder(fields)
+    builder.visit(value, None, _Surroundings(columns=fields.columns, schema=schema))
     return builder.done()
 
 
@@ -118,14 +129,9 @@ class _Keys(NamedTuple):
     has_columns: bool
 
 
-def _keys_of(item: dict[str, Any]) -> _Keys:
-    keys = tuple(item)
-    return _known_keys(keys) if len(keys) <= _MAX_KNOWN_KEYS else _read_keys(keys)
-
-
-def _read_keys(keys: tuple[str, ...]) -> _Keys:
+def _read_keys(keys: tuple[str, ...], fields: RenamedFields = NO_RENAMES) -> _Keys:
     known = tuple((key, _is_searched(key)) for key in keys)
-    is_person = any(map(describes_person, keys))
+    is_person = any(map(fields.describes_person, keys))
     has_values = not NEUTRAL_KEYS.isdisjoint(keys)
     return _Keys(known, is_person, has_values, not COLUMNS_KEYS.isdisjoint(keys))
 
@@ -152,7 +158,10 @@ class _Surroundings(NamedTuple):
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, fields: RenamedFields) -> None:
+        self._fields = fields
+        self._keys: dict[tuple[str, ...], _Keys] = {}
+        """Of renamed fields, which mean something in this value only."""
         self._pieces: list[str] = []
         self._starts: list[int] = []
         self._parts: list[Part] = []
@@ -163,7 +172,7 @@ class _Builder:
 
     def done(self) -> SearchedText:
         text = _SEPARATOR.join(self._pieces)
-        return SearchedText(text, self._starts, self._parts, self._telling, self._is_complete)
+        return SearchedText(text, self._starts, self._parts, self._telling, self._is_complete, self._fields)
 
     def visit(self, item: Any, path: Path, around: _Surroundings) -> None:
         kind = type(item)
@@ -181,13 +190,23 @@ class _Builder:
         elif kind is int or kind is float:
             self._number(item, path, around)
 
+    def _keys_of(self, item: dict[str, Any]) -> _Keys:
+        keys = tuple(item)
+        if len(keys) > _MAX_KNOWN_KEYS:
+            return _read_keys(keys, self._fields)
+        if not self._fields:
+            return _known_keys(keys)
+        if (known := self._keys.get(keys)) is None:
+            known = self._keys[keys] = _read_keys(keys, self._fields)
+        return known
+
     def _object(self, item: dict[str, Any], path: Path, around: _Surroundings) -> None:
         name, beside, columns, schema, depth = around
         about = _member(schema, "properties") or _NOTHING
-        known, is_person, has_values, has_columns = _keys_of(item)
-        label = label_of(item) if has_values else ""
-        header, own = columns_of(item) if has_columns else ("", ())
-        columns = own or columns
+        known, is_person, has_values, has_columns = self._keys_of(item)
+        label = label_of(item, self._fields) if has_values else ""
+        header, own = columns_of(item, self._fields) if has_columns else ("", ())
+        columns = own or (() if columns == self._fields.columns and not set(columns).isdisjoint(item) else columns)
         for (key, is_searched), child in zip(known, item.values(), strict=True):
             inner, near = key, is_person
             if has_values and not is_person and (key in VALUE_KEYS or (key == "title" and type(child) is list)):
@@ -214,11 +233,15 @@ class _Builder:
         if columns and len(columns) == len(rows) and is_cell(first):
             self._row(rows, path, columns, inner.depth)
             return
+        if len(columns) == 1 and not around.name and is_cell(first):
+            inner = inner._replace(name=columns[0])
         if type(first) is dict:
             if not around.is_beside_person and not VALUE_KEYS.isdisjoint(first):
-                inner = inner._replace(is_beside_person=any(describes_person(label_of(row)) for row in rows))
+                inner = inner._replace(
+                    is_beside_person=any(self._fields.describes_person(label_of(row, self._fields)) for row in rows)
+                )
         elif (type(first) is list or (len(rows) > 1 and type(rows[1]) is list)) and (
-            columns or any(map(has_evidence, first_texts(rows)))
+            columns or any(map(self._fields.has_evidence, first_texts(rows)))
         ):
             self._rows(rows, path, inner)
             return
@@ -229,9 +252,9 @@ class _Builder:
         """Lists in a list, of which the first may be a header."""
         columns, depth, begin = around.columns, around.depth, -1
         beside = around.is_beside_person
-        if labels := labels_of(rows):
-            beside = any(map(describes_person, labels))
-        elif found := header_of(rows):
+        if labels := labels_of(rows, self._fields):
+            beside = any(map(self._fields.describes_person, labels))
+        elif found := header_of(rows, self._fields):
             begin, columns = found
         for at, row in enumerate(rows):
             here = (path, at)
@@ -247,7 +270,7 @@ class _Builder:
                 self._row(row, here, columns if at > begin else (), depth)
 
     def _row(self, row: list[Any], path: Path, columns: tuple[str, ...], depth: int) -> None:
-        beside = any(map(describes_person, columns))
+        beside = any(map(self._fields.describes_person, columns))
         for at, cell in enumerate(row):
             name = columns[at] if at < len(columns) else ""
             self.visit(cell, (path, at), _Surroundings(name, beside, depth=depth))
@@ -263,7 +286,7 @@ class _Builder:
             self.text(inner, (path, wrapping), _Surroundings(depth=depth))
         for step, inner in encoded_parts(text):
             self.text(inner, (path, step), _Surroundings(depth=around.depth + 1))
-        if "\n" in text and (cells := cells_in(text)) is not None:
+        if "\n" in text and (cells := cells_in(text, self._fields)) is not None:
             self._table(text, path, cells)
         else:
             self._add(text, path, around)
@@ -296,9 +319,11 @@ class _Builder:
         self._note(Part(start, end, 0, path, around.name, says, around.is_beside_person, is_key, is_number))
 
     def _note(self, part: Part) -> None:
+        if self._fields and not part.is_key and (renamed := self._fields.of(part.name)) is not None:
+            part = part._replace(renamed=renamed)
         self._starts.append(part.start)
         self._parts.append(part)
-        if part.name and may_tell_alone(part.name):
+        if part.tells_alone:
             self._telling.append(part)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from codemode_server.privacy.escape_marks import INVISIBLE, NO_BREAK_SPACE
 from codemode_server.privacy.escapes import Codes, Flags, Places, undone
-from codemode_server.privacy.evidence import may_tell_alone
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.parts import Part, SearchedText
 
@@ -92,10 +91,10 @@ def plain_reading(searched: SearchedText, windows: list[tuple[int, int]]) -> Pla
         part._replace(start=begin, end=end)
         for (_, _, part), begin, end in zip(pieces, begins.tolist(), ends.tolist(), strict=True)
     ]
-    telling = [part for part in parts if part.name and may_tell_alone(part.name)]
+    telling = [part for part in parts if part.tells_alone]
     text = plain.codes.tobytes().decode("utf-32-le", "surrogatepass")
     changes = np.append(0, np.cumsum(plain.are_changed))
-    read = SearchedText(text, begins.tolist(), parts, telling)
+    read = SearchedText(text, begins.tolist(), parts, telling, fields=searched.fields)
     return PlainReading(read, searched.text, origins[plain.starts], origins[plain.ends - 1] + 1, changes)
 
 

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from codemode_server.privacy.evidence import describes_person, has_evidence
+from codemode_server.privacy.renamed_fields import RenamedFields
 
 _MAX_COLUMNS = 200
 _MAX_HEADER_CHARACTERS = 4_000
 _SEPARATORS = ",;\t|"
+_NO_SEPARATOR = "\x1f"
 _MIN_ROWS = 2
 _MAX_LINES_BEFORE = 5
 """Lines or rows that may stand above a header: a title, an empty line."""
@@ -38,7 +39,7 @@ NEUTRAL_KEYS = VALUE_KEYS | {"title"}
 COLUMNS_KEYS = frozenset(_COLUMNS_KEYS)
 
 
-def label_of(item: Any) -> str:
+def label_of(item: Any, fields: RenamedFields) -> str:
     """The name of the field in a pair; empty if the object is none."""
     if not isinstance(item, dict) or VALUE_KEYS.isdisjoint(item):
         return ""
@@ -47,10 +48,10 @@ def label_of(item: Any) -> str:
         for key in _LABEL_KEYS
         if isinstance(label := item.get(key), str) and 0 < len(label) <= _MAX_LABEL_CHARACTERS and len(item) > 1
     ]
-    return next(filter(has_evidence, labels), "")
+    return next(filter(fields.has_evidence, labels), "")
 
 
-def columns_of(item: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+def columns_of(item: dict[str, Any], fields: RenamedFields) -> tuple[str, tuple[str, ...]]:
     """The key of the columns of rows that stand beside them in an object, and their names; empty if it has none."""
     for key in _COLUMNS_KEYS:
         if key in item:
@@ -59,7 +60,7 @@ def columns_of(item: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
                 names = names.get("fields")
             if isinstance(names, list) and 0 < len(names) <= _MAX_COLUMNS:
                 found = tuple(_name_of(one) for one in names)
-                if any(map(has_evidence, found)):
+                if any(map(fields.has_evidence, found)):
                     return key, found
     return "", ()
 
@@ -77,24 +78,24 @@ def _name_of(column: Any) -> str:
     return column if isinstance(column, str) else ""
 
 
-def header_of(rows: Sequence[Any]) -> tuple[int, tuple[str, ...]] | None:
+def header_of(rows: Sequence[Any], fields: RenamedFields) -> tuple[int, tuple[str, ...]] | None:
     """Where the header of a list of rows is, and its names; None if there is none."""
     for at, row in enumerate(rows[: _MAX_LINES_BEFORE + 1]):
         if not isinstance(row, list) or not 0 < len(row) <= _MAX_COLUMNS:
             continue
         names = tuple("" if name is None else name for name in row)
         if all(isinstance(name, str) and _COLUMN.fullmatch(name.strip()) for name in names) and any(
-            map(has_evidence, names)
+            map(fields.has_evidence, names)
         ):
             return (at, names) if at + 1 < len(rows) and isinstance(rows[at + 1], list) else None
     return None
 
 
-def labels_of(rows: Sequence[Any]) -> list[str]:
+def labels_of(rows: Sequence[Any], fields: RenamedFields) -> list[str]:
     """The names of fields in rows that are pairs: `[["Name", "Ann Lee"], ["Phone", "030 901820"]]`; none if the rows
     are no pairs."""
     pairs = (row for row in rows if isinstance(row, list) and len(row) == 2 and isinstance(row[0], str))
-    labels = [row[0] for row in pairs if has_evidence(row[0])]
+    labels = [row[0] for row in pairs if fields.has_evidence(row[0])]
     return labels if len(labels) > 1 else []
 
 
@@ -106,7 +107,7 @@ def first_texts(rows: Sequence[Any]) -> Iterator[str]:
             yield from (cell for cell in cells if isinstance(cell, str) and len(cell) <= _MAX_LABEL_CHARACTERS)
 
 
-def cells_in(text: str) -> Iterator[tuple[int, int, str, bool]] | None:
+def cells_in(text: str, fields: RenamedFields) -> Iterator[tuple[int, int, str, bool]] | None:
     """Start and end of each cell below the header, with the column's name and whether other columns are of a person;
     None if the text is no table."""
     start = 1 if text.startswith(_BYTE_ORDER_MARK) else 0
@@ -114,10 +115,12 @@ def cells_in(text: str) -> Iterator[tuple[int, int, str, bool]] | None:
         end = text.find("\n", start, start + _MAX_HEADER_CHARACTERS)
         if end < 0:
             return None
+        if line == 0 and len(fields.columns) == 1 and fields.of(name := text[start:end].strip('" \r')) is not None:
+            return _rows(text, end + 1, _NO_SEPARATOR, [name], fields)
         if found := _header_in(text, start, end):
             separator, columns = found
-            if line == 0 or any(map(has_evidence, columns)):
-                return _rows(text, end + 1, separator, columns)
+            if line == 0 or any(map(fields.has_evidence, columns)):
+                return _rows(text, end + 1, separator, columns, fields)
         start = end + 1
     return None
 
@@ -137,9 +140,11 @@ def _header_in(text: str, start: int, end: int) -> tuple[str, list[str]] | None:
     return separator, columns
 
 
-def _rows(text: str, at: int, separator: str, columns: list[str]) -> Iterator[tuple[int, int, str, bool]]:
+def _rows(
+    text: str, at: int, separator: str, columns: list[str], fields: RenamedFields
+) -> Iterator[tuple[int, int, str, bool]]:
     yield 0, at - 1, "", False
-    beside = any(map(describes_person, columns))
+    beside = any(map(fields.describes_person, columns))
     last = len(columns) - 1
     while at < len(text):
         column = 0

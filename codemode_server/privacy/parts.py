@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.privacy import date_parts
 from codemode_server.privacy.encodings import Wrapping, encoded_parts, may_be_wrapped, unwrapped
 from codemode_server.privacy.evidence import may_tell_alone, schema_evidence
 from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
@@ -127,13 +128,16 @@ class _Keys(NamedTuple):
     has_values: bool
     """Whether one of them says nothing, so that what is below it belongs to another name."""
     has_columns: bool
+    has_dates: bool
+    """Whether they may be those of a date, or of what holds one."""
 
 
 def _read_keys(keys: tuple[str, ...], fields: RenamedFields = NO_RENAMES) -> _Keys:
     known = tuple((key, _is_searched(key)) for key in keys)
     is_person = any(map(fields.describes_person, keys))
     has_values = not NEUTRAL_KEYS.isdisjoint(keys)
-    return _Keys(known, is_person, has_values, not COLUMNS_KEYS.isdisjoint(keys))
+    has_dates = any(key in date_parts.NEUTRAL_KEYS or key.casefold() in date_parts.PARTS for key in keys)
+    return _Keys(known, is_person, has_values, not COLUMNS_KEYS.isdisjoint(keys), has_dates)
 
 
 _known_keys = lru_cache(2048)(_read_keys)
@@ -203,7 +207,11 @@ class _Builder:
     def _object(self, item: dict[str, Any], path: Path, around: _Surroundings) -> None:
         name, beside, columns, schema, depth = around
         about = _member(schema, "properties") or _NOTHING
-        known, is_person, has_values, has_columns = self._keys_of(item)
+        known, is_person, has_values, has_columns, has_dates = self._keys_of(item)
+        is_birth = has_dates and bool(name) and date_parts.is_birth_field(name)
+        if is_birth and (date := date_parts.date_of_object(item)):
+            self._add(date, path, around)
+            return
         label = label_of(item, self._fields) if has_values else ""
         header, own = columns_of(item, self._fields) if has_columns else ("", ())
         columns = own or (() if columns == self._fields.columns and not set(columns).isdisjoint(item) else columns)
@@ -214,6 +222,8 @@ class _Builder:
                 near = beside
             elif label and child == label:
                 inner = ""
+            if is_birth and key in date_parts.NEUTRAL_KEYS:
+                inner = name
             place = (path, key)
             if is_searched:
                 self._add(key, place, _NOWHERE, is_key=True)
@@ -229,6 +239,9 @@ class _Builder:
         if not rows:
             return
         columns = around.columns
+        if len(rows) == 3 and date_parts.is_birth_field(around.name) and (date := date_parts.date_of_list(rows)):
+            self._add(date, path, around)
+            return
         first, inner = rows[0], around._replace(schema=_member(around.schema, "items"), depth=around.depth + 1)
         if columns and len(columns) == len(rows) and is_cell(first):
             self._row(rows, path, columns, inner.depth)

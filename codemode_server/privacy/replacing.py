@@ -36,9 +36,12 @@ def numbers_among(found: Sequence[Finding]) -> frozenset[tuple[str, str]]:
 
 
 def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
+    here = tree.get(_HERE, ())
+    if isinstance(value, dict | list) and (whole := next((one for one in here if not one.is_key), None)):
+        return tokens[whole.kind, whole.value]  # a date in parts
     if isinstance(value, dict):
         keys: dict[Any, list[Finding]] = {}
-        for one in tree.get(_HERE, ()):
+        for one in here:
             keys.setdefault(one.place[-1], []).append(one)
         if not keys and tree.keys().isdisjoint(value):
             return value
@@ -50,7 +53,6 @@ def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
         return made
     if isinstance(value, list):
         return [_replaced(item, tree[at], tokens) if at in tree else item for at, item in enumerate(value)]
-    here = tree.get(_HERE, ())
     if isinstance(value, str):
         is_whole = any(one.end - one.start == len(value) for one in here)
         for wrapping in Wrapping:

@@ -37,14 +37,13 @@ from codemode_server.privacy.findings import (
 from codemode_server.privacy.free_text import Piece, Span, free_pieces, names_in
 from codemode_server.privacy.numbers import MAX_CODE_CHARACTERS, RUN, Checks, code_starts, codes_in, numbers_in
 from codemode_server.privacy.own_patterns import compile_pattern
+from codemode_server.privacy.own_texts import FREE_FORMS, is_label, own_texts_in
 from codemode_server.privacy.parts import Part, SearchedText, searched_text, searched_value
 from codemode_server.privacy.renamed_fields import NO_RENAMES, RenamedFields
 from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, streets_in
 
 _OWN_CONFIDENCE = 0.95
 _MAX_FIELD_VALUE_CHARACTERS = 300
-_FREE_FORMS = frozenset({Kind.ADDRESS, Kind.CREDENTIAL, Kind.NAME})
-"""Kinds whose values have no syntax, so that a part of one is personal too."""
 _MIN_REST_CHARACTERS = 3
 Candidate = tuple[int, int, str, float]
 PlainValues = dict[tuple[int, int, str], str]
@@ -107,14 +106,14 @@ class Detector:
         return await run_sized(has_much_to_do, self._found, searched, names)
 
     def _found(self, searched: SearchedText, names: Iterable[Candidate] = ()) -> Findings:
-        candidates = list(islice(self._candidates(searched, names), MAX_FINDINGS + 1))
+        candidates = list(islice(_beside_tokens(self._candidates(searched, names), searched.text), MAX_FINDINGS + 1))
         values, others, is_all = self._add_escaped(candidates, searched)
         is_complete = searched.is_complete and is_all and len(candidates) <= MAX_FINDINGS
         found: list[Finding] = []
         for start, end, kind, confidence in _without_overlaps(candidates, searched.text, others):
             part = searched.part_at(start)
             value = values.get((start, end, kind)) or searched.text[start:end]
-            if self.allows(value):
+            if self.allows(value) or is_label(kind, value):
                 continue
             first = start - part.start + part.offset
             found.append(
@@ -215,7 +214,7 @@ def _without_overlaps(candidates: list[Candidate], text: str, others: list[Candi
             partial.append(taken.pop())
         taken.append(candidate)
     _fill(taken, [*partial, *others])
-    rests = [rest for one in partial if one[2] in _FREE_FORMS for rest in _rests(one, taken, text)]
+    rests = [rest for one in partial if one[2] in FREE_FORMS for rest in _rests(one, taken, text)]
     return sorted([*taken, *rests]) if rests else taken
 
 
@@ -225,6 +224,18 @@ def _fill(taken: list[Candidate], left: list[Candidate]) -> None:
         at = bisect_right(taken, candidate[0], key=lambda one: one[1])
         if at == len(taken) or taken[at][0] >= candidate[1]:
             taken.insert(at, candidate)
+
+
+def _beside_tokens(candidates: Iterator[Candidate], text: str) -> Iterator[Candidate]:
+    """The candidates, of those with tokens in them only what is beside these: the product has written them before."""
+    tokens = [(start, end, "", 1.0) for start, end in own_texts_in(text)]
+    return chain.from_iterable(_beside(tokens, it, text) for it in candidates) if tokens else candidates
+
+
+def _beside(tokens: list[Candidate], candidate: Candidate, text: str) -> Iterable[Candidate]:
+    at = bisect_right(tokens, candidate[0], key=lambda one: one[1])
+    is_beside = at == len(tokens) or tokens[at][0] >= candidate[1]
+    return (candidate,) if is_beside else _rests(candidate, tokens, text)
 
 
 def _rests(candidate: Candidate, taken: list[Candidate], text: str) -> Iterator[Candidate]:

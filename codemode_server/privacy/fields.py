@@ -30,6 +30,7 @@ _VALUE = re.compile(
     r" {0,2}(?P<value>\"[^\n\"\x00]{1,120}\"|'[^\n\x00]{1,120}?'(?=[\s,;}\])]|\Z)|[^\n\",;|&=\x00]{1,120}(?P<next>=)?)"
 )
 _NO_LABEL = re.compile(r"[^\w -]")
+_NO_WORD = re.compile(r"[\W_]+")
 _MAX_READ, _MIN_SHARE = 100, 0.3
 """Values of a column that are looked at, and the share of given names that makes all of them names of persons."""
 _DIGIT = re.compile(r"\d")
@@ -123,6 +124,8 @@ def _may_be_name(part: Part) -> bool:
 
 def _by_name(name: str, text: str, beside_person: bool, is_computed: bool = False) -> Found:
     """`is_computed`: the text need not look like a value of the field."""
+    if _is_header(name, text):
+        return None
     says = field_evidence(name)
     if says is Kind.BIRTH_DATE and (
         _DATE.fullmatch(text) or (is_computed and len(_DIGIT.findall(text)) >= _FEW_DIGITS)
@@ -140,6 +143,14 @@ def _by_name(name: str, text: str, beside_person: bool, is_computed: bool = Fals
     if may_be_name_field(name) and _is_name(text, is_computed):
         return Kind.NAME, 0.75 if beside_person or is_person(text) else 0.3
     return None
+
+
+def _is_header(name: str, text: str) -> bool:
+    """Whether a value is the name of its own field, or that of a field with names of persons: `NAME: Name`,
+    `surname: Last Name`. A row of headers may be among the records."""
+    return len(text) <= _MAX_LABEL_CHARACTERS and (
+        is_person_field(text) or _NO_WORD.sub("", text).casefold() == _NO_WORD.sub("", name).casefold()
+    )
 
 
 def _is_name(text: str, is_computed: bool) -> bool:

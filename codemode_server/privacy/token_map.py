@@ -21,6 +21,7 @@ from codemode_server.off_loop import run_sized
 from codemode_server.privacy.findings import Finding
 from codemode_server.privacy.known_in_values import is_known_in_result, tokenized
 from codemode_server.privacy.normal_forms import normal_form, spelling
+from codemode_server.privacy.own_texts import beside_own_texts, is_label
 
 _MIN_CHARACTERS = 4
 """In a shorter text nothing is looked for."""
@@ -61,7 +62,8 @@ class KnownTexts:
                 elif one.token not in self._known:
                     self._known[one.token] = one
                     self._by_spelling[spelling(one.original)] = one.token
-                    self._originals.add(one.original, one.token)
+                    if not is_label(one.kind, one.original):
+                        self._originals.add(one.original, one.token)
             self._last_change = changes.number
 
     def _forget(self, token: str) -> None:
@@ -75,13 +77,21 @@ class KnownTexts:
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """Start, end and token of each known value in a text, or `part_of` the token, in order, without overlaps. Of
         values that are searched for alike, as `ann@fass.de` and `ann@faß.de` are, the token is that of the one that
-        stands there."""
+        stands there. Nothing is found within tokens of the principal."""
+        return beside_own_texts(text, self.all_spans(text), self.has)
+
+    def all_spans(self, text: str) -> list[tuple[int, int, str]]:
+        """As `spans`, also within tokens."""
         if not self._known or len(text) < _MIN_CHARACTERS:
             return []
         return [
             (start, end, self._by_spelling.get(spelling(text[start:end]), token))
             for start, end, token in self._originals.spans(text)
         ]
+
+    def has(self, token: str) -> bool:
+        """Whether a token stands for something."""
+        return token in self._known
 
     def tokenized(self, value: Any) -> Any:
         """A JSON value with tokens in place of known values that stand in it as they are, numbers too."""
@@ -136,11 +146,9 @@ class TokenMap:
 
     def spans(self, text: str) -> list[tuple[int, int, str]]:
         """The known values of all principals in a text that belongs to nobody, as in a log. For any thread."""
-        found: list[tuple[int, int, str]] = []
-        for texts in tuple(self._texts.values()):
-            found += texts.spans(text)
-        found.sort()
-        return found
+        everyone = tuple(self._texts.values())
+        found = sorted(span for texts in everyone for span in texts.all_spans(text))
+        return beside_own_texts(text, found, lambda token: any(texts.has(token) for texts in everyone))
 
     async def refresh(self, principal: PrincipalId) -> KnownTexts:
         """Take over what other products and the command line have changed.

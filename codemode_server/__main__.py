@@ -7,9 +7,12 @@ import sys
 
 def main() -> None:
     """Run the command line; ends the process with its exit code."""
-    from codemode_server.cli import run
+    try:
+        from codemode_server.cli import run
 
-    sys.exit(run(sys.argv[1:]))
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:  # also in an import, which takes most of the time of a short command
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -86,8 +86,6 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # as in `codemode-server approvals list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at its end
         return _EXIT_BROKEN_PIPE
-    except KeyboardInterrupt:
-        return 130
     return code
 
 

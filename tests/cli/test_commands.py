@@ -64,6 +64,32 @@ def dead() -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-c", DEAD]}
 
 
+INTERRUPTED = """
+import runpy, signal, sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == {name!r}:
+            signal.raise_signal(signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["codemode-server", "status"]
+runpy.run_module("codemode_server", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["codemode_server.cli", "codemode_server.cli.status", "codemode_server.search.encoding.diagnostics"],
+)
+def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback(tmp_path: Path, module: str) -> None:
+    script = INTERRUPTED.format(name=module)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_the_version(tmp_path: Path) -> None:
     assert command(tmp_path, "--version") == Run(0, f"codemode-server {__version__}\n", "")
 

@@ -98,7 +98,8 @@ class RunningProduct(_Configured):
 
     @asynccontextmanager
     async def inspected(self) -> AsyncIterator[App]:
-        await self._app.pool.wait_settled(_CONNECT_SECONDS)
+        if not await self._app.pool.wait_settled(_CONNECT_SECONDS):
+            self._app.pool.explain_delays()
         await self._app.tools.prepare()
         yield self._app
 

@@ -21,6 +21,7 @@ async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterato
         for line in loaded.other_messages:  # the catalog has the errors of single servers
             logger.warning("%s", line)
         app.pool.connect()
-        await app.pool.wait_settled(wait_seconds)
+        if not await app.pool.wait_settled(wait_seconds):
+            app.pool.explain_delays()
         await app.tools.prepare()
         yield app

@@ -201,7 +201,9 @@ def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:
         path = server.env.get("PATH")
         if server.enabled and server.command and shutil.which(server.command, path=path) is None:
             found = f"{server.command!r} is not found or can't be run"
-            yield f"servers.{name}.command: {found}; install it or give its path"
+            is_line = shutil.which(server.command.split()[0], path=path) is not None
+            remedy = "put its arguments in `args`" if is_line else "install it or give its path"
+            yield f"servers.{name}.command: {found}; {remedy}"
         if server.enabled and server.cwd and not _is_folder(server.cwd):
             yield f"servers.{name}.cwd: there is no folder {server.cwd}"
 

@@ -63,8 +63,15 @@ def definition_text(tool: ToolDefinition) -> str:
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
+STDOUT_MARK = "; its stdout began with: "
+"""In an upstream's error: between what happened and text on stdout that is no message."""
 STDERR_MARK = "; its stderr ends with:\n"
 """In an upstream's error: between what happened and the last lines that its process wrote to stderr."""
+
+
+def without_output(error: str) -> str:
+    """An upstream's error without what its process wrote."""
+    return error.partition(STDERR_MARK)[0].partition(STDOUT_MARK)[0]
 
 
 class UpstreamState(StrEnum):

@@ -43,12 +43,18 @@ def why_not_connected(error: BaseException, transport: Transport, refused: list[
     cause = first_cause(error)
     text = transport.why_ended()
     if text is None and isinstance(cause, TimeoutError):
-        text = f"did not get through the handshake and tools/list in time{transport.last_words()}"
+        text = f"did not get through the handshake and tools/list in time{transport.why_unanswered()}"
     elif text is None and getattr(cause, "code", None) in NOT_TAKEN and not str(cause).startswith(LIST_IS):
         text = f"its answer to the handshake is {str(cause).partition(';')[0]}"
     elif text is None:
         text = transport.why_not_connected(cause, refused)
     return error_text(text or f"{str(cause) or type(cause).__name__}{transport.last_words()}", redactor)
+
+
+def why_not_ready(transport: Transport, seconds: float, redactor: Redactor) -> str:
+    """What is known of an upstream that has not answered for so long, masked and cut."""
+    text = f"has not answered the handshake and tools/list for {seconds:.0f} s{transport.why_unanswered()}"
+    return error_text(text, redactor)
 
 
 def outcome_unknown(what: str) -> str:

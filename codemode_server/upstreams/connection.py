@@ -28,6 +28,7 @@ from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams._failures import (
     first_cause,
     why_not_connected,
+    why_not_ready,
 )
 from codemode_server.upstreams._link import Link
 from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools
@@ -71,6 +72,8 @@ class Connection:
         self._error: str | None = None
         self._protocol: str | None = None
         self._link: Link | None = None
+        self._starting: tuple[Transport, float] | None = None
+        """What is being opened, and since when."""
         self._changed = ChangeSignal()
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
@@ -115,6 +118,13 @@ class Connection:
     def is_settled(self) -> bool:
         """Whether the upstream is connected, or known to be unreachable or disabled."""
         return self._state not in (UpstreamState.WAITING, UpstreamState.CONNECTING)
+
+    def explain_delay(self) -> None:
+        """Say in the listing what is known of a first connection that takes long."""
+        if self._state is UpstreamState.CONNECTING and self._error is None and self._starting is not None:
+            transport, started = self._starting
+            self._error = why_not_ready(transport, anyio.current_time() - started, self._redactor)
+            self._publish()
 
     def adjust(self, settings: ServerSettings) -> bool:
         """Take settings that need no new connection; False if these do."""
@@ -242,6 +252,7 @@ class Connection:
 
     async def _serve_once(self, *, legacy: bool) -> None:
         transport = self._transport()
+        self._starting = transport, anyio.current_time()
         is_started = anyio.Event()
         refused: list[str] = []
         refusals.set(refused)  # in the owner task's own context

@@ -180,6 +180,11 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
             return True
         return False
 
+    def explain_delays(self) -> None:
+        """Give the listings of upstreams that are still connecting an error that says what is known."""
+        for connection in self._connections.values():
+            connection.explain_delay()
+
     @property
     def is_expecting_tools(self) -> bool:
         """Whether an upstream that was never listed is still connecting."""

@@ -235,6 +235,15 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
     assert all(0 < int(done.stdout.split()[number]) < 1_000 for number in (14, 24))
 
 
+def test_a_server_that_never_answers_comes_with_what_it_wrote_instead(tmp_path: Path) -> None:
+    chatty = {"command": "sh", "args": ["-c", "echo 'Hello! Server started'; cat >/dev/null"]}
+    configuration(tmp_path, {"chatty": chatty})
+    done = command(tmp_path, "test chatty --config upstream.yaml --wait 2")
+    why = "has not answered the handshake and tools/list for 2 s; is it an MCP server, and does it log to stderr?"
+    assert done.code == 1
+    assert done.stdout == f"chatty: connecting\n{why}; its stdout began with: 'Hello! Server started'\n"
+
+
 def test_a_rule_with_a_mistyped_tool_is_reported_by_status_and_afterwards_by_config_check(tmp_path: Path) -> None:
     """A `deny` that matches nothing lets every call through."""
     rules = [{"deny": "github/create_isue"}, {"deny": "github/list_issues"}]

@@ -174,7 +174,9 @@ async def test_a_call_to_a_failed_server_tries_it_again_at_once(kit: Kit, tmp_pa
     program = tmp_path / "server"
     timings = replace(QUICK, backoff_first_s=60, backoff_most_s=60)
     async with kit.pool({"s": ServerSettings(command=str(program))}, timings=timings) as pool:
-        assert kit.listing(pool, "s").error == f"can't be started: there is no program {str(program)!r}"
+        assert kit.listing(pool, "s").error == (
+            f"can't be started: there is no program {str(program)!r}; correct the path, or install it"
+        )
         mended = kit.raw("plain")
         program.write_text(f"#!/bin/sh\nexec {mended.command} {' '.join(mended.args)}\n")
         program.chmod(0o755)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
 from codemode_server.domain.errors import ResultTooLarge
-from codemode_server.domain.tools import UpstreamState
+from codemode_server.domain.tools import UpstreamState, without_output
 from codemode_server.processes import child_process
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.settings import ServerSettings
@@ -20,7 +22,7 @@ from codemode_server.upstreams._messages import parse_line
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.transports import stdio
 from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
-from tests.upstreams.kit import SERVERS, Kit, is_gone
+from tests.upstreams.kit import QUICK, SERVERS, Kit, is_gone
 
 
 async def test_noise_on_stdout_is_passed_over(kit: Kit) -> None:
@@ -62,14 +64,86 @@ async def test_a_usual_program_that_is_missing_comes_with_the_place_to_get_it(
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        (ServerSettings(command="no-such-program"), "can't be started: there is no program 'no-such-program'"),
-        (ServerSettings(command="/"), "can't be started: Permission denied"),
+        (
+            ServerSettings(command="no-such-program"),
+            "can't be started: there is no program 'no-such-program'; it is not on the PATH of codemode-server: "
+            "install it, or write its full path",
+        ),
+        (
+            ServerSettings(command="/no/such"),
+            "can't be started: there is no program '/no/such'; correct the path, or install it",
+        ),
+        (
+            ServerSettings(command="uvx mcp-server-time"),
+            "can't be started: there is no program 'uvx mcp-server-time'; if 'uvx' is the program, put the rest in "
+            "`args`",
+        ),
+        (
+            ServerSettings(command=__file__),
+            f"can't be started: {__file__!r} may not be run (Permission denied); `chmod +x` allows it",
+        ),
+        (ServerSettings(command="/"), "can't be started: '/' is a folder"),
         (ServerSettings(command=sys.executable, cwd="/no/such"), "can't be started: there is no folder '/no/such'"),
     ],
 )
 async def test_what_cannot_be_started_says_why(kit: Kit, settings: ServerSettings, error: str) -> None:
     async with kit.pool({"s": settings}) as pool:
         assert kit.listing(pool, "s").error == error
+
+
+def without_network_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if re.search("proxy|cert|ca_bundle|uv_", name, re.IGNORECASE):
+            monkeypatch.delenv(name)
+
+
+async def test_a_server_that_says_nothing_is_explained_on_demand(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_network_variables(monkeypatch)
+    server = ServerSettings(command="sleep", args=("600",))
+    async with kit.pool({"s": server}, settled=False) as pool:
+        await kit.until(lambda: kit.listing(pool, "s").state is UpstreamState.CONNECTING)
+        assert kit.listing(pool, "s").error is None
+        pool.explain_delays()
+        assert kit.listing(pool, "s").error == (
+            "has not answered the handshake and tools/list for 0 s; it has written nothing"
+        )
+
+
+async def test_a_server_that_is_none_is_quoted_without_its_secrets(kit: Kit) -> None:
+    server = ServerSettings(command="sh", args=("-c", "echo 'Hello from hunter2-hunter2'; cat >&2"))
+    timings = replace(QUICK, connect_s=3)
+    async with kit.pool({"s": server}, secrets=["hunter2-hunter2"], timings=timings) as pool:
+        error = kit.listing(pool, "s").error or ""
+        assert error.startswith(
+            "did not get through the handshake and tools/list in time; is it an MCP server, and does it log to stderr?"
+            "; its stdout began with: 'Hello from ***'; its stderr ends with:\n"
+        )
+        assert without_output(error).endswith("log to stderr?"), "what is said of a protected server"
+
+
+@pytest.mark.parametrize(
+    ("said", "given", "is_told"),
+    [
+        ("invalid peer certificate: UnknownIssuer", {}, True),
+        ("invalid peer certificate: UnknownIssuer", {"SSL_CERT_FILE": "/ca.pem"}, False),
+        ("no licence found", {}, False),
+    ],
+)
+async def test_a_failure_of_the_network_comes_with_the_variables_that_the_server_lacks(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, said: str, given: dict[str, str], *, is_told: bool
+) -> None:
+    """They are in the shell of the person, and a server gets few of those."""
+    without_network_variables(monkeypatch)
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/ours.pem")
+    server = ServerSettings(command="sh", args=("-c", f"echo '{said}' >&2; exit 1"), env=given)
+    async with kit.pool({"s": server}) as pool:
+        hint = (
+            " (SSL_CERT_FILE: set here, but not for this server; name it in its `env`, as "
+            "`SSL_CERT_FILE: ${SSL_CERT_FILE}`)"
+        )
+        assert kit.listing(pool, "s").error == (
+            f"exited with code 1{hint if is_told else ''}; its stderr ends with:\n{said}"
+        )
 
 
 async def test_a_child_gets_its_own_variables_and_few_of_ours(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,4 +309,5 @@ async def test_a_folder_on_path_that_may_not_be_looked_into_does_not_hide_that_a
     (tmp_path / "closed").mkdir(mode=0)
     monkeypatch.setenv("PATH", f"{tmp_path / 'closed'}:{os.environ['PATH']}")
     async with kit.pool({"s": ServerSettings(command="no-such-program")}) as pool:
-        assert kit.listing(pool, "s").error == "can't be started: there is no program 'no-such-program'"
+        error = kit.listing(pool, "s").error or ""
+        assert error.startswith("can't be started: there is no program 'no-such-program';")

@@ -20,7 +20,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.privacy_tokens import label_of
 from codemode_server.domain.resources import PromptDefinition, ResourceDefinition
-from codemode_server.domain.tools import STDERR_MARK, ToolDefinition, UpstreamListing
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, without_output
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.privacy.replacing import replaced
@@ -72,7 +72,7 @@ class ProtectedListings:
         return known[2]
 
     def _protected(self, listing: UpstreamListing) -> UpstreamListing:
-        error = listing.error and listing.error.partition(STDERR_MARK)[0]
+        error = listing.error and without_output(listing.error)
         return replace(
             listing,
             tools=tuple(self._tool(listing.name, it) for it in listing.tools),

@@ -169,6 +169,10 @@ class HttpTransport:
         """Nothing is known here that the errors don't say."""
         return None
 
+    def why_unanswered(self) -> str:
+        """Nothing is known."""
+        return ""
+
     def last_words(self) -> str:
         """There is no stderr."""
         return ""

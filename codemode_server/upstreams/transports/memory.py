@@ -47,6 +47,9 @@ class MemoryTransport:
     def why_ended(self) -> str | None:
         return None
 
+    def why_unanswered(self) -> str:
+        return ""
+
     def last_words(self) -> str:
         return ""
 

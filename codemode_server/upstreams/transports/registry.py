@@ -207,6 +207,9 @@ class Transport(Protocol):
     def why_ended(self) -> str | None:
         """Why the connection ended; None if we ended it, or if the errors say it."""
 
+    def why_unanswered(self) -> str:
+        """What it did in place of an answer to the handshake, as clauses for a message; empty if that is not known."""
+
     def last_words(self) -> str:
         """What the upstream wrote last, for the end of a message; empty if that is not known."""
 

@@ -12,7 +12,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from pydantic import Field, field_validator
 
-from codemode_server.domain.tools import STDERR_MARK
+from codemode_server.domain.tools import STDERR_MARK, STDOUT_MARK
 from codemode_server.off_loop import LARGE_BYTES, is_large, read_large, run_sized
 from codemode_server.processes.child_process import ChildProcess, OutputTail
 from codemode_server.processes.orphan_reaper import Reaper
@@ -35,6 +34,7 @@ from codemode_server.redaction import Redactor
 from codemode_server.setting_types import ProblemWithin, Section
 from codemode_server.upstreams._inherited import inherited_environment
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
+from codemode_server.upstreams.transports._child_errors import missing_variables, why_not_started
 from codemode_server.upstreams.transports.registry import TransportSpec
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ STDERR_BYTES = 8 * 1024
 STDERR_LINES = 50
 _STDERR_CHARACTERS = 1_500
 """Of those lines; an error message is cut at its end, which matters most here."""
+_STRAY_BYTES = 8 * 1024
+_STRAY_CHARACTERS = 200
 EXIT_GRACE_S = 0.5
 """From closing stdin to SIGTERM, and from SIGTERM to SIGKILL."""
 _FLUSH_S = 0.1
@@ -129,6 +131,8 @@ class StdioTransport:
         self._refused: BoundedBytes | None = None
         """The last line that was too long and whose call has failed."""
         self._stderr = OutputTail()
+        self._stray_text = ""
+        """The first text on stdout that is no message."""
         self._is_stopping = False
         self._left_by_itself = False
         self._failure: str | None = None
@@ -175,11 +179,7 @@ class StdioTransport:
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
         """What an error of the start means."""
         launch = self._launch
-        if isinstance(cause, FileNotFoundError | NotADirectoryError) and launch.cwd and cause.filename == launch.cwd:
-            return f"can't be started: there is no folder {launch.cwd!r}"
-        if _is_missing(cause, launch):
-            return f"can't be started: there is no program {launch.command!r}{_WHERE_TO_GET.get(launch.command, '')}"
-        return f"can't be started: {cause.strerror or cause}" if isinstance(cause, OSError) else None
+        return why_not_started(cause, launch.command, launch.cwd, launch.env or {})
 
     def why_ended(self) -> str | None:
         """Why the child's connection ended, with the end of its stderr; None if we ended it."""
@@ -194,7 +194,16 @@ class StdioTransport:
             said = f"was ended by signal {_signal_name(-code)}"
         else:
             said = f"exited with code {code}"
-        return said + self.last_words()
+        words = self.last_words()
+        return said + missing_variables(os.environ, self._launch.env or {}, words) + words
+
+    def why_unanswered(self) -> str:
+        """What the child did in place of an answer to the handshake, as clauses for a message."""
+        words, stray = self.last_words(), self._redactor().line(self._stray_text, _STRAY_CHARACTERS)
+        if stray:
+            return f"; is it an MCP server, and does it log to stderr?{STDOUT_MARK}{stray!r}{words}"
+        lacks = missing_variables(os.environ, self._launch.env or {}, words or None)
+        return lacks + (words or "; it has written nothing")
 
     def last_words(self) -> str:
         """The end of what the child wrote on stderr, as a clause for a message; empty if it wrote nothing."""
@@ -244,6 +253,7 @@ class StdioTransport:
         )
         if not messages:
             logger.debug("not JSON-RPC on stdout of %r: %r", self._launch.command, bytes(line.data[:200]))
+            self._stray_text = self._stray_text or line.data[:_STRAY_BYTES].decode("utf-8", "replace").strip()
         line.data = bytearray()
         for message in messages:
             await incoming.send(SessionMessage(message))
@@ -317,19 +327,6 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
-
-
-_WHERE_TO_GET = {
-    "uvx": "; it comes with uv, see https://docs.astral.sh/uv/",
-    "npx": "; it comes with Node, see https://nodejs.org/",
-}
-
-
-def _is_missing(cause: BaseException, launch: Launch) -> bool:
-    """Whether the program does not exist. With an unreadable folder on PATH the system reports "permission denied"."""
-    if isinstance(cause, PermissionError) and "/" not in launch.command:
-        return shutil.which(launch.command, mode=os.F_OK, path=(launch.env or {}).get("PATH")) is None
-    return isinstance(cause, FileNotFoundError)
 
 
 def _connect(settings: StdioSettings, deps: ConnectionDeps) -> StdioTransport:

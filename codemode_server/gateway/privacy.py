@@ -31,6 +31,7 @@ from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_
 from codemode_server.gateway.asked_addresses import kinds_in_address, require_none
 from codemode_server.gateway.binary_parts import with_binary, without_binary
 from codemode_server.gateway.detection import Detection
+from codemode_server.gateway.echoed_values import sent_values, without_echo
 from codemode_server.gateway.error_pieces import OWN_ERRORS, without_known_values
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guessed_dates import searched_for, sent_dates, without_known, without_known_dates
@@ -41,12 +42,11 @@ from codemode_server.gateway.query_fields import QueryFields
 from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of
 from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
-from codemode_server.gateway.text_files import searched_files
+from codemode_server.gateway.text_files import read_files, searched_files
 from codemode_server.gateway.token_explanations import TokenExplanations
 from codemode_server.gateway.upstream_message import UpstreamMessage, error_withheld, question_withheld, result_withheld
 from codemode_server.known_values import KnownValues, found_in
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.privacy.echoes import tokenized_echo
 from codemode_server.privacy.findings import Finding, Findings
 from codemode_server.privacy.replacing import TokensOf, numbers_among, replaced, tokens_in, tokens_in_any_case
 from codemode_server.privacy.token_map import TokenMap
@@ -189,11 +189,15 @@ class CallPrivacy:
             ResultWithheld: it can't be handed on.
         """
         mode = self.mode_of(target.server)
-        if mode == "values":
-            return replace(reply, value=await self._without_echo(release, reply.value))
+        sent = sent_values(self._config.settings.privacy, release)
+        if mode == "values" and not sent:
+            return reply
         is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
         schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
         bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
+        if mode == "values":
+            shown, parts = await without_echo(bare, await read_files(binary), sent)
+            return replace(reply, value=with_binary(shown, [*binary, *parts]))
         message = UpstreamMessage(calls, target, arguments, result_withheld(target))
         schema = schema if reply.encoding == "json" and not is_raw else None
         fields = await self._fields.of(calls, target, arguments)
@@ -215,20 +219,11 @@ class CallPrivacy:
         if found.found:
             bare = await run_sized(is_large(bare), replaced, bare, found.found, tokens)
         shown = await self._without_known(message, bare)
-        shown = await self._without_echo(release, shown)
+        texts = [await self._text(message, file.read.text, file.found, tokens) for file in files]
+        shown, parts = await without_echo(shown, [it.read for it in files], sent, texts)
         if found.found or shown != bare:
             self._explanations.add(calls)
-        parts = [file.with_text(await self._text(message, file.file.text, file.found, tokens)) for file in files]
         return replace(reply, value=with_binary(shown, [*binary, *parts]))
-
-    async def _without_echo(self, release: Release | None, value: JsonValue) -> JsonValue:
-        """A value with tokens in place of the values that the call has sent for them: programs that see tokens do not
-        get these, from any server."""
-        if release is None or self._config.settings.privacy.programs == "values":
-            return value
-        sent = {token: it.original for token, it in release.known.items() if it.original is not None}
-        shown: JsonValue = await run_sized(is_large(value), tokenized_echo, value, sent) if sent else value
-        return shown
 
     async def _without_known(self, message: UpstreamMessage, value: JsonValue) -> JsonValue:
         """A value with tokens in place of values that have one already, as a program gets it that sees tokens."""

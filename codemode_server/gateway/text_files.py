@@ -1,4 +1,4 @@
-"""The files in a reply that are texts: what the detection finds in each, and the same file with another text."""
+"""The files in a reply that are texts: each with what the detection finds in it, and with another text."""
 
 from __future__ import annotations
 
@@ -15,16 +15,35 @@ if TYPE_CHECKING:
     from codemode_server.privacy.renamed_fields import RenamedFields
 
 
-class SearchedFile(NamedTuple):
+class ReadFile(NamedTuple):
     part: BinaryPart
     file: TextFile
-    found: Findings
+
+    @property
+    def text(self) -> str:
+        return self.file.text
 
     def with_text(self, text: str) -> BinaryPart:
         """The file with this text, in the encoding that it has."""
         if text == self.file.text:
             return self.part
         return BinaryPart(self.part.place, to_base64(self.file.bytes_of(text), self.part.data))
+
+
+class SearchedFile(NamedTuple):
+    read: ReadFile
+    found: Findings
+
+
+async def read_files(parts: Iterable[BinaryPart]) -> list[ReadFile]:
+    """Those of these files that are texts."""
+    read: list[ReadFile] = []
+    for part in parts:
+        plain = await run_sized(is_large(part.data), from_base64, part.data)
+        file = await run_sized(is_large(part.data), read_text, plain) if plain is not None else None
+        if file is not None:
+            read.append(ReadFile(part, file))
+    return read
 
 
 async def searched_files(
@@ -35,10 +54,5 @@ async def searched_files(
     Raises:
         ResultWithheld: the recognizer of names has failed.
     """
-    found: list[SearchedFile] = []
-    for part in parts:
-        plain = await run_sized(is_large(part.data), from_base64, part.data)
-        file = await run_sized(is_large(part.data), read_text, plain) if plain is not None else None
-        if file is not None:
-            found.append(SearchedFile(part, file, await detection.find(file.text, withheld=withheld, fields=fields)))
-    return found
+    read = await read_files(parts)
+    return [SearchedFile(it, await detection.find(it.text, withheld=withheld, fields=fields)) for it in read]

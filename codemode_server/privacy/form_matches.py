@@ -78,7 +78,7 @@ class Searched:
         if form.is_lower_case:
             return None
         is_alone = self.is_alone(first, last, form.is_digits)
-        if form.is_single_word and not is_alone:
+        if (form.is_single_word or form.is_between_words) and not is_alone:
             return None
         gaps = self._gaps(start, end)
         is_alone = is_alone and not self._goes_on(start, end, gaps)
@@ -91,7 +91,8 @@ class Searched:
         """The form, which stands in `data` from `first` on with its own separators, if it counts there."""
         last = first + len(form.inner)
         is_short_number = form.is_digits and form.written.isalnum() and last - first < PART_DIGITS
-        if (form.is_single_word or is_short_number) and not self.is_alone(first, last, form.is_digits):
+        has_to_be_alone = form.is_single_word or form.is_between_words or is_short_number
+        if has_to_be_alone and not self.is_alone(first, last, form.is_digits):
             return None
         if form.is_lower_case and not self._is_whole_value(first, last):
             return None

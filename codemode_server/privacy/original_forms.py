@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 
 from codemode_server.privacy.folding import INVISIBLE, SEPARATORS, fold
@@ -58,6 +58,7 @@ class Form:
         "gaps",
         "has_parts",
         "inner",
+        "is_between_words",
         "is_digits",
         "is_lower_case",
         "is_name",
@@ -69,8 +70,10 @@ class Form:
         "written",
     )
 
-    def __init__(self, written: str, token: str, *, has_parts: bool = True) -> None:
+    def __init__(self, written: str, token: str, *, has_parts: bool = True, is_between_words: bool = False) -> None:
+        """`is_between_words`: it counts only where no letter or digit is beside it."""
         self.written = written
+        self.is_between_words = is_between_words
         self.token = token
         literal = fold(written).replace(bytes([INVISIBLE]), b"")
         self.inner = literal.strip(SEPARATORS) or literal
@@ -210,17 +213,18 @@ def canonical(window: bytes) -> bytes:
     return min(window, window[::-1])
 
 
-def forms_of(original: str, token: str) -> Iterator[Form]:
-    """The spellings that are searched for."""
+def forms_of(original: str, token: str, *, only_wholes: bool = False) -> Iterator[Form]:
+    """The spellings that are searched for; with `only_wholes`, no parts of them, and they count between words only."""
+    make = partial(Form, token=token, is_between_words=only_wholes)
     original = original[:MAX_ORIGINAL_CHARACTERS]
-    form = _shortened(Form(original, token))
+    form = _shortened(make(original, has_parts=not only_wholes))
     yield form
     if "ß" in original:
-        yield Form(original.replace("ß", "ss"), token)
+        yield make(original.replace("ß", "ss"), has_parts=not only_wholes)
     if form.is_digits and original.startswith("+"):
         for count in range(1, _MAX_COUNTRY_DIGITS + 1):
             if len(form.characters) - count >= _MIN_NATIONAL_DIGITS:
-                yield Form(f"0{form.characters[count:].decode()}", token, has_parts=False)
+                yield make(f"0{form.characters[count:].decode()}", has_parts=False)
 
 
 def _shortened(form: Form) -> Form:
@@ -229,7 +233,8 @@ def _shortened(form: Form) -> Form:
         return form
     visible = "".join(character for character in form.written if fold(character) != bytes([INVISIBLE]))
     start = max(0, len(form.lead) - _MAX_LEAD_CHARACTERS)
-    return Form(visible[start : start + _MAX_LITERAL_CHARACTERS], form.token)
+    written, is_between_words = visible[start : start + _MAX_LITERAL_CHARACTERS], form.is_between_words
+    return Form(written, form.token, has_parts=form.has_parts, is_between_words=is_between_words)
 
 
 def _gaps(inner: bytes) -> bytes:

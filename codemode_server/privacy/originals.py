@@ -33,18 +33,22 @@ _MARGIN = 64
 class Originals:
     """The originals of one principal. May be used in several threads at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, only_wholes: bool = False) -> None:
+        """With `only_wholes`, originals are found between words only, and no parts of them but for what a search has
+        no time to examine."""
+        self._only_wholes = only_wholes
         self._lock = threading.Lock()
         self._forms: dict[str, tuple[Form, ...]] = {}
         self._index = FormIndex()
         self._discards = 0
         """Tokens discarded since the index was built; its tables still have their windows."""
 
-    def add(self, original: str, token: str) -> None:
-        """From now on `original` is found as `token`."""
+    def add(self, original: str, token: str, *others: str) -> None:
+        """From now on `original` is found as `token`, and so are these other spellings of it."""
         if len(original) < _MIN_CHARACTERS:
             return
-        forms = tuple(form for form in forms_of(original, token) if len(form.literal) >= _MIN_CHARACTERS)
+        spellings = (form for it in (original, *others) for form in forms_of(it, token, only_wholes=self._only_wholes))
+        forms = tuple(form for form in spellings if len(form.literal) >= _MIN_CHARACTERS)
         with self._lock:
             if token not in self._forms:
                 self._forms[token] = forms

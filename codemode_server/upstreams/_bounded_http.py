@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 import httpx2
 
+from codemode_server.json_depth import is_nested_deeper
 from codemode_server.off_loop import LARGE_BYTES, Pace, read_large
 from codemode_server.processes.stream_readers import BoundedBytes
 from codemode_server.upstreams._event_reader import EventReader
@@ -27,7 +28,6 @@ from codemode_server.upstreams._messages import (
     encoded_again,
     encoded_wrongly,
     first_fields,
-    is_nested_deeper,
     parse_line,
     too_large,
 )

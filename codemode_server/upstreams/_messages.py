@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from codemode_server.json_depth import is_nested_deeper
 from codemode_server.json_escapes import has_wide_characters, holds_surrogate_escapes, replace_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values
 from codemode_server.off_loop import LARGE_BYTES, is_large
@@ -146,22 +147,6 @@ def encoded_wrongly(request_id: int | str, coding: str) -> JSONRPCError:
     """The error for a call whose answer is not in the content coding that its header names."""
     why = f"not valid {coding}, which its Content-Encoding header says it is: the server or a proxy is at fault"
     return _refusal(request_id, ENCODED_WRONGLY, why)
-
-
-def is_nested_deeper(value: Any, most: int) -> bool:
-    """Whether a JSON value is nested more than `most` deep."""
-    level = [value]
-    for _ in range(most):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
 
 
 def _refused(line: bytes | bytearray, code: int, why: str) -> tuple[JSONRPCMessage, ...]:

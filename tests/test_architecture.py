@@ -49,6 +49,7 @@ NEUTRAL = {
     "json_bytes",
     "json_escapes",
     "setting_types",
+    "json_depth",
     "json_size",
     "json_texts",
     "off_loop",

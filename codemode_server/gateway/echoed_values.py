@@ -11,6 +11,9 @@ from codemode_server.gateway.text_files import ReadFile
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy_settings import PrivacySettings
 
+_FEW = 20
+"""So many values are looked for on the event loop."""
+
 
 def sent_values(settings: PrivacySettings, release: Release | None) -> dict[str, str]:
     """The values that a call has sent, by token; none if programs may see them."""
@@ -28,5 +31,6 @@ async def without_echo(
     if sent:
         from codemode_server.privacy.echoes import tokenized_echo  # not before something is sent
 
-        value, texts = await run_sized(is_large([value, texts]), tokenized_echo, [value, texts], sent)
+        has_many = len(sent) > _FEW or is_large([value, texts])
+        value, texts = await run_sized(has_many, tokenized_echo, [value, texts], sent)
     return value, [file.with_text(text) for file, text in zip(files, texts, strict=True)]

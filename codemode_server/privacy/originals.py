@@ -26,6 +26,8 @@ _PIECE_CHARACTERS = 1 << 18
 """Bounds the memory of one search."""
 _OVERLAP_CHARACTERS = 1 << 13
 """What two pieces of a long text have in common: an original that its disguise makes longer may be missed between."""
+_MAX_EXHAUSTED = 2
+"""Only texts that are made for it are ever exhausted."""
 _MARGIN = 64
 """Characters at the ends of a piece in which nothing is found: there, what is cut seems to stand alone."""
 
@@ -35,8 +37,10 @@ class Originals:
 
     def __init__(self, *, only_wholes: bool = False) -> None:
         """With `only_wholes`, originals are found between words only, and no parts of them but for what a search has
-        no time to examine."""
+        no time to examine; after some such pieces of texts, others are taken for parts unsearched."""
         self._only_wholes = only_wholes
+        self._exhausted = 0
+        """Pieces of texts that a search had no time to examine."""
         self._lock = threading.Lock()
         self._forms: dict[str, tuple[Form, ...]] = {}
         self._index = FormIndex()
@@ -74,14 +78,21 @@ class Originals:
         for begin in range(0, max(1, len(text) - _OVERLAP_CHARACTERS), _PIECE_CHARACTERS):
             end = begin + _PIECE_CHARACTERS + _OVERLAP_CHARACTERS
             piece = text[begin:end]
+            if self._only_wholes and self._exhausted >= _MAX_EXHAUSTED:
+                found.append(Found(begin, begin + len(piece), False, next(iter(self._forms))))
+                continue
             least = _MARGIN if begin else 0
             most = len(piece) - (_MARGIN if end < len(text) else 0)
+            is_exhausted = False
             for reading in readings(piece):
+                searched = Searched(piece, reading)
                 found += (
                     Found(begin + one.start, begin + one.end, one.is_whole, one.token)
-                    for one in index.found(Searched(piece, reading))
+                    for one in index.found(searched)
                     if one.start >= least and one.end <= most
                 )
+                is_exhausted |= searched.is_exhausted
+            self._exhausted += is_exhausted
         return _merged(found)
 
 

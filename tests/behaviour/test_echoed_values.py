@@ -13,8 +13,10 @@ from .product import configuration, in_memory
 pytestmark = pytest.mark.slow
 
 SERVER = """
-import sys
+import base64, html, sys
 from typing import Any
+from urllib.parse import quote
+import mcp_types
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -38,6 +40,23 @@ def create(fields: dict[str, Any]) -> dict[str, Any]:
 def fail(fields: dict[str, Any]) -> str:
     "Fails."
     raise ToolError(f"there is {fields['email']} already")
+
+@server.tool(structured_output=False)
+def receipt(text: str, form: str) -> mcp_types.CallToolResult:
+    "What was sent, in a text, a link, HTML or base64, or in a file."
+    shown = {"text": text, "link": f"https://x.example/?to={quote(text)}", "html": f"<p>{html.escape(text)}</p>"}
+    held = base64.b64encode(text.encode()).decode()
+    if form != "file":
+        block = mcp_types.TextContent(type="text", text=shown.get(form) or f'{{"receipt": "{held}"}}')
+    else:
+        file = mcp_types.BlobResourceContents(uri="mail://receipt", mime_type="text/plain", blob=held)
+        block = mcp_types.EmbeddedResource(type="resource", resource=file)
+    return mcp_types.CallToolResult(content=[block])
+
+@server.tool()
+def status(fields: dict[str, Any]) -> dict[str, Any]:
+    "How it went."
+    return {"status": "ok", "message_id": 7, "text": "it will be marked"}
 
 server.run("stdio")
 """
@@ -78,6 +97,37 @@ async def test_what_the_call_has_not_sent_stays_as_it_is_in_an_answer_of_a_serve
 async def test_a_program_that_sees_values_gets_the_answer_as_it_is(tmp_path: Path) -> None:
     async with in_memory(with_echo(tmp_path, programs="values")) as host:
         assert (await host.run(STORED + "[ord(c) for c in found['log'][8:11]]")).value == [*map(ord, "ann")]
+
+
+@pytest.mark.parametrize("form", ["text", "link", "html", "base64", "file"])
+@pytest.mark.parametrize("protected", [("crm",), ("crm", "mail")])
+async def test_a_receipt_has_the_tokens_in_whatever_form(
+    tmp_path: Path, protected: tuple[str, ...], form: str
+) -> None:
+    code = (
+        "import base64\nimport servers.crm, servers.mail\nrow = servers.crm.get()\n"
+        f"found = servers.mail.receipt(text=row['email'] + ', ' + row['full_name'] + '!', form={form!r})\n"
+        "text = base64.b64decode(found['receipt']).decode() if isinstance(found, dict) else getattr(found, 'text', found)\n"
+        "[ord(c) for c in text]"
+    )
+    async with in_memory(with_echo(tmp_path, protected)) as host:
+        text = "".join(map(chr, (await host.run(code)).value))
+    assert "<EMAIL_1>" in text
+    assert "<NAME_1>" in text
+    assert "nnabel" not in text
+
+
+@pytest.mark.parametrize("name", ["Status", "Message Id", "Will"])
+async def test_a_name_of_ordinary_words_is_no_key_of_the_answer(tmp_path: Path, name: str) -> None:
+    script = with_echo(tmp_path)
+    (tmp_path / "server.py").write_text(SERVER.replace("Annabel Leary", name))
+    code = (
+        "import servers.crm, servers.mail\nrow = servers.crm.get()\n"
+        "found = servers.mail.status(fields=row)\n"
+        "[row['full_name'] == '<NAME_1>', found['status'], found['message_id'], found['text'][:7] == 'it will']"
+    )
+    async with in_memory(script) as host:
+        assert (await host.run(code)).value == [True, "ok", 7, True]
 
 
 async def test_an_error_has_the_token_too(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from codemode_server.privacy.echoes import tokenized_echo
+from codemode_server.privacy.originals import Originals
 from tests.work import lines_run
 
 SENT = {
@@ -166,6 +167,17 @@ class TestTheCost:
         assert not any(it in left for it in sent.values())
         few = alike(5)
         assert tokenized_echo([*few.values(), "a-a-a-a-a"], few) == [*few, "a-a-a-a-a"], "the control"
+
+    def test_has_an_end_after_which_texts_are_replaced_unsearched(self) -> None:
+        originals = Originals(only_wholes=True)
+        for token, value in alike(97).items():
+            originals.add(value, token)
+        text = "a " * 20_000
+        searched, other = lines_run(lambda: originals.spans(text)), originals.spans("nothing of that")
+        originals.spans(text)
+        assert lines_run(lambda: originals.spans(text)) < searched / 1_000
+        assert originals.spans(text) == [(0, len(text), "<part of CREDENTIAL_1>")]
+        assert other == [], "the control"
 
     def test_of_an_answer_rises_with_its_size_only(self) -> None:
         sent = {f"<EMAIL_{number}>": f"person{number * 7919}@host{number}.example.org" for number in range(300)}

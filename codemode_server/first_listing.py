@@ -81,9 +81,9 @@ class LastRun:
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """What `tools/list` answers before anything is connected. Servers that were never listed are only named."""
-        settings, redactor = loaded.settings, Redactor(loaded.secrets)
-        servers = listing_of(self.catalog, settings, stored_uses(settings, self.database, self.thread), redactor.text)
-        return [*definitions(settings, servers), *self._direct(settings, redactor)]
+        settings, redactor, catalog = loaded.settings, Redactor(loaded.secrets), self._shown(loaded.settings)
+        servers = listing_of(catalog, settings, stored_uses(settings, self.database, self.thread), redactor.text)
+        return [*definitions(settings, servers), *self._direct(catalog, settings, redactor)]
 
     def prompts(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """What `prompts/list` answers before anything is connected."""
@@ -95,12 +95,20 @@ class LastRun:
         permitted = PermittedPrompts(LiveConfig(loaded.settings)).within(self.catalog)
         return prompt_definitions(permitted, Redactor(loaded.secrets))
 
-    def _direct(self, settings: Settings, redactor: Redactor) -> list[dict[str, Any]]:
+    def _shown(self, settings: Settings) -> Catalog:
+        """The catalog without types that the model may not see."""
+        if settings.privacy.private_free_text == "allow":
+            return self.catalog
+        from codemode_server.gateway.policy.private_types import PrivateTypes
+
+        return PrivateTypes(LiveConfig(settings)).without(self.catalog)
+
+    def _direct(self, catalog: Catalog, settings: Settings, redactor: Redactor) -> list[dict[str, Any]]:
         if not any(server.may_have_direct_tools for server in settings.servers.values()):
             return []
         from codemode_server.front.direct_tools import direct_definitions, direct_tools
 
-        return direct_definitions(direct_tools(self.catalog, settings, self.lone_tools), redactor)[0]
+        return direct_definitions(direct_tools(catalog, settings, self.lone_tools), redactor)[0]
 
 
 def is_protected(config: LiveConfig, server: str) -> bool:

@@ -21,7 +21,8 @@ logger = logging.getLogger(__name__)
 
 
 class CallLearning:
-    """Passes results to `Learning`, except raw results and errors that came as normal results."""
+    """Passes results to `Learning`, except raw results, errors that came as normal results, and all results of a
+    session whose model may get no free text."""
 
     def __init__(self, learning: Learning, config: LiveConfig) -> None:
         self._learning = learning
@@ -44,7 +45,9 @@ class CallLearning:
         name = call.server, call.tool
         if doubted := calls.doubted_keys_of(tool):
             calls.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
-        is_private = not calls.context.is_local or calls.context.hides_text
+        if calls.context.hides_text:
+            return  # keys and kinds of values are shown to all sessions, and a program chooses them where a tool echoes
+        is_private = not calls.context.is_local
         shape = self._learning.learn(call.server, tool, call.arguments, reply, is_private=is_private)
         stub_tool = calls.called_tools.setdefault(name, tool)
         if name not in calls.mismatched_tools and (message := contradiction(stub_tool, shape)):

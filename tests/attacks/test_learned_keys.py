@@ -111,3 +111,42 @@ async def test_no_value_is_shown_unless_all_payloads_are_kept(tmp_path: Path) ->
         state = {"dir": str(folder / "state"), "payloads": payloads}
         text = await learned(configuration(folder, {"padded": upstream()}, state=state), *results)
         assert ('Literal["closed", "open"]' in text) is is_shown
+
+
+def with_private(folder: Path, mode: str) -> Path:
+    """`clinic` has private data; `padded` answers with what it is sent."""
+    clinic = upstream() | {"labels": {"*": ["private"]}}
+    padded = upstream() | {"labels": {"*": ["untrusted"]}}
+    return configuration(folder, {"clinic": clinic, "padded": padded}, privacy={"private_free_text": mode})
+
+
+@pytest.mark.parametrize("mode", ["forbid", "allow"])
+async def test_keys_of_a_session_that_may_get_no_text_are_shown_to_no_other(tmp_path: Path, mode: str) -> None:
+    """Neither those of private results, nor those that a program has written into the answer of another tool."""
+    path = with_private(tmp_path, mode)
+    async with in_memory(path) as host:
+        await learn(host, "clinic", [ROW] * 3)
+        await learn(host, "padded", [ROW] * 3)
+    async with in_memory(path) as host:
+        texts = [await shown(host, "clinic"), await shown(host, "padded")]
+    assert ["order_id" in text for text in texts] == ([False] * 2 if mode == "forbid" else [True] * 2)
+
+
+async def test_a_session_that_has_read_nothing_private_still_teaches_types(tmp_path: Path) -> None:
+    path = with_private(tmp_path, "forbid")
+    async with in_memory(path) as host:
+        await learn(host, "padded", [ROW] * 3)
+    async with in_memory(path) as host:
+        assert "order_id: int" in await shown(host, "padded")
+
+
+async def test_keys_of_private_results_that_were_learned_before_are_not_shown_while_text_is_forbidden(
+    tmp_path: Path,
+) -> None:
+    async with in_memory(with_private(tmp_path, "allow")) as host:
+        await learn(host, "clinic", [ROW] * 3)
+    found: list[bool] = []
+    for mode in ("forbid", "allow"):
+        async with in_memory(with_private(tmp_path, mode)) as host:
+            found.append("order_id" in await shown(host, "clinic"))
+    assert found == [False, True]

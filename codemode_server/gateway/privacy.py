@@ -34,12 +34,12 @@ from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.echoed_values import sent_values, without_echo
 from codemode_server.gateway.error_pieces import OWN_ERRORS, without_known_values
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.guessed_dates import searched_for, sent_dates, without_known, without_known_dates
+from codemode_server.gateway.guessed_dates import searched_for, withheld_dates, without_known, without_known_dates
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.gateway.query_fields import QueryFields
-from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of
+from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of, withheld_for
 from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.gateway.text_files import read_files, searched_files
@@ -136,6 +136,7 @@ class CallPrivacy:
             found = await self._tokens.find(principal, {*meant, *map(first_of_its_kind, meant)})
             known = {token: it for token, it in found.items() if token in named}
             invented = never_made(self._config.settings.privacy, target, named, found)
+            invented |= await run_sized(has_many, withheld_for, self._config.settings.privacy, target, arguments)
         if self._config.settings.privacy.programs == "values":
             texts = self._tokens.texts_of(principal)
             if isinstance(target, ResourceTarget):
@@ -231,7 +232,8 @@ class CallPrivacy:
             return value
         known = self._tokens.texts_of(message.calls.context.principal.principal_id)
         server = message.target.server.raw_name
-        return await run_sized(is_large(value), without_known, known, value, server, message.arguments)
+        has_many = is_large(value) or is_large(message.arguments)
+        return await run_sized(has_many, without_known, known, value, server, message.sent_dates)
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
         """What the program gets: the values, if the configuration says so.
@@ -330,7 +332,7 @@ class CallPrivacy:
         if self.mode_of(server) == "values":
             return text
         if self._tokens is not None and self._config.settings.privacy.programs != "values":
-            text = str(without_known_dates(self._tokens.texts_of(calls.context.principal.principal_id), text, {}))
+            text = str(without_known_dates(self._tokens.texts_of(calls.context.principal.principal_id), text))
         found = self._detection.find_at_once(text)
         if not found.is_complete:
             return ""
@@ -367,7 +369,7 @@ class CallPrivacy:
         if self._tokens is None:
             raise ResultWithheld(f"{message.withheld}: there is no store of tokens")
         has_many = is_large(message.arguments) or len(found) > _FEW
-        kinds = await run_sized(has_many, sent_dates, found, message.arguments, self._config.settings.privacy)
+        kinds = await run_sized(has_many, withheld_dates, found, message.sent_dates, self._config.settings.privacy)
         known = [it for it in found if (it.kind, it.value) not in kinds]
         make = partial(self._tokens.tokens_for, message.calls.context.principal.principal_id, known)
         regions = self._config.settings.privacy.detection.regions

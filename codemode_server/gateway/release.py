@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny
-from codemode_server.domain.privacy_tokens import KnownToken, first_of_its_kind
+from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, first_of_its_kind
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, released_to
 from codemode_server.gateway.targets import CallTarget, ResourceTarget
+from codemode_server.gateway.withheld_kinds import why_refused, withheld_in
 from codemode_server.privacy.token_map import KnownTexts
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
 
@@ -35,7 +37,7 @@ class Release:
     """Tokens of values that a program, which sees values, has rewritten: they are sent as they are → their kinds."""
     never_made: Mapping[str, str] = field(default_factory=dict)
     """What looks like tokens of kinds that the tool may receive, and stands for nothing → the token of which it has the
-    letters, in another case; empty if there is none."""
+    letters, in another case; empty if there is none. Also what stands for data without a token."""
     obstacle: str = ""
     """Why a value can't be put in its place; then `arguments` has the tokens."""
 
@@ -99,17 +101,31 @@ def never_made(
     Elsewhere they are plain text, as in a template for documents. In another case they are plain text too where there
     is no token with these letters. `found` are the tokens of the store among the named ones, in capital letters, and
     those that were the first of their kinds."""
-    server = Spellings.of_server(target.server)
-    released = released_to(settings, server, target.spellings)
-    is_any = ALL_KINDS in released or mode_of(settings, server) != "values"
+    may_get = _kinds_for(settings, target)
     made: dict[str, str] = {}
     for token in sorted(named):
         is_respelled = token != token.upper()
         meant = token.upper() if is_respelled else first_of_its_kind(token)
         known = None if token in found else found.get(meant)
-        if known is not None and (is_any or known.kind in released):
+        if known is not None and not may_get.isdisjoint((known.kind, ALL_KINDS)):
             made[token] = meant if is_respelled else ""
     return made
+
+
+def withheld_for(settings: PrivacySettings, target: CallTarget, arguments: JsonValue) -> dict[str, str]:
+    """What the arguments have of `withheld_in`, of kinds that the tool would receive, or for a protected server; as
+    `never_made` has them. Elsewhere it is plain text, as in a template for documents."""
+    may_get = _kinds_for(settings, target)
+    found = withheld_in(settings, arguments) if may_get else {}
+    return {it: "" for it, kind in sorted(found.items()) if not may_get.isdisjoint((kind, ALL_KINDS))}
+
+
+def _kinds_for(settings: PrivacySettings, target: CallTarget) -> frozenset[str]:
+    """The kinds whose values a tool may receive; all for one of a protected server."""
+    server = Spellings.of_server(target.server)
+    if mode_of(settings, server) != "values":
+        return frozenset({ALL_KINDS})
+    return frozenset(released_to(settings, server, target.spellings))
 
 
 def kinds_in_uri(texts: KnownTexts, target: ResourceTarget) -> dict[str, str]:
@@ -135,6 +151,8 @@ def _why_refused(never_made: Mapping[str, str]) -> str:
             f"{_named(dict.fromkeys(respelled, ''))} {are}: pass tokens exactly as results show them "
             f"({_named(dict.fromkeys(meant, ''))})"
         )
+    if withheld := [it for it in never_made if not TOKEN.fullmatch(it)]:
+        return why_refused(withheld)
     return (
         f"the arguments have {_named(dict.fromkeys(never_made, ''))}, and no such privacy token was ever made; pass "
         "tokens exactly as results show them"

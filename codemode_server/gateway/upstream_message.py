@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.sent_dates import SentDates
 from codemode_server.gateway.targets import CallTarget, title_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UpstreamMessage:
     calls: ExecutionCalls
     target: CallTarget
@@ -18,6 +20,10 @@ class UpstreamMessage:
     """As the program has written them."""
     withheld: str
     """How a refusal to hand it on begins."""
+
+    @cached_property
+    def sent_dates(self) -> SentDates:
+        return SentDates(self.arguments)
 
 
 def result_withheld(target: CallTarget) -> str:

@@ -122,6 +122,10 @@ class KnownTexts:
         tokens = {whole_of(put) for _, _, put in found.all}
         return [known for token in tokens if (known := self._known.get(token)) is not None]
 
+    def have_kind(self, kind: str) -> bool:
+        """Whether one of them is of this kind."""
+        return any(it.kind == kind for it in tuple(self._known.values()))
+
     def _is_original(self, text: str, span: Span) -> bool:
         start, end, token = span
         known = self._known.get(token)

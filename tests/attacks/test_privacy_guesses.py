@@ -22,6 +22,7 @@ SERVER = (
 import datetime
 from typing import Any
 server = Server("hr")
+SAVED: list[dict[str, str]] = []
 
 @server.tool(description="One employee.")
 def person() -> dict[str, str]:
@@ -53,6 +54,18 @@ def after(days: int) -> dict[str, str]:
 def calendar() -> list[str]:
     return [f"1987-03-{day:02}" for day in range(1, 32)]
 
+@server.tool(description="A remark.")
+def remark(text: str = "") -> dict[str, str]:
+    return {"birth_date": "1987-03-14", "text": "A cake is ordered for 1987-03-14."}
+
+@server.tool(description="Save a birth date.")
+def save(day: str) -> None:
+    SAVED.append({"birth_date": day})
+
+@server.tool(description="What was saved.")
+def saved() -> list[dict[str, str]]:
+    return SAVED
+
 @server.tool(description="A certificate.")
 def certify(day: str) -> str:
     raise ToolError(f"no certificate, date of birth: {day}")
@@ -61,8 +74,8 @@ server.run()
 """
 )
 READ = (
-    "from servers.hr import after, born, calendar, certify, check, make, parse, person\n"
-    "import datetime\nit = person()\n"
+    "from servers.hr import after, born, calendar, certify, check, make, parse, person, remark, save, saved\n"
+    "import base64, datetime\nit = person()\n"
 )
 DATES = "dates = [str(datetime.date(1987, 3, day)) for day in range(1, 32)]\n"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "security.md"
@@ -87,6 +100,10 @@ ANSWERED = {
     ),
     "dates that a tool computes": ("[after(days)['birth_date'] for days in (72, 71)][::-1]", "BIRTH_DATE"),
     "dates that a tool lists": ("calendar()[12:14]", "BIRTH_DATE"),
+    "dates that a tool saves, and another one lists": (
+        DATES + "[save(date) for date in dates]\n[it['birth_date'] for it in saved()][12:14]",
+        "BIRTH_DATE",
+    ),
 }
 NOBODY: dict[str, Any] = {}
 
@@ -146,6 +163,49 @@ async def test_a_program_does_not_find_the_date_among_those_that_it_sends(
         assert guess.value == 13
 
 
+IGNORED = {
+    "dates": "[remark(date) for date in dates]",
+    "all dates before and from a day on": "[remark(' '.join(dates[:13])), remark(' '.join(dates[13:]))]",
+    "dates within texts that are encoded": "[remark(base64.b64encode(f'on {date}, and then'.encode()).decode())"
+    " for date in dates]",
+    "numbers": "[remark(f'{day} 3 1987') for day in range(1, 32)]",
+}
+
+
+@pytest.mark.evasion
+@pytest.mark.parametrize("programs", ["tokens", "values"])
+@pytest.mark.parametrize("name", IGNORED)
+async def test_what_is_sent_to_a_tool_that_answers_with_a_record_changes_nothing_in_it(
+    tmp_path: Path, name: str, programs: str
+) -> None:
+    """Else half of all dates would tell in which half the date is. The control sees the date."""
+    async with in_memory(product(tmp_path, programs=programs, release={"hr": ["*"]})) as host:
+        code = f"answers = {IGNORED[name]}\n[len({{str(it) for it in answers}}), '1987' in str(answers)]"
+        answer = await host.run(READ + DATES + code)
+    assert answer.value == [1, programs == "values"]
+
+
+@pytest.mark.evasion
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        "base64.b64encode(f'on {date}, and then'.encode()).decode()",
+        'base64.b64encode(f\'{{"birth_date": "{date}"}}\'.encode()).decode()',
+        "date.encode().hex()",
+        "date.replace('-', '%2D')",
+        "''.join(f'&#{ord(it)};' for it in date)",
+        "f'1-9-8-7-0-3-{date[8]}-{date[9]}'",
+    ],
+)
+async def test_a_date_that_is_sent_in_an_encoding_and_comes_back_tells_nothing(tmp_path: Path, encoded: str) -> None:
+    """Each comes back alike, the date that has a token among them; the control is that date in another call."""
+    async with in_memory(product(tmp_path)) as host:
+        code = f"sent = [{encoded} for date in dates[9:20]]\n[[check([it]) == [it] for it in sent], remark()['text']]"
+        answer = await host.run(READ + DATES + code)
+    assert len({*answer.value[0]}) == 1
+    assert answer.value[1] == "A cake is ordered for <BIRTH_DATE_1>."
+
+
 @pytest.mark.evasion
 @pytest.mark.parametrize("programs", ["tokens", "values"])
 async def test_an_error_quotes_dates_that_a_program_has_sent_without_their_tokens(
@@ -171,4 +231,5 @@ async def test_the_guide_has_the_count() -> None:
     guide = " ".join(GUIDE.read_text().split())
     counted = re.search(r"Of (\d+) programs that test guesses \(.*?\), (\d+) are answered", guide)
     assert counted is not None
-    assert [int(it) for it in counted.groups()] == [len(UNANSWERED) + len(ANSWERED), len(ANSWERED)]
+    unanswered = len(UNANSWERED) + len(IGNORED)
+    assert [int(it) for it in counted.groups()] == [unanswered + len(ANSWERED), len(ANSWERED)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ SERVER = (
     + """
 from typing import Any
 server = Server(sys.argv[1])
+SAVED: list[str] = []
 
 @server.tool(description="One employee.")
-def person() -> dict[str, str]:
+def person(ids: list[int] = [], note: str = "") -> dict[str, str]:
     return {"full_name": "Ann Lovelace", "birth_date": "1987-03-14"}
 
 @server.tool(description="A note.")
-def note() -> str:
+def note(since: str = "") -> str:
     return "Ann came on 1987-03-14, or on 1987/03/14, not on 1987-03-15."
 
 @server.tool(description="Who came on which day.")
@@ -34,6 +36,15 @@ def days() -> dict[str, Any]:
 @server.tool(description="What came on a day.")
 def on(day: str) -> str:
     return f"On {day} came Ann."
+
+@server.tool(description="Save a birth date.")
+def save(born: str) -> str:
+    SAVED.append(born)
+    return "saved"
+
+@server.tool(description="What was saved.")
+def saved() -> list[str]:
+    return SAVED
 
 @server.tool(description="An error.")
 def fails() -> str:
@@ -70,11 +81,58 @@ async def test_an_error_has_the_token(tmp_path: Path) -> None:
     assert "nobody came on <BIRTH_DATE_1>, nor on 1987-03-15" in answer.error["message"]
 
 
-async def test_what_a_program_has_sent_stays_as_it_is(tmp_path: Path) -> None:
-    """A token would say that the guess is right."""
+async def test_dates_that_a_program_has_sent_are_withheld_whether_they_are_known_or_not(tmp_path: Path) -> None:
+    """A token would say that the guess is right, and so would a date beside withheld ones. What was not sent stays."""
     async with in_memory(product(tmp_path)) as host:
-        answer = await host.run(READ + "[on('1987-03-14'), on('14.03.1987'), on('1987-03-15')]")
-    assert answer.value == ["On 1987-03-14 came Ann.", "On 14.03.1987 came Ann.", "On 1987-03-15 came Ann."]
+        answer = await host.run(
+            READ + "[on('1987-03-14'), on('14.03.1987'), on('1987-03-15'), on('1987-03-15, not -16')]"
+        )
+    shown = "On <BIRTH_DATE> came Ann."
+    assert answer.value == [shown, shown, shown, "On <BIRTH_DATE>, not -16 came Ann."]
+
+
+async def test_dates_that_a_program_has_sent_stay_where_no_birth_date_is_known(tmp_path: Path) -> None:
+    async with in_memory(product(tmp_path)) as host:
+        answer = await host.run("from servers.hr import on\non('1987-03-14')")
+    assert answer.value == "On 1987-03-14 came Ann."
+
+
+async def test_a_date_of_today_comes_back_as_it_was_sent_and_known_ones_as_tokens(tmp_path: Path) -> None:
+    """What has happened since yesterday is no guess."""
+    today = str(datetime.now(UTC).date())
+    async with in_memory(product(tmp_path)) as host:
+        answer = await host.run(READ + f"[on('{today}'), note(since='{today}')[:28]]")
+    assert answer.value == [f"On {today} came Ann.", "Ann came on <BIRTH_DATE_1>, "]
+
+
+@pytest.mark.parametrize("numbers", ["page 3, limit 87, 14 days", " ".join(map(str, range(100)))])
+async def test_numbers_in_the_arguments_bring_no_known_date_in_the_clear(tmp_path: Path, numbers: str) -> None:
+    """Each of them has the numbers of the date. The control is the date."""
+    async with in_memory(product(tmp_path)) as host:
+        answer = await host.run(READ + f"[note(since={numbers!r}), note(since='1987-03-14')]")
+    assert "1987-03-14" not in str(answer.value)
+    assert answer.value[0].startswith("Ann came on <BIRTH_DATE_1>, or on <BIRTH_DATE_1>,")
+    assert answer.value[1].startswith("Ann came on <BIRTH_DATE>, or on <BIRTH_DATE>, not on 1987-03-15")
+
+
+async def test_records_that_are_read_by_ids_are_copied_with_their_birth_dates(tmp_path: Path) -> None:
+    """The ids have the numbers of the date."""
+    async with in_memory(product(tmp_path, release={"open": ["birth_date"]})) as host:
+        copied = "servers.open.save(born=servers.hr.person(ids=[*range(1, 101), 1987])['birth_date'])"
+        answer = await host.run(f"import servers.hr, servers.open\n{copied}\nservers.open.saved()[0][:4]")
+    assert answer.value == "1987"
+
+
+async def test_a_withheld_birth_date_is_not_passed_on_as_a_text(tmp_path: Path) -> None:
+    """A tool that may receive none gets it as it is: it is part of a template."""
+    async with in_memory(product(tmp_path, release={"open/save": ["birth_date"]})) as host:
+        refused = await host.run(
+            "import servers.hr, servers.open\nborn = servers.hr.person(note='1987-03-14')['birth_date']\n"
+            "servers.open.save(born='born ' + born)"
+        )
+        answer = await host.run("import servers.open\n[servers.open.saved(), servers.open.on('<BIRTH_DATE>')]")
+    assert "the arguments have <BIRTH_DATE>, which is no privacy token" in refused.error["message"]
+    assert answer.value == [[], "On <BIRTH_DATE> came Ann."]
 
 
 async def test_a_server_that_is_not_protected_answers_with_the_date(tmp_path: Path) -> None:

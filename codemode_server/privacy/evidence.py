@@ -76,7 +76,8 @@ _PERSON_FIELDS_LIST = (
     " accountholder holdername recipientname sendername authorname vorname nachname familienname kundenname"
     " ansprechpartner inhaber prenom nomdefamille nomcomplet nomduclient nombrecompleto apellido apellidos"
     " nombrecliente primerapellido segundoapellido nomecompleto cognome nomecliente nomedotitular titular"
-    " sobrenome apelido voornaam achternaam volledigenaam"
+    " sobrenome apelido voornaam achternaam volledigenaam displaynamelastfirst namelastfirst lastnamefirst fileas"
+    " maidenname preferredname assigneename reportername reviewername requestername managername organizername"
 )
 _PERSON_FIELDS = frozenset(_PERSON_FIELDS_LIST.split())
 _MIN_END_CHARACTERS = 3
@@ -90,6 +91,18 @@ _NAME_FIELDS_LIST = (
 )
 _NAME_FIELDS = frozenset(_NAME_FIELDS_LIST.split())
 """Names of persons only beside another field of a person: products have names too."""
+_ROLE_FIELDS_LIST = (
+    "attendees participant participants organizer organiser organizers assignees assignedto reporter reporters"
+    " reportedby authors reviewer reviewers reviewedby requester requestor requestedby creator createdby updatedby"
+    " modifiedby lastmodifiedby approver approvers approvedby submitter submittedby openedby closedby resolvedby"
+    " mergedby invitedby sentby signedby editor editors owners managers supervisor reportsto speaker speakers"
+    " member members person persons people user users contacts customers clients patients employees recipients"
+    " salesperson salesrep accountowner accountmanager from to cc bcc replyto cn teilnehmer bearbeiter ersteller"
+    " autor autoren verantwortlicher erstelltvon zugewiesenan mitarbeiter auteur auteurs responsable asignadoa"
+    " participantes autore responsabile assegnatoa partecipanti responsavel atribuidoa"
+)
+_ROLE_FIELDS = frozenset(_ROLE_FIELDS_LIST.split())
+"""Names of persons where they begin with a given name: there are also teams, addresses and numbers in these fields."""
 _PEOPLE_TABLES_LIST = (
     "people person persons user users customer customers client clients employee employees staff contact contacts"
     " patient patients member members student students teacher teachers guest guests applicant applicants candidate"
@@ -98,6 +111,7 @@ _PEOPLE_TABLES_LIST = (
     " contatti pazienti funcionarios contatos klanten medewerkers"
 )
 _PEOPLE_TABLES = frozenset(_PEOPLE_TABLES_LIST.split())
+_ENDS_OF_ROLE_FIELDS = _ROLE_FIELDS | {"by", "an"}
 _PERSONAL_KINDS = frozenset({Kind.EMAIL, Kind.PHONE, Kind.BIRTH_DATE, Kind.ADDRESS, Kind.NATIONAL_ID})
 # fmt: on
 _BIRTH = ("birth", "geburt", "naissance", "nacimiento", "nascita", "nascimento", "geboorte")
@@ -140,10 +154,16 @@ def may_be_name_field(name: str) -> bool:
 
 
 @lru_cache(4096)
+def is_role_field(name: str) -> bool:
+    """Whether values of this field are names of persons if they look like such: `assigned_to`, `attendees`."""
+    return "".join(_words(name[:_MAX_FIELD_CHARACTERS])) in _ROLE_FIELDS
+
+
+@lru_cache(4096)
 def may_tell_alone(name: str) -> bool:
     """Whether the name of a field may say what its values are, without a syntax of their own."""
     says = field_evidence(name) in (Kind.BIRTH_DATE, Kind.ADDRESS, Kind.CREDENTIAL, Kind.EMAIL)
-    return says or is_person_field(name) or may_be_name_field(name)
+    return says or is_person_field(name) or may_be_name_field(name) or is_role_field(name)
 
 
 @lru_cache(4096)
@@ -154,13 +174,14 @@ def ends_telling_label(word: str) -> bool:
         return False
     last, joined = words[-1], "".join(words)
     is_known = _EVIDENCE.get(last) in (Kind.BIRTH_DATE, Kind.CREDENTIAL) or any(part in joined for part in _BIRTH)
-    return is_known or last in _ENDS_OF_PERSON_FIELDS
+    return is_known or last in _ENDS_OF_PERSON_FIELDS or last in _NAME_FIELDS or last in _ENDS_OF_ROLE_FIELDS
 
 
 @lru_cache(4096)
 def has_evidence(name: str) -> bool:
-    """Whether the name of a field may say anything about its values."""
-    return field_evidence(name) is not None or is_person_field(name) or may_be_name_field(name)
+    """Whether the name of a field may say anything about its values. A role in the plural may be a title."""
+    is_role = is_role_field(name) and not name.rstrip("0123456789 .:").casefold().endswith(("s", "people"))
+    return field_evidence(name) is not None or is_person_field(name) or may_be_name_field(name) or is_role
 
 
 @lru_cache(4096)

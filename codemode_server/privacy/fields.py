@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from codemode_server.privacy.evidence import ends_telling_label, field_evidence, is_person_field, may_be_name_field
+from codemode_server.privacy.evidence import (
+    ends_telling_label,
+    field_evidence,
+    is_person_field,
+    is_role_field,
+    may_be_name_field,
+)
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.given_names import is_person
 from codemode_server.privacy.parts import Part, SearchedText
@@ -16,6 +22,7 @@ _DATE = re.compile(
     r"|\d{1,2}\.? (?:de )?[^\W\d_]{3,12}\.?,? (?:de )?\d{4}|[^\W\d_]{3,12}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4}"
 )
 _PERSON = re.compile(r"[^\W\d_][\w'’.\u00b7-]{0,40}(?:[ ,]{1,2}[^\W\d_(][\w'’.-]{0,40}\)?){0,5}")
+_CAPITALISED = re.compile(r"[^\W\d_a-zß-öø-ÿ][\w.'’-]{0,40}(?: [^\W\d_a-zß-öø-ÿ][\w.'’-]{0,40}){1,3}")
 _STREET = re.compile(r"(?=[^\n]*[^\W\d_]{2})(?=[^\n]*\d)(?:[^\n@]{5,200}|(?=[^\n]* )[^\n]{5,200})")
 _LOCAL_EMAIL = re.compile(r"[\w.+-]{1,64}@[^\W\d_][\w-]{1,62}")
 """With a host that has no domain."""
@@ -27,7 +34,8 @@ _NO_PASSWORDS = frozenset(_NO_PASSWORDS_LIST.split())
 _ASSIGNS = re.compile(r"[:=](?<!\d\d:)")
 """After a label; between hours and minutes there is none."""
 _VALUE = re.compile(
-    r" {0,2}(?P<value>\"[^\n\"\x00]{1,120}\"|'[^\n\x00]{1,120}?'(?=[\s,;}\])]|\Z)|[^\n\",;|&=\x00]{1,120}(?P<next>=)?)"
+    r"(?:\*\*|__)? {0,2}"  # the label may be in bold type
+    r"(?P<value>\"[^\n\"\x00]{1,120}\"|'[^\n\x00]{1,120}?'(?=[\s,;}\])]|\Z)|[^\n\",;|&=\x00]{1,120}(?P<next>=)?)"
 )
 _NO_LABEL = re.compile(r"[^\w -]")
 _NO_WORD = re.compile(r"[\W_]+")
@@ -74,6 +82,8 @@ def stripped(text: str, start: int, end: int) -> tuple[int, int]:
 def by_field(part: Part, text: str, is_among_people: bool) -> Found:
     """Kind and confidence of a whole value, by the name and the format of its field, and by the other values of its
     column."""
+    if is_among_people and is_role_field(part.name) and _CAPITALISED.fullmatch(text):
+        return Kind.NAME, 0.75
     beside = part.is_beside_person or is_among_people
     if part.renamed is None:
         return _by_name(part.name, text, beside)
@@ -116,6 +126,8 @@ def _surest(*found: Found) -> Found:
 
 def _may_be_name(part: Part) -> bool:
     """Whether it may be a name that nothing beside it says whose it is."""
+    if is_role_field(part.name):
+        return True
     if part.renamed is None or part.renamed.is_of_person is None:
         names = (part.name, *(part.renamed.names if part.renamed else ()))
         return not part.is_beside_person and any(map(may_be_name_field, names))
@@ -142,6 +154,8 @@ def _by_name(name: str, text: str, beside_person: bool, is_computed: bool = Fals
         return Kind.CREDENTIAL, 0.85 if has_digit or is_computed or not text.isalpha() else 0.4
     if may_be_name_field(name) and _is_name(text, is_computed):
         return Kind.NAME, 0.75 if beside_person or is_person(text) else 0.3
+    if is_role_field(name) and is_person(text):
+        return Kind.NAME, 0.75
     return None
 
 

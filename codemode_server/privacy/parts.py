@@ -40,6 +40,7 @@ _MAX_NAME_CHARACTERS = 16
 _MIN_KEY_DIGITS = 4
 """A key with so many digits may be the number of an account or an identity card."""
 _MAX_KNOWN_KEYS = 64
+_FULL_NAME = "full_name"
 _DIGIT = re.compile("[0-9]")
 Path = tuple[Any, Any] | None
 """The path of the value around it, and the step from there; None for the whole value."""
@@ -130,6 +131,8 @@ class _Keys(NamedTuple):
     has_columns: bool
     has_dates: bool
     """Whether they may be those of a date, or of what holds one."""
+    are_indexes: bool
+    """Whether all are numbers, so that they name no fields."""
 
 
 def _read_keys(keys: tuple[str, ...], fields: RenamedFields = NO_RENAMES) -> _Keys:
@@ -137,7 +140,8 @@ def _read_keys(keys: tuple[str, ...], fields: RenamedFields = NO_RENAMES) -> _Ke
     is_person = any(map(fields.describes_person, keys))
     has_values = not NEUTRAL_KEYS.isdisjoint(keys)
     has_dates = any(key in date_parts.NEUTRAL_KEYS or key.casefold() in date_parts.PARTS for key in keys)
-    return _Keys(known, is_person, has_values, not COLUMNS_KEYS.isdisjoint(keys), has_dates)
+    are_indexes = all(map(str.isdecimal, keys))
+    return _Keys(known, is_person, has_values, not COLUMNS_KEYS.isdisjoint(keys), has_dates, are_indexes)
 
 
 _known_keys = lru_cache(2048)(_read_keys)
@@ -207,11 +211,13 @@ class _Builder:
     def _object(self, item: dict[str, Any], path: Path, around: _Surroundings) -> None:
         name, beside, columns, schema, depth = around
         about = _member(schema, "properties") or _NOTHING
-        known, is_person, has_values, has_columns, has_dates = self._keys_of(item)
+        known, is_person, has_values, has_columns, has_dates, are_indexes = self._keys_of(item)
         is_birth = has_dates and bool(name) and date_parts.is_birth_field(name)
         if is_birth and (date := date_parts.date_of_object(item)):
             self._add(date, path, around)
             return
+        if is_person and type(full := item.get(_FULL_NAME)) is str and "/" in full:  # of a repository
+            is_person = any(map(self._fields.describes_person, item.keys() - {_FULL_NAME}))
         label = label_of(item, self._fields) if has_values else ""
         header, own = columns_of(item, self._fields) if has_columns else ("", ())
         columns = own or (() if columns == self._fields.columns and not set(columns).isdisjoint(item) else columns)
@@ -222,7 +228,9 @@ class _Builder:
                 near = beside
             elif label and child == label:
                 inner = ""
-            if is_birth and key in date_parts.NEUTRAL_KEYS:
+            if are_indexes:
+                inner, near = name, beside
+            elif is_birth and key in date_parts.NEUTRAL_KEYS:
                 inner = name
             place = (path, key)
             if is_searched:

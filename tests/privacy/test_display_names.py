@@ -36,7 +36,7 @@ def names(text: str) -> list[str]:
         ("Ann Lee <mailto:ann@x.org>", ["Ann Lee"]),
         ('<b>Ann Lee</b> <span>&lt;<a href="mailto:ann@x.org">mail</a>&gt;</span>', ["Ann Lee"]),
         ("Annabel O&#x27;Leary &lt;a@b.org&gt;", ["Annabel O'Leary"]),
-        ('ATTENDEE;CN="Ann O\'Lee";X=Y:mailto:a@b.org\nORGANIZER;CN=Bo Ray:mailto:b@b.org', ["Ann O'Lee", "Bo Ray"]),
+        ('ATTENDEE;CN="Ann O\'Lee";X=Y:mailto:a@b.org\nORGANIZER;CN=Bob Ray:mailto:b@b.org', ["Ann O'Lee", "Bob Ray"]),
         ('ATTENDEE;CN="Smithson, Bert":mailto:b@b.org', ["Smithson, Bert"]),
         ("ATTENDEE;CN=Annabel:mailto:a@b.org", ["Annabel"]),
         ("uid=7,cn=Annabel O'Leary,ou=people", ["Annabel O'Leary"]),

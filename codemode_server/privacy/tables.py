@@ -14,7 +14,10 @@ from codemode_server.privacy.renamed_fields import RenamedFields
 
 _MAX_COLUMNS = 200
 _MAX_HEADER_CHARACTERS = 4_000
-_SEPARATORS = ",;\t|"
+_SEPARATORS = ",;\t|│"
+_BARS = "|│"
+_RULE = re.compile(r"[|+=: \t─═┼╪├┤╞╡╠╣╬│║-]{3,}")
+"""The line between a header and its rows, as databases and Markdown draw it."""
 _NO_SEPARATOR = "\x1f"
 _MIN_ROWS = 2
 _MAX_LINES_BEFORE = 5
@@ -131,10 +134,13 @@ def _header_in(text: str, start: int, end: int) -> tuple[str, list[str]] | None:
     if separator not in header:
         return None
     columns = [name.strip().strip('"') for name in header.split(separator)]
-    named = columns[1:-1] if separator == "|" and not columns[0] and not columns[-1] else columns
+    named = columns[1:-1] if separator in _BARS and not columns[0] and not columns[-1] else columns
     if len(columns) > _MAX_COLUMNS or not any(named) or not all(map(_COLUMN.fullmatch, named)):
         return None
-    rows = text[end + 1 : end + 1 + _MAX_HEADER_CHARACTERS].split("\n")[:_MIN_ROWS]
+    rows = text[end + 1 : end + 1 + _MAX_HEADER_CHARACTERS].split("\n")[: _MIN_ROWS + 1]
+    rows = rows[1:] if separator in _BARS and _RULE.fullmatch(rows[0].strip()) else rows[:_MIN_ROWS]
+    if not rows:
+        return None
     if not rows[0] or any(row and row.count(separator) < len(columns) - 1 for row in rows[:-1] or rows):
         return None
     return separator, columns

@@ -47,6 +47,10 @@ FORMS: dict[str, Callable[[str, str], Any]] = {
     "CSV with a byte order mark": lambda a, b: "\ufeff" + text(a, b),
     "CSV without a first header": lambda a, b: f",{a},{b}\n0,Ann Lee,1980-05-12\n1,Bob Ray,1981-05-12\n",
     "CSV below a title": lambda a, b: f"Customers of 2026\n\n{text(a, b, ';')}",
+    "table of psql": lambda a, b: f" {a} |   {b} \n----+--------\n Ann Lee | 1980-05-12\n(1 row)",
+    "table of MySQL": lambda a, b: f"+---+---+\n| {a} | {b} |\n+---+---+\n| Ann Lee | 1980-05-12 |\n+---+---+\n",
+    "table of DuckDB": lambda a, b: f"┌──┬──┐\n│ {a} │ {b} │\n├──┼──┤\n│ Ann Lee │ 1980-05-12 │\n└──┴──┘",
+    "table of one row in Markdown": lambda a, b: f"| {a} | {b} |\n|:--|---|\n| Ann Lee | 1980-05-12 |",
     "pairs": lambda a, b: [pair(a, "Ann Lee"), pair(b, "1980-05-12")],
     "answers of a form": lambda a, b: [
         pair(a, "Ann Lee", "question", "answer"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -149,7 +149,7 @@ class SqliteTokens:
         return TokenChanges(await run_sized(len(rows) > _FEW, self._known, principal, rows), last, are_all=are_all)
 
     async def find(self, principal: PrincipalId, tokens: Collection[str]) -> Sequence[KnownToken]:
-        names = [(found[1], int(found[2])) for token in tokens if (found := TOKEN.fullmatch(token))]
+        names = _names_of(tokens)
         now = self._clock()
 
         def select(connection: sqlite3.Connection) -> list[Any]:
@@ -168,7 +168,7 @@ class SqliteTokens:
 
     async def existing(self, principal: PrincipalId, tokens: Collection[str]) -> set[str]:
         """Those of these tokens that stand for something; nothing is decrypted."""
-        names = [(found[1], int(found[2])) for token in tokens if (found := TOKEN.fullmatch(token))]
+        names = _names_of(tokens)
         now = self._clock()
 
         def select(connection: sqlite3.Connection) -> set[str]:
@@ -191,7 +191,7 @@ class SqliteTokens:
         )
 
     async def forget(self, principal: PrincipalId, tokens: Collection[str]) -> int:
-        names = [(found[1], int(found[2])) for token in tokens if (found := TOKEN.fullmatch(token))]
+        names = _names_of(tokens)
 
         def forget(connection: sqlite3.Connection) -> int:
             return sum(
@@ -228,6 +228,11 @@ class SqliteTokens:
                     original = None
             known.append(KnownToken(token, kind, original, is_number, made_at, used_at, server))
         return known
+
+
+def _names_of(tokens: Iterable[str]) -> list[tuple[str, int]]:
+    """The label and the number of each of these texts that is a token."""
+    return [(found[1], int(found[2])) for token in tokens if (found := TOKEN.fullmatch(token))]
 
 
 def _token_of(connection: sqlite3.Connection, principal: PrincipalId, lookup: bytes, now: float) -> str | None:

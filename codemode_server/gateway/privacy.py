@@ -23,7 +23,6 @@ from codemode_server.domain.errors import (
     JournalUnavailable,
     ResultWithheld,
     SettingsError,
-    TokensFull,
 )
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
@@ -34,7 +33,8 @@ from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.echoed_values import sent_values, without_echo
 from codemode_server.gateway.error_pieces import OWN_ERRORS, without_known_values
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.guessed_dates import searched_for, withheld_dates, without_known, without_known_dates
+from codemode_server.gateway.finding_tokens import tokens_of
+from codemode_server.gateway.guessed_dates import searched_for, without_known, without_known_dates
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
@@ -47,8 +47,8 @@ from codemode_server.gateway.token_explanations import TokenExplanations
 from codemode_server.gateway.upstream_message import UpstreamMessage, error_withheld, question_withheld, result_withheld
 from codemode_server.known_values import KnownValues, found_in
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.privacy.findings import Finding, Findings
-from codemode_server.privacy.replacing import TokensOf, numbers_among, replaced, tokens_in, tokens_in_any_case
+from codemode_server.privacy.findings import Findings
+from codemode_server.privacy.replacing import TokensOf, replaced, tokens_in, tokens_in_any_case
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
 from codemode_server.privacy_packages import missing
@@ -56,9 +56,6 @@ from codemode_server.privacy_settings import ProtectionMode
 from codemode_server.sandbox.contract import Reply
 
 Arguments = Mapping[str, Any]
-FoundValues = tuple[Finding, ...]
-_FEW = 200
-"""So many findings are compared with the arguments on the event loop."""
 MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
 
@@ -80,17 +77,24 @@ class CallPrivacy:
     def is_on(self) -> bool:
         return self._config.settings.privacy.is_on
 
+    @property
+    def _map(self) -> TokenMap | None:
+        """The tokens, if something is protected."""
+        return self._tokens if self.is_on else None
+
+    @property
+    def _programs_see_values(self) -> bool:
+        return self._config.settings.privacy.programs == "values"
+
     def mode_of(self, server: Server) -> ProtectionMode:
         """What happens to personal data in answers of a server."""
         return mode_of(self._config.settings.privacy, Spellings.of_server(server))
 
     def values_of(self, principal: Principal | None) -> KnownValues | None:
         """For `LiveConfig.values_of`."""
-        if self._tokens is None or not self.is_on:
-            return None
-        if principal is None:
-            return self._tokens
-        return searched_for(self._tokens.texts_of(principal.principal_id), self._config.settings.privacy)
+        if (tokens := self._map) is None or principal is None:
+            return tokens
+        return searched_for(tokens.texts_of(principal.principal_id), self._config.settings.privacy)
 
     async def refresh(self, principal: Principal) -> None:
         """Have `values_of` know what other products have found, and the person has forgotten.
@@ -98,8 +102,8 @@ class CallPrivacy:
         Raises:
             JournalUnavailable: the store can't be used.
         """
-        if self._tokens is not None and self.is_on:
-            await self._tokens.refresh(principal.principal_id)
+        if (tokens := self._map) is not None:
+            await tokens.refresh(principal.principal_id)
 
     def _refusal(self, target: CallTarget) -> Deny | None:
         """Why an answer of this server could not be protected, so that it is not called."""
@@ -113,9 +117,9 @@ class CallPrivacy:
 
     async def from_program(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with tokens in place of values that the program was given."""
-        if self._tokens is None or not self.is_on or self._config.settings.privacy.programs != "values":
+        if (tokens := self._map) is None or not self._programs_see_values:
             return arguments
-        known = self._tokens.texts_of(calls.context.principal.principal_id)
+        known = tokens.texts_of(calls.context.principal.principal_id)
         return await run_sized(is_large(arguments), known.tokenized, arguments)
 
     async def release(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Release | None:
@@ -125,7 +129,7 @@ class CallPrivacy:
         Raises:
             JournalUnavailable: the store of the tokens can't be used.
         """
-        if self._tokens is None or not self.is_on:
+        if (tokens := self._map) is None:
             return None
         has_many = is_large(arguments)
         principal = calls.context.principal.principal_id
@@ -133,12 +137,12 @@ class CallPrivacy:
         if not isinstance(target, ResourceTarget):  # a token in a URI is no value
             named = await run_sized(has_many, tokens_in_any_case, arguments)
             meant = {token.upper() for token in named}
-            found = await self._tokens.find(principal, {*meant, *map(first_of_its_kind, meant)})
+            found = await tokens.find(principal, {*meant, *map(first_of_its_kind, meant)})
             known = {token: it for token, it in found.items() if token in named}
             invented = never_made(self._config.settings.privacy, target, named, found)
             invented |= await run_sized(has_many, withheld_for, self._config.settings.privacy, target, arguments)
-        if self._config.settings.privacy.programs == "values":
-            texts = self._tokens.texts_of(principal)
+        if self._programs_see_values:
+            texts = tokens.texts_of(principal)
             if isinstance(target, ResourceTarget):
                 disguised = await run_sized(is_large(target.found.uri), kinds_in_uri, texts, target)
             else:
@@ -168,9 +172,9 @@ class CallPrivacy:
             CallRefused: the person has forgotten a token meanwhile.
             JournalUnavailable: the store of the tokens can't be used.
         """
-        if self._tokens is None or not self.is_on or decided is None:
+        if (tokens := self._map) is None or decided is None:
             return arguments
-        known = await self._tokens.find(calls.context.principal.principal_id, decided.known)
+        known = await tokens.find(calls.context.principal.principal_id, decided.known)
         now = replace(decided, known=known)
         if now.forgotten:
             restriction = self.restriction(target, now)
@@ -216,7 +220,7 @@ class CallPrivacy:
                 f"{message.withheld}: it has personal data ({kinds}), and privacy.servers in upstream.yaml says `block`"
                 f" for {target.server.raw_name}"
             )
-        tokens = await self._tokens_of(message, everything)
+        tokens = await tokens_of(self._map, self._config.settings.privacy, message, everything)
         if found.found:
             bare = await run_sized(is_large(bare), replaced, bare, found.found, tokens)
         shown = await self._without_known(message, bare)
@@ -228,9 +232,9 @@ class CallPrivacy:
 
     async def _without_known(self, message: UpstreamMessage, value: JsonValue) -> JsonValue:
         """A value with tokens in place of values that have one already, as a program gets it that sees tokens."""
-        if self._tokens is None or self._config.settings.privacy.programs == "values":
+        if (tokens := self._map) is None or self._programs_see_values:
             return value
-        known = self._tokens.texts_of(message.calls.context.principal.principal_id)
+        known = tokens.texts_of(message.calls.context.principal.principal_id)
         server = message.target.server.raw_name
         has_many = is_large(value) or is_large(message.arguments)
         return await run_sized(has_many, without_known, known, value, server, message.sent_dates)
@@ -241,14 +245,13 @@ class CallPrivacy:
         Raises:
             ResultWithheld: the store of the tokens can't be used.
         """
-        if self._tokens is None or self._config.settings.privacy.programs != "values":
-            return reply
-        if self.mode_of(target.server) == "values":
+        tokens = self._map if self._programs_see_values else None
+        if tokens is None or self.mode_of(target.server) == "values":
             return reply
         has_many = is_large(reply.value)
         named = await run_sized(has_many, tokens_in, reply.value)
         try:
-            known = await self._tokens.find(calls.context.principal.principal_id, named)
+            known = await tokens.find(calls.context.principal.principal_id, named)
         except JournalUnavailable as error:
             raise ResultWithheld(f"{result_withheld(target)}: {error}") from error
         if not (values := values_of(known)):
@@ -276,7 +279,9 @@ class CallPrivacy:
                 else:
                     fields = await self._fields.of(calls, target, arguments)
                     found = await self._detection.find(text, withheld=message.withheld, fields=fields)
-                tokens = await self._tokens_of(message, found.found if found.is_complete else ())
+                tokens = await tokens_of(
+                    self._map, self._config.settings.privacy, message, found.found if found.is_complete else ()
+                )
                 text = await self._text(message, text, found, tokens)
         except ResultWithheld as withheld:
             return str(withheld)
@@ -306,7 +311,7 @@ class CallPrivacy:
         found = await self._detection.find(value, withheld=message.withheld)
         if not found.is_complete:
             raise ResultWithheld(f"{message.withheld}: it is too large to be searched for personal data")
-        tokens = await self._tokens_of(message, found.found)
+        tokens = await tokens_of(self._map, self._config.settings.privacy, message, found.found)
         return await self._without_known(
             message, await run_sized(is_large(value), replaced, value, found.found, tokens)
         )
@@ -317,8 +322,8 @@ class CallPrivacy:
         Raises:
             ResultWithheld: it has personal data, which the model is told too.
         """
-        if self._tokens is not None and self.is_on:
-            known = self._tokens.texts_of(calls.context.principal.principal_id)
+        if (tokens := self._map) is not None:
+            known = tokens.texts_of(calls.context.principal.principal_id)
             is_searched = self.mode_of(target.server) != "values"
             kinds = await kinds_in_address(address, known, self._detection, is_searched=is_searched)
             require_none(kinds, target.server.name, calls.messages)
@@ -331,8 +336,8 @@ class CallPrivacy:
         text = calls.context.redactor.text(text)
         if self.mode_of(server) == "values":
             return text
-        if self._tokens is not None and self._config.settings.privacy.programs != "values":
-            text = str(without_known_dates(self._tokens.texts_of(calls.context.principal.principal_id), text))
+        if (tokens := self._map) is not None and not self._programs_see_values:
+            text = str(without_known_dates(tokens.texts_of(calls.context.principal.principal_id), text))
         found = self._detection.find_at_once(text)
         if not found.is_complete:
             return ""
@@ -352,32 +357,14 @@ class CallPrivacy:
         except ResultWithheld:
             return ()
         personal = {it.place[0] for it in found.found}
-        if self._tokens is not None:  # also birth dates, which a redactor may leave
-            known = self._tokens.texts_of(principal.principal_id)
+        if (tokens := self._map) is not None:  # also birth dates, which a redactor may leave
+            known = tokens.texts_of(principal.principal_id)
             personal |= {*(await run_sized(is_large(texts), found_in, known, [*texts])).in_others}
         return tuple(text for at, text in enumerate(texts) if at not in personal) if found.is_complete else ()
 
     async def load(self) -> None:
         """Load what takes long, so that the first result does not wait for it."""
         await self._detection.load()
-
-    async def _tokens_of(self, message: UpstreamMessage, found: FoundValues) -> TokensOf:
-        """What is put in place of all that was found in an answer. It is asked for once: if a server may not get so
-        many tokens, it gets none."""
-        if not found:
-            return {}
-        if self._tokens is None:
-            raise ResultWithheld(f"{message.withheld}: there is no store of tokens")
-        has_many = is_large(message.arguments) or len(found) > _FEW
-        kinds = await run_sized(has_many, withheld_dates, found, message.sent_dates, self._config.settings.privacy)
-        known = [it for it in found if (it.kind, it.value) not in kinds]
-        make = partial(self._tokens.tokens_for, message.calls.context.principal.principal_id, known)
-        regions = self._config.settings.privacy.detection.regions
-        try:
-            tokens = await make(regions, message.target.server.raw_name, numbers_among(found))
-        except (JournalUnavailable, TokensFull) as error:
-            raise ResultWithheld(f"{message.withheld}: {error}") from error
-        return {**tokens, **kinds}
 
 
 def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:

@@ -128,15 +128,27 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Answers a mistyped command with the one that was probably meant."""
+    """Answers a mistyped command or option with the one that was probably meant."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse, but unknown arguments are an error of the command that they are given to, with its usage."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            from codemode_server.config.problems import nearest
+
+            options = [name for name in self._option_string_actions if name.startswith("--")]
+            wrong = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
+            meant = nearest(wrong, options) if wrong else None
+            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {meant}?" if meant else ""))
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         choice = r"argument (COMMAND|ACTION|HOST): invalid choice: '(.*)' \(choose from (.*)\)"
         if wrong := re.fullmatch(choice, message, re.DOTALL):
-            from difflib import get_close_matches
+            from codemode_server.config.problems import nearest
 
             known = [name.strip("' ") for name in wrong[3].split(",")]
-            meant = get_close_matches(wrong[2], known, n=1, cutoff=0.5)
-            hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(known)}"
+            meant = nearest(wrong[2], known, cutoff=0.5)
+            hint = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
             message = f"there is no {'host' if wrong[1] == 'HOST' else 'command'} {wrong[2]!r}; {hint}"
         super().error(message)

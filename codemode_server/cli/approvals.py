@@ -78,7 +78,7 @@ def run(parsed: argparse.Namespace) -> int:
             reason = clean_line(redactor.visible(parsed.reason), _MAX_REASON_CHARACTERS)
             answer = ApprovalAnswer(False, reason=reason, channel=NAME, answered_at=time.time())
             found = anyio.run(_store_answer, loaded, ApprovalId(parsed.id), answer)
-            show(f"refused: {found.question.title}; the program is told")
+            show(f"refused: {found.question.title}; the program is told when it goes on")
         case _:
             show(anyio.run(partial(list_questions, loaded, as_json=as_json)))
     return 0

@@ -27,7 +27,7 @@ class AuditLines:
         """`05:12:04 x7f3a9c21b04 call 1 github.get_issue: allow, rule 1 …`; with its number, also with its day."""
         event = row.event
         at = datetime.fromtimestamp(event.at, UTC).astimezone()
-        time = f"{at:%Y-%m-%d %H:%M:%S}" if with_number else f"{at:%H:%M:%S}"
+        time = f"{at:%Y-%m-%d %H:%M:%S %Z}" if with_number else f"{at:%H:%M:%S}"
         parts = [f"{row.number:>6}" if with_number else "", time, event.execution_id, self._what(event)]
         return one_line(" ".join(filter(None, parts)), max(40, self._width))
 

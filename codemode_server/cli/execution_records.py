@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import anyio.to_thread
 
+from codemode_server.cli.state_database import has_database
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.errors import CodemodeError
@@ -26,7 +27,7 @@ from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit_history import read_execution
 from codemode_server.redaction import Redactor, payload
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_cipher import JournalCipher
@@ -37,8 +38,6 @@ from codemode_server.text import clean_line
 
 _MAX_ERROR_CHARACTERS = 300
 _PAGE = 200
-_MINUTES = 16
-"""Characters of a time up to its minutes."""
 
 
 class ReadExecutions(Protocol):
@@ -58,8 +57,8 @@ class ExecutionRecords:
     _database: Database | None = None
 
     async def __aenter__(self) -> ExecutionRecords:
-        folder = state_folder(self.loaded.settings)
-        if (folder / FILE_NAME).exists():
+        if has_database(self.loaded):
+            folder = state_folder(self.loaded.settings)
             await anyio.to_thread.run_sync(settle_before_reading, folder)
             self._thread = DatabaseThread(folder)
             self._database = Database(folder)
@@ -149,7 +148,7 @@ class ExecutionRecords:
         status = f"{it.status.value} (dry run)" if it.is_dry_run else it.status.value
         numbers = _number(it.calls), _number(it.milliseconds)
         description = clean_line(self._error(it.description) or "", 60)
-        return it.execution_id, local_time(it.started_at)[:_MINUTES], status, level, *numbers, description
+        return it.execution_id, minutes(it.started_at), status, level, *numbers, description
 
     def call_json(self, it: CallRecord, retries: Sequence[CallRetry]) -> dict[str, Any]:
         return self.call_fields(it) | {
@@ -207,6 +206,11 @@ def moment(seconds: float) -> str:
 
 def local_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def minutes(seconds: float) -> str:
+    """The time of the person with its zone: `2026-07-28 10:15 UTC`."""
+    return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d %H:%M %Z}"
 
 
 def _number(value: float | None) -> str:

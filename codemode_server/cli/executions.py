@@ -113,7 +113,7 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
             content["plan"]["arguments_shown"] = not reader.hides_arguments
         return json.dumps(content, indent=2)
     fields = reader.execution_json(found)
-    code = fields.pop("code")
+    whole, code = code, fields.pop("code")
     lines = [f"{name.replace('_', ' ')}: {value}" for name, value in fields.items() if value is not None]
     rows = [tuple("-" if value is None else str(value) for value in reader.call_fields(it).values()) for it in calls]
     if rows:
@@ -131,7 +131,13 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
         else:
             lines += ["  the whole arguments: run this again with --json"] if plan.calls else []
         lines += [f"  not foreseen: {line}" for line in plan.unforeseen]
-    return "\n".join([*lines, *(["", code] if code else [])])
+    lines += ["", code] if code else []
+    if whole and reader.hides_arguments:
+        lines += [
+            "",
+            "the program and why its calls failed are not shown; `state.payloads: all` in upstream.yaml shows both",
+        ]
+    return "\n".join(lines)
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:

@@ -29,6 +29,7 @@ from codemode_server.domain.errors import CodemodeError, SettingsError
 
 _FILE = re.compile(r"[/\\]|\.(?:jsonc?|toml|ya?ml)$")
 """What makes a word a file. A bare word never is one: the current folder may have a file of any name."""
+_HOW_TO_ADD = "`codemode-server add NAME -- COMMAND …` or `add NAME URL` adds a server"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +54,8 @@ def run(parsed: argparse.Namespace) -> int:
     show_preview(preview, sources.files, [*equal, *preview.skipped])
     if not preview.additions:
         called = f" called {', '.join(map(repr, sources.names))}" if sources.names else ""
-        show(f"there is nothing to take over{called}{''.join(map(_hint, sources.names))}")
+        others = "".join(map(_hint, sources.names)) if sources.names else f"; {_HOW_TO_ADD}"
+        show(f"there is nothing to take over{called}{others}")
         return 1 if sources.names else 0
     chosen = _chosen(parsed, sources, preview)
     if parsed.dry_run or not chosen:

@@ -30,7 +30,8 @@ def http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
     settings = loaded.settings.servers.get(name)
     if settings is None:
         known = [name for name, server in loaded.settings.servers.items() if server.url is not None]
-        raise no_server(name, known, str(loaded.path or "a configuration"), others="servers with a url:")
+        error = no_server(name, known, str(loaded.path or "a configuration"), others="servers with a url:")
+        raise error if known else CodemodeError(f"{error}; `codemode-server add {escaped(name)} URL` adds it")
     if settings.url is None:
         raise CodemodeError(f"server {name!r} is a program on this machine; only servers with a url have a sign-in")
     return settings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -9,16 +11,29 @@ from codemode_server.config import LoadedSettings
 from codemode_server.first_listing import state_folder
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.unusable import unavailable
+
+
+def has_database(loaded: LoadedSettings) -> bool:
+    """Whether a product has made a database in the state folder.
+
+    Raises:
+        JournalUnavailable: none can be there, since a file is in the place of the state folder or above it.
+    """
+    path = state_folder(loaded.settings) / FILE_NAME
+    above = next(place for place in path.parents if os.path.lexists(place))
+    if not above.is_dir():
+        raise unavailable(path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+    return path.exists()
 
 
 @contextmanager
 def state_database(loaded: LoadedSettings) -> Generator[DatabaseThread | None]:
     """Its thread, which ends with the context; None if no product has made a database there yet."""
-    folder = state_folder(loaded.settings)
-    if not (folder / FILE_NAME).exists():
+    if not has_database(loaded):
         yield None
         return
-    thread = DatabaseThread(folder)
+    thread = DatabaseThread(state_folder(loaded.settings))
     try:
         yield thread
     finally:

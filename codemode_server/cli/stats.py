@@ -13,22 +13,33 @@ from typing import Any
 import anyio
 
 from codemode_server.cli.arguments import add_config, config_file, count, days
+from codemode_server.cli.state_database import has_database
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.savings import METHOD, Grouping, Savings, ServerRow, TokenUsage, UsageRow
 from codemode_server.first_listing import state_folder
 from codemode_server.redaction import Redactor
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import Database
 from codemode_server.storage.sqlite_savings import SqliteSavings
 from codemode_server.text import one_line
 
 _DAYS = 30.0
 _MAX_ROWS = 60
 _MAX_NAME_CHARACTERS = 24
+_MORE = "`codemode-server stats --help` says what the columns are."
+_COLUMNS = """\
+columns, in estimated tokens:
+  spent     what the model wrote and read with codemode-server
+  direct    what the same calls would have cost without it: all definitions, arguments and results
+  saved     direct less spent, with definitions at a tenth of their price, as providers cache them
+  uncached  the same with definitions at their whole price
+A negative number is a loss.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog, parser.formatter_class = _COLUMNS, argparse.RawDescriptionHelpFormatter
     add_config(parser)
     parser.add_argument("--by", choices=("day", "server", "execution"), default="day", help="default: day")
     parser.add_argument("--since", type=days, default=_DAYS, metavar="DAYS", help="so many days back; default 30")
@@ -46,10 +57,10 @@ def run(parsed: argparse.Namespace) -> int:
 
 async def read(loaded: LoadedSettings, since: float, *, by: Grouping | None = None, limit: int = _MAX_ROWS) -> Savings:
     """The usage of the local principal, in groups of one kind or only the sum."""
-    folder, principal = state_folder(loaded.settings), local_principal(loaded.settings)
-    if not (folder / FILE_NAME).exists():
+    principal = local_principal(loaded.settings)
+    if not has_database(loaded):
         return Savings(since, TokenUsage())
-    with closing(Database(folder)) as database:
+    with closing(Database(state_folder(loaded.settings))) as database:
         store = SqliteSavings(database)
         total = await store.total(principal, since)
         if by == "server":
@@ -111,7 +122,7 @@ class _Page:
         if not found.total.exchanges:
             return "no tokens are counted in this time; a program that a host runs is"
         rows = self._servers(found.servers) if by == "server" else self._usage(found, by)
-        return "\n".join([*_table(rows), "", *_summary(found.total), *_wrapped(METHOD)])
+        return "\n".join([*_table(rows), "", *_summary(found.total), *_wrapped(f"{METHOD} {_MORE}")])
 
     def _usage(self, found: Savings, by: Grouping) -> list[tuple[str, ...]]:
         rows: Sequence[UsageRow] = found.days if by == "day" else found.executions
@@ -150,6 +161,8 @@ def _summary(total: TokenUsage) -> list[str]:
         share = f" ({abs(saved) / direct:.0%})" if direct else ""
         said = f"saved about {saved:,} tokens" if saved >= 0 else f"cost about {-saved:,} tokens more than direct calls"
         lines.append(f"{'definitions cached' if is_cached else 'not cached'}: {said}{share}")
+    if total.saved() < 0:
+        lines.append("small tasks cost more than they save; programs with several calls or large results save most")
     return lines
 
 

@@ -18,7 +18,7 @@ from codemode_server.catalog.catalog import Server
 from codemode_server.cli import stats, workspace
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.product import inspected
-from codemode_server.cli.terminal import show
+from codemode_server.cli.terminal import HOW_TO_ADD, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
@@ -121,10 +121,7 @@ async def _sandbox(settings: SandboxSettings) -> tuple[str, bool]:
 def servers_table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
     """The upstreams, a line each, and what is wrong with them beneath; nothing that a server says makes more lines."""
     if not servers:
-        return (
-            "no servers are configured; `codemode-server import` takes over those of your hosts, `codemode-server add` "
-            "adds one"
-        )
+        return f"no servers are configured; {HOW_TO_ADD}"
     rows = [("server", "state", "protocol", "tools", "tokens")]
     notes: list[str] = []
     for server in servers:

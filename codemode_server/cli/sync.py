@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    text, is_complete = anyio.run(_write, config_file(parsed), parsed.folder, parsed.wait)
+    text, is_complete = anyio.run(_write, config_file(parsed), parsed.folder.absolute(), parsed.wait)
     show(text)
     return 0 if is_complete else 1
 
@@ -35,7 +35,7 @@ async def _write(config: Path | None, folder: Path, wait_seconds: float) -> tupl
     async with inspected(loaded, wait_seconds) as app:
         catalog = app.catalog()
     try:
-        lines = [sync(catalog, folder).text]
+        lines = [f"{folder}: {sync(catalog, folder).text}"]
     except OSError as error:
         raise CodemodeError(f"{folder} can't be written: {error}; give another folder") from error
     if missing := [server.raw_name for server in catalog.servers if not is_well(server)]:

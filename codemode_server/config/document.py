@@ -183,6 +183,7 @@ _YAML_SENTENCES = (
     ("tab character", "there is a tab here; YAML is indented with spaces only"),
     ("another document", "a second document begins here (`---`); a configuration file is one document"),
     ("cannot start any token", "a value can't begin with %(first)r in YAML; put it in quotes"),
+    ("unexpected ':'", "inside { } and [ ] a value that contains `:` must be in quotes"),
     ("flow sequence", "a comma or the closing bracket of `[`%(opened)s is missing"),
     ("flow mapping", "a comma or the closing bracket of `{`%(opened)s is missing"),
     ("flow", "a value is missing here"),

@@ -283,8 +283,8 @@ def stamp_of_place(place: ConfigFile) -> Stamp:
 def _no_file(environ: Mapping[str, str], cwd: Path) -> LoadedSettings:
     user = places.user_file()
     message = (
-        f"no configuration file, so there are no servers; looked at ${VARIABLE}, {cwd / NAMES[0]} and {user}. "
-        f"Create one with `servers:`, or give a file with --config"
+        f"no configuration file, so there are no servers: ${VARIABLE} is not set, and there is no {cwd / NAMES[0]} and "
+        f"no {user}. `codemode-server init` writes that one, and --config names another"
     )
     reading = Reading(Problems(""), [], environ, user.parent, environ=environ)
     settings = reading.settings(EMPTY)

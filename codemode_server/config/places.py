@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +59,8 @@ def check_asked_for(place: ConfigFile, path: Path | None, environ: Mapping[str, 
     if place.path.is_dir():
         raise SettingsError(f"{given}: is a folder; give the file ({by}), for instance {place.path / NAMES[0]}")
     if not place.path.exists():
-        raise SettingsError(f"{given}: there is no such file ({by}); correct the path or create the file")
+        command = f"codemode-server init --config {shlex.quote(str(given))}"
+        raise SettingsError(f"{given}: there is no such file ({by}); correct the path, or run `{command}`")
 
 
 def in_folder(folder: Path) -> ConfigFile | None:

@@ -83,6 +83,9 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     for folded, candidate in by_folded.items():
         if len(name) > 2 and folded.startswith(f"{name.casefold()}_"):  # `memory` for `memory_mb`
             return candidate
+    for folded, candidate in by_folded.items():
+        if folded[:1] == name[:1].casefold() and sorted(folded) == sorted(name.casefold()):  # letters were swapped
+            return candidate
     matches = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None
 

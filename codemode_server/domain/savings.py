@@ -18,8 +18,7 @@ MAX_RESULT_TOKENS = 25_000
 """Tokens of one result that count at most: about where Claude Code cuts the result of a tool."""
 METHOD = (
     "Tokens are estimated, within a tenth of OpenAI's o200k for JSON and code. Each result counts once and at most "
-    "25,000 tokens; definitions count once a turn, at a tenth where they are cached. docs/guides/savings.md has the "
-    "method."
+    "25,000 tokens; definitions count once a turn, at a tenth where they are cached."
 )
 """What stands beside the numbers wherever they are shown."""
 

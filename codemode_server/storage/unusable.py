@@ -86,9 +86,9 @@ def _file_problem(path: Path, error: Exception) -> tuple[str, str]:
     above = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), folder)
     try:
         if not above.is_dir():
-            return f"{above} is no folder", f"Move that file away, or {ELSEWHERE}"
+            return f"{above} is no folder", f"S{ELSEWHERE[1:]}, or move that file away"
         if path.is_dir():
-            return "it is a folder", f"Move that folder away, or {ELSEWHERE}"
+            return "it is a folder", f"S{ELSEWHERE[1:]}, or move that folder away"
         if _is_read_only(above):
             return f"the disk of {above} is read-only", f"Mount it for writing, or {ELSEWHERE}"
         if not os.access(above, os.W_OK | os.X_OK):

@@ -99,6 +99,12 @@ def test_the_version(tmp_path: Path) -> None:
     [
         ("frobnicate", "codemode-server: error: there is no command 'frobnicate'; there are serve, "),
         ("statuss", "codemode-server: error: there is no command 'statuss'; did you mean status?"),
+        ("statsu", "codemode-server: error: there is no command 'statsu'; did you mean status?"),
+        (
+            "status --cofnig x",
+            "codemode-server status: error: unrecognized arguments: --cofnig x; did you mean --config?",
+        ),
+        ("executions list --since 3", "codemode-server executions list: error: unrecognized arguments: --since 3"),
         ("config chek", "codemode-server config: error: there is no command 'chek'; did you mean check?"),
         ("--frobnicate", "codemode-server: error: unrecognized arguments: --frobnicate"),
         (
@@ -178,7 +184,8 @@ def test_a_file_that_is_not_there_ends_every_command(tmp_path: Path, line: str) 
     done = command(tmp_path, f"--config nowhere.yaml {line}")
     assert (done.code, done.stdout) == (2, "")
     assert done.stderr == (
-        "codemode-server: nowhere.yaml: there is no such file (--config); correct the path or create the file\n"
+        "codemode-server: nowhere.yaml: there is no such file (--config); correct the path, or run "
+        "`codemode-server init --config nowhere.yaml`\n"
     )
 
 
@@ -235,6 +242,19 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
     assert all(0 < int(done.stdout.split()[number]) < 1_000 for number in (14, 24))
 
 
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("login linear", "`codemode-server add linear URL` adds it"),
+        ("list", "`codemode-server import` takes over those of your hosts, `codemode-server add` adds one"),
+        ("status", "`codemode-server init` writes that one"),
+    ],
+)
+def test_where_there_is_no_server_the_command_that_helps_is_named(tmp_path: Path, line: str, remedy: str) -> None:
+    done = command(tmp_path, line)
+    assert remedy in " ".join((done.stdout + done.stderr).split())
+
+
 def test_a_server_that_never_answers_comes_with_what_it_wrote_instead(tmp_path: Path) -> None:
     chatty = {"command": "sh", "args": ["-c", "echo 'Hello! Server started'; cat >/dev/null"]}
     configuration(tmp_path, {"chatty": chatty})
@@ -242,6 +262,17 @@ def test_a_server_that_never_answers_comes_with_what_it_wrote_instead(tmp_path: 
     why = "has not answered the handshake and tools/list for 2 s; is it an MCP server, and does it log to stderr?"
     assert done.code == 1
     assert done.stdout == f"chatty: connecting\n{why}; its stdout began with: 'Hello! Server started'\n"
+
+
+@pytest.mark.parametrize("line", ["executions list", "audit verify", "stats", "approvals"])
+def test_a_state_folder_that_is_a_file_is_not_taken_for_an_empty_one(tmp_path: Path, line: str) -> None:
+    (tmp_path / "above").write_text("")
+    configuration(tmp_path, {}, state={"dir": "above/state"})
+    done = command(tmp_path, f"{line} --config upstream.yaml")
+    assert (done.code, done.stdout) == (2, "")
+    assert f"{tmp_path}/above is no folder. Set state.dir in upstream.yaml to a folder that can be" in done.stderr
+    (tmp_path / "above").unlink()
+    assert command(tmp_path, f"{line} --config upstream.yaml").code == 0, "control"
 
 
 def test_a_rule_with_a_mistyped_tool_is_reported_by_status_and_afterwards_by_config_check(tmp_path: Path) -> None:
@@ -346,12 +377,14 @@ def test_a_state_folder_that_can_not_be_written_is_told(tmp_path: Path, line: st
     done = command(tmp_path, f"{line} --config upstream.yaml", stdin="")
     assert (done.code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"codemode-server: the record {tmp_path}/file/state/codemode.db can't be used: ")
-    assert "set state.dir" in done.stderr
+    assert "et state.dir in upstream.yaml" in done.stderr
 
 
 def test_sync_writes_a_tree_that_compiles_and_imports_and_changes_only_what_is_its_own(tmp_path: Path) -> None:
     configuration(tmp_path, office(tmp_path, "github", "slack"))
-    assert command(tmp_path, "sync --config upstream.yaml") == Run(0, "7 files written, 0 unchanged, 0 removed\n", "")
+    assert command(tmp_path, "sync --config upstream.yaml") == Run(
+        0, f"{tmp_path}/servers: 7 files written, 0 unchanged, 0 removed\n", ""
+    )
     tree = tmp_path / "servers"
     files = {str(path.relative_to(tree)) for path in tree.rglob("*.py")}
     assert files == {
@@ -370,12 +403,18 @@ def test_sync_writes_a_tree_that_compiles_and_imports_and_changes_only_what_is_i
     )
     assert (imported.returncode, imported.stdout) == (0, "List the issues of a repository.\n"), imported.stderr
 
-    assert command(tmp_path, "sync --config upstream.yaml").stdout == "0 files written, 7 unchanged, 0 removed\n"
+    assert (
+        command(tmp_path, "sync --config upstream.yaml").stdout
+        == f"{tmp_path}/servers: 0 files written, 7 unchanged, 0 removed\n"
+    )
 
     (tree / "github" / "mine.py").write_text("x = 1\n")
     (tree / "slack" / "notes.txt").write_text("mine\n")
     configuration(tmp_path, office(tmp_path, "github"))
-    assert command(tmp_path, "sync --config upstream.yaml").stdout == "0 files written, 5 unchanged, 2 removed\n"
+    assert (
+        command(tmp_path, "sync --config upstream.yaml").stdout
+        == f"{tmp_path}/servers: 0 files written, 5 unchanged, 2 removed\n"
+    )
     left = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.suffix in (".py", ".txt")}
     assert left == {file for file in files if not file.startswith("slack/")} | {"github/mine.py", "slack/notes.txt"}
 
@@ -395,7 +434,7 @@ def test_sync_into_what_is_no_folder_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = command(tmp_path, "sync file/tree --config upstream.yaml")
     assert (done.code, done.stdout) == (2, "")
-    assert done.stderr.startswith("codemode-server: file/tree can't be written: ")
+    assert done.stderr.startswith(f"codemode-server: {tmp_path}/file/tree can't be written: ")
 
 
 def test_a_port_that_is_taken_is_told_and_the_token_stays(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,11 @@ async def test_values_are_shown_only_where_the_configuration_records_them(
     assert "sha256" in page
     assert "number=7" not in page
     assert "42" not in re.sub(r"\d\d:\d\d:\d\d", "", page)
+    hint = "the program and why its calls failed are not shown; `state.payloads: all` in upstream.yaml shows both\n"
+    assert page.endswith(hint)
+    assert await command(written(tmp_path, "all"), "show", NAME) == 0
+    assert (page := capsys.readouterr().out).endswith(f"{CODE}\n"), "control"
+    assert "secret value 42" in page
 
 
 async def test_what_a_product_ran_is_listed_newest_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +106,8 @@ async def test_what_a_product_ran_is_listed_newest_first(tmp_path: Path, capsys:
     assert await command(path, "list") == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in lines] == ["id", second, first]
-    assert [line[3] for line in lines[1:]] == ["failed", "succeeded"]
+    assert [line[4] for line in lines[1:]] == ["failed", "succeeded"]
+    assert {line[3] for line in lines[1:]} == {time.strftime("%Z")}, "the zone of the times"
 
 
 async def test_an_execution_of_a_killed_product_is_interrupted_though_no_product_runs(

@@ -309,6 +309,9 @@ class TestImport:
         assert machine.run("import", "github", "--no-test") == 1
         assert "there is nothing to take over called 'github'" in machine.output
         assert machine.run("import") == 0, "control"
+        assert (
+            "nothing to take over; `codemode-server add NAME -- COMMAND …` or `add NAME URL` adds a" in machine.output
+        )
 
     def test_what_the_editor_asks_for_is_told(self, machine: Machine) -> None:
         machine.write(

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
             "a: [*x]",
             '1: column 5: `*` at the beginning of a value is an alias in YAML; put a glob in quotes, for instance "*"',
         ),
+        (
+            "a: {url: https://h.example/mcp}",
+            "1: column 15: inside { } and [ ] a value that contains `:` must be in quotes",
+        ),
         ("a: [${A}, b]", '1: column 6: inside [ ] and { } a variable must be in quotes: "${NAME}"'),
         (
             "a: b: c",

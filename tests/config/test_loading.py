@@ -51,19 +51,23 @@ def test_no_file_is_no_error_and_says_how_to_begin(folder: Folder, user_folder: 
     assert loaded.settings.servers == Settings().servers
     assert (loaded.path, loaded.base_dir) == (None, user_folder.parent)
     assert loaded.warnings == (
-        f"no configuration file, so there are no servers; looked at $CODEMODE_CONFIG, {folder.path}/upstream.yaml and "
-        f"{user_folder}. Create one with `servers:`, or give a file with --config",
+        f"no configuration file, so there are no servers: $CODEMODE_CONFIG is not set, and there is no "
+        f"{folder.path}/upstream.yaml and no {user_folder}. `codemode-server init` writes that one, and --config names "
+        "another",
     )
 
 
 def test_a_given_file_that_is_not_there_is_an_error(folder: Folder) -> None:
     with pytest.raises(SettingsError) as by_option:
         load(Path("no.yaml"), environ={}, cwd=folder.path)
-    assert str(by_option.value) == "no.yaml: there is no such file (--config); correct the path or create the file"
+    assert str(by_option.value) == (
+        "no.yaml: there is no such file (--config); correct the path, or run `codemode-server init --config no.yaml`"
+    )
     with pytest.raises(SettingsError) as by_variable:
         load(None, environ={"CODEMODE_CONFIG": "no.yaml"}, cwd=folder.path)
     assert str(by_variable.value) == (
-        "no.yaml: there is no such file ($CODEMODE_CONFIG); correct the path or create the file"
+        "no.yaml: there is no such file ($CODEMODE_CONFIG); correct the path, or run "
+        "`codemode-server init --config no.yaml`"
     )
     with pytest.raises(SettingsError, match=r"^\.: is a folder; give the file \(--config\), for instance "):
         load(Path(), environ={}, cwd=folder.path)

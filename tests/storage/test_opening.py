@@ -258,7 +258,7 @@ def test_a_lock_is_told_as_one_and_never_set_aside(folder: Path, monkeypatch: py
 def test_a_folder_in_its_place_is_told(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).mkdir()
     with pytest.raises(
-        JournalUnavailable, match=r"can't be used: it is a folder\. Move that folder away, or set state"
+        JournalUnavailable, match=r"can't be used: it is a folder\. Set state\.dir .* or move that folder away"
     ):
         Database(tmp_path, on_damage="set_aside")
     (tmp_path / FILE_NAME).rmdir()
@@ -268,7 +268,7 @@ def test_a_folder_in_its_place_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("inside", [".", "deeper/still"])
 def test_a_file_in_the_place_of_its_folder_is_told(tmp_path: Path, inside: str) -> None:
     (tmp_path / "state").write_text("a file")
-    with pytest.raises(JournalUnavailable, match=r"state is no folder\. Move that file away, or set state\.dir"):
+    with pytest.raises(JournalUnavailable, match=r"state is no folder\. Set state\.dir .* or move that file away"):
         Database(tmp_path / "state" / inside, on_damage="set_aside")
     (tmp_path / "state").unlink()
     Database(tmp_path / "state" / inside).close()

@@ -41,6 +41,7 @@ from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.gateway.query_fields import QueryFields
 from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of, withheld_for
 from codemode_server.gateway.results import note_other_spellings
+from codemode_server.gateway.sent_arguments import arguments_to_send
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.gateway.text_files import read_files, searched_files
 from codemode_server.gateway.token_explanations import TokenExplanations
@@ -150,7 +151,7 @@ class CallPrivacy:
         if not known and not disguised and not invented:
             return None
         try:
-            sent = await run_sized(has_many, with_values, arguments, values_of(known))
+            sent = await run_sized(has_many, arguments_to_send, target, arguments, known)
         except NotPlaceable as error:
             return Release(arguments, known, disguised, invented, str(error))
         return Release(sent, known, disguised, invented)
@@ -180,7 +181,7 @@ class CallPrivacy:
             restriction = self.restriction(target, now)
             raise CallRefused(f"{title_of(target)} was not called: {restriction.reason if restriction else ''}")
         try:
-            return await run_sized(is_large(arguments), with_values, arguments, values_of(known))
+            return await run_sized(is_large(arguments), arguments_to_send, target, arguments, known)
         except NotPlaceable as error:  # since guardrails have changed the arguments
             raise CallRefused(f"{title_of(target)} was not called: {error}") from error
 

@@ -1,0 +1,132 @@
+"""Puts values in place of the tokens in the arguments of a call, of the JSON type that the receiver takes there. Pure.
+
+A value has one token whether a result had it as a text or as a number: what was seen first says nothing about the tool
+that gets it. Where its schema allows both, or says nothing, the value is of the type that it had at first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from codemode_server.catalog.json_schema import Flat, SchemaReader, branches_of, kinds_of, properties_of, tuple_of
+from codemode_server.domain.privacy_tokens import KnownToken
+from codemode_server.gateway.release import values_of
+from codemode_server.gateway.targets import CallTarget, PromptTarget, ToolTarget
+from codemode_server.privacy.values_in_text import with_values
+
+_MAX_ALTERNATIVES, _MAX_DEPTH = 50, 12
+"""Beyond these, the rest of a schema allows any type."""
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})")
+_DECIMAL = re.compile(rf"{_INTEGER.pattern}\.[0-9]{{1,15}}")
+_PROMPT_SCHEMA = {"type": "object", "additionalProperties": {"type": "string"}}
+"""All arguments of prompts are texts."""
+
+
+def arguments_to_send(target: CallTarget, arguments: dict[str, Any], known: Mapping[str, KnownToken]) -> dict[str, Any]:
+    """The arguments with the values of these tokens.
+
+    Raises:
+        NotPlaceable: a value can't be put in its place.
+    """
+    values = values_of(known)
+    sent: dict[str, Any] = with_values(arguments, values)
+    if isinstance(target, ToolTarget):
+        schema = target.tool.definition.input_schema
+    elif isinstance(target, PromptTarget):
+        schema = _PROMPT_SCHEMA
+    else:
+        return sent
+    given = {token: known[token].original or "" for token in values}
+    fitted: dict[str, Any] = _Fitting(SchemaReader(schema), given).fitted(arguments, sent, [schema], 0)
+    return fitted
+
+
+class _Fitting:
+    def __init__(self, reader: SchemaReader, given: Mapping[str, str]) -> None:
+        self._reader = reader
+        self._given = given
+        """What tokens stand for, as texts."""
+
+    def fitted(self, given: Any, sent: Any, schemas: list[Any], depth: int) -> Any:
+        """`sent`, which `given` has become, with values of the types that these schemas allow; `given` has the
+        tokens."""
+        if depth > _MAX_DEPTH or not schemas:
+            return sent
+        if isinstance(given, str):
+            text = self._given.get(given)
+            return sent if text is None else _of_type(text, sent, self._kinds(schemas))
+        if isinstance(given, dict):
+            flats = self._alternatives(schemas)
+            return {
+                name: self.fitted(item, made, [*_members(flats, key)], depth + 1)
+                for (key, item), (name, made) in zip(given.items(), sent.items(), strict=True)
+            }
+        if isinstance(given, list):
+            flats = self._alternatives(schemas)
+            return [
+                self.fitted(item, made, [*_items(flats, at)], depth + 1)
+                for at, (item, made) in enumerate(zip(given, sent, strict=True))
+            ]
+        return sent
+
+    def _alternatives(self, schemas: list[Any]) -> list[Flat]:
+        """These schemas and all their alternatives; empty, which allows anything, if they are too many."""
+        found: list[Flat] = []
+        waiting = [*schemas]
+        while waiting:
+            if len(found) == _MAX_ALTERNATIVES:
+                return []
+            flat = self._reader.flat(waiting.pop())
+            found.append(flat)
+            waiting += branches_of(flat)
+        return found
+
+    def _kinds(self, schemas: list[Any]) -> frozenset[str]:
+        """The types that are allowed; empty if any is."""
+        kinds: set[str] = set()
+        waiting = [*schemas]
+        for _ in range(_MAX_ALTERNATIVES):
+            if not waiting:
+                return frozenset(kinds)
+            flat = self._reader.flat(waiting.pop())
+            if named := kinds_of(flat):
+                kinds.update(named)
+            elif branches := branches_of(flat):
+                waiting += branches
+            else:
+                break
+        return frozenset()
+
+
+def _of_type(text: str, sent: Any, kinds: frozenset[str]) -> Any:
+    takes_text, takes_number = "string" in kinds, bool(kinds & {"number", "integer"})
+    if takes_text and not takes_number:
+        return text
+    if takes_number and not takes_text and isinstance(sent, str):
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        if _DECIMAL.fullmatch(text) and "number" in kinds:
+            return float(text)
+    return sent
+
+
+def _members(flats: list[Flat], key: str) -> Iterator[Any]:
+    """The schemas of a key of an object."""
+    for flat in flats:
+        declared, others = properties_of(flat), flat.get("additionalProperties")
+        if key in declared:
+            yield declared[key]
+        elif isinstance(others, dict) and not flat.get("patternProperties"):
+            yield others
+
+
+def _items(flats: list[Flat], at: int) -> Iterator[Any]:
+    """The schemas of an item of an array."""
+    for flat in flats:
+        items, first = flat.get("items"), tuple_of(flat)
+        if at < len(first):
+            yield first[at]
+        elif isinstance(items, dict):
+            yield items

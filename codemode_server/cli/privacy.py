@@ -26,8 +26,12 @@ from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.privacy_tokens import KnownToken
+from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.privacy_settings import seconds_of
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.text import one_line
 
@@ -76,6 +80,7 @@ def _show(loaded: LoadedSettings, token: str) -> int:
 
 def _forget(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> int:
     if not chosen:
+        anyio.run(_drop_values, loaded)
         show("there is nothing to forget")
         return 0
     question = "Forget these? Programs and conversations that hold them can't use them any more."
@@ -133,10 +138,23 @@ async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -
     with state_database(loaded) as thread:
         if thread is not None:
             principal, kind = local_principal(loaded.settings), AuditEventKind.PRIVACY_FORGOTTEN
-            await stored_tokens(loaded, thread).forget(principal.principal_id, [it.token for it in chosen])
+            tokens = [it.token for it in chosen]
+            await stored_tokens(loaded, thread).forget(principal.principal_id, tokens)
+            await _approvals(loaded, thread).drop_values(principal, tokens)
             SqliteAudit(thread).append(
                 AuditEvent(kind, principal, "", ExecutionId(""), time.time(), reason=_names(chosen))
             )
+
+
+async def _drop_values(loaded: LoadedSettings) -> None:
+    """Remove the values that questions still have of tokens which were forgotten with an earlier version."""
+    with state_database(loaded) as thread:
+        if thread is not None:
+            await _approvals(loaded, thread).drop_values(local_principal(loaded.settings), ())
+
+
+def _approvals(loaded: LoadedSettings, thread: DatabaseThread) -> SqliteApprovals:
+    return SqliteApprovals(thread, JournalCipher(state_folder(loaded.settings)))
 
 
 async def _revealed(loaded: LoadedSettings, token: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NewType
 
 from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal
+from codemode_server.domain.privacy_tokens import without_value
 from codemode_server.domain.tools import Effect
 
 ApprovalId = NewType("ApprovalId", str)
@@ -55,6 +56,12 @@ class Question:
     """The arguments that an answer for the session fixes; None if there is no such answer."""
     rule: str | None = None
     """The rule that the answer `always` would write, as YAML; None if there is no such answer."""
+
+    def without_values(self, tokens: Collection[str] | None = None) -> Question:
+        """The question without what these privacy tokens stand for, or all of them."""
+        is_meant = tokens.__contains__ if tokens is not None else bool
+        shown = (without_value(it) if is_meant(it.partition(" ")[0]) else it for it in self.changes)
+        return replace(self, changes=tuple(shown))
 
 
 @dataclass(frozen=True, slots=True)

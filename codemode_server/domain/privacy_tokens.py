@@ -15,6 +15,7 @@ DEFAULT_MAX_TOKENS = 50_000
 DEFAULT_MAX_CHARACTERS = 500_000
 _MAX_LABEL_CHARACTERS = 40
 _PART = "<part of "
+_WITH_VALUE = re.compile(rf"({TOKEN.pattern} \([^)\n]*\)) is .*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,17 @@ def label_of(kind: str) -> str:
     """How the tokens of a kind begin: `NATIONAL_ID`."""
     label = re.sub(r"[^A-Z0-9]+", "_", kind.upper()[:_MAX_LABEL_CHARACTERS]).strip("_")
     return label if label[:1].isalpha() else f"KIND_{label}".rstrip("_")
+
+
+def line_with_value(token: str, kind: str, original: str | None) -> str:
+    """What a question to the person says of a token."""
+    return f"{token} ({kind}) is {original!r}"
+
+
+def without_value(line: str) -> str:
+    """A line of a question, without the value that `line_with_value` has put there."""
+    found = _WITH_VALUE.fullmatch(line)
+    return line if found is None else found[1]
 
 
 def part_of(token: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, first_of_its_kind
+from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, first_of_its_kind, line_with_value
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, released_to
 from codemode_server.gateway.targets import CallTarget, ResourceTarget
@@ -79,7 +79,7 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
         return Ask(
             f"personal data ({kinds}) would go to {name}, and privacy.release does not name it",
             (
-                *(f"{token} ({it.kind}) is {it.original!r}" for token, it in sorted(held.items())),
+                *(line_with_value(token, it.kind, it.original) for token, it in sorted(held.items())),
                 *(
                     f"the program passes the value of {token} ({kind}) itself, in another form"
                     for token, kind in rewritten.items()

@@ -1,7 +1,8 @@
 """The store of approvals on SQLite, in the journal's database and with its key.
 
 Questions and answers are encrypted, and an answer is bound to its question, so that nobody can move it to another one.
-The key of the call is part of the question; a few bits of its digest find the row.
+The key of the call is part of the question; a few bits of its digest find the row. What privacy tokens stand for is in
+a question until it is answered.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId, Question
 from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
@@ -79,9 +80,29 @@ class SqliteApprovals:
                 "UPDATE approvals SET scope = ?, answer = ? WHERE approval_id = ?",
                 (scope, self._cipher.encrypt(to_answer(answer), f"approval/{approval_id}/answer"), approval_id),
             )
+            self._replace_question(connection, found, found.question.without_values())
             return replace(found, answer=answer)
 
         return await self._thread.run(store)
+
+    async def drop_values(self, principal: Principal, tokens: Collection[str]) -> None:
+        """Remove the values of these privacy tokens from the principal's open questions, and all values from answered
+        ones, which may be of an earlier version."""
+
+        def drop(connection: sqlite3.Connection) -> None:
+            statement = f"SELECT {_COLUMNS} FROM approvals WHERE principal = ?"  # noqa: S608
+            rows = connection.execute(statement, (principal.principal_id,)).fetchall()
+            for it in self._approvals(rows):
+                self._replace_question(connection, it, it.question.without_values(None if it.answer else tokens))
+
+        await self._thread.run(drop, is_durable=True)
+
+    def _replace_question(self, connection: sqlite3.Connection, approval: Approval, shown: Question) -> None:
+        if shown == approval.question:
+            return
+        question = to_question(approval.key, approval.definition, shown)
+        sealed = self._cipher.encrypt(question, f"approval/{approval.approval_id}/question")
+        connection.execute("UPDATE approvals SET question = ? WHERE approval_id = ?", (sealed, approval.approval_id))
 
     async def withdraw(self, approval_id: ApprovalId) -> None:
         statement = "DELETE FROM approvals WHERE approval_id = ? AND answer IS NULL"

@@ -29,7 +29,7 @@ class MemoryApprovals:
         found = next((it for it in self._found() if it.approval_id == approval_id), None)
         if found is None or found.answer is not None:
             return found
-        self._approvals[approval_id] = replace(found, answer=answer)
+        self._approvals[approval_id] = replace(found, answer=answer, question=found.question.without_values())
         return self._approvals[approval_id]
 
     async def withdraw(self, approval_id: ApprovalId) -> None:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio.to_thread
 import pytest
 
 from codemode_server.cli import run
+from codemode_server.config.live import DEFAULT_PRINCIPAL
+from codemode_server.domain.approvals import Approval, ApprovalId
+from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.domain.principals import Principal
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from tests.behaviour.person import Person
 from tests.behaviour.product import in_memory
-from tests.behaviour.test_privacy_tokens import ORIGINAL, SHEET, protected
+from tests.behaviour.test_privacy_tokens import ORIGINAL, SHEET, TO_GITHUB, protected
 
 from .pseudo_terminal import at_terminal, without_terminal
 
@@ -52,6 +61,42 @@ async def test_tokens_are_listed_without_values_shown_to_the_person_and_forgotte
     with sqlite3.connect(tmp_path / "state" / "codemode.db") as database:
         kinds = database.execute("SELECT kind, reason FROM audit WHERE kind LIKE 'privacy%' ORDER BY rowid").fetchall()
     assert kinds == [("privacy_shown", "<EMAIL_1>"), ("privacy_forgotten", "<EMAIL_1>")]
+
+
+async def test_a_forgotten_value_is_in_no_stored_question(tmp_path: Path) -> None:
+    """Neither in one that was answered, nor in one that a killed product has left open. The control is the open one
+    before."""
+    path = protected(tmp_path, on_release="ask")
+    person = Person(content={"answer": "Allow this call"})
+    async with in_memory(path, elicitation_callback=person.elicit) as host:
+        await host.run(SHEET + TO_GITHUB)
+    assert ORIGINAL in person.seen[0].message
+    (answered,) = await questions(tmp_path)
+    assert answered.question.changes == ("<EMAIL_1> (email)",)
+    line = f"<EMAIL_1> (email) is {ORIGINAL!r}"
+    left = replace(answered, approval_id=ApprovalId("left"), execution_id=ExecutionId("x2"), answer=None)
+    await stored(tmp_path, replace(left, question=replace(left.question, changes=(line,))))
+    assert [it.question.changes for it in await questions(tmp_path)] == [("<EMAIL_1> (email)",), (line,)]
+    await anyio.to_thread.run_sync(at_terminal, program(path, "forget", "--all"))
+    assert [it.question.changes for it in await questions(tmp_path)] == [("<EMAIL_1> (email)",)] * 2
+
+
+async def questions(folder: Path) -> list[Approval]:
+    """All that are stored, answered ones first."""
+    state, thread = folder / "state", DatabaseThread(folder / "state")
+    store = SqliteApprovals(thread, JournalCipher(state))
+    try:
+        named = await thread.run(lambda it: it.execute("SELECT approval_id FROM approvals").fetchall())
+        answered = await store.answered([ApprovalId(name) for (name,) in named])
+        return [*answered, *await store.unanswered(Principal(PrincipalId(DEFAULT_PRINCIPAL)))]
+    finally:
+        thread.close()
+
+
+async def stored(folder: Path, approval: Approval) -> None:
+    thread = DatabaseThread(folder / "state")
+    await SqliteApprovals(thread, JournalCipher(folder / "state")).ask(approval)
+    thread.close()
 
 
 async def test_what_is_not_there_or_not_said_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

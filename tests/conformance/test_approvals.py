@@ -20,6 +20,7 @@ from codemode_server.domain.approvals import (
 from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
+from codemode_server.domain.privacy_tokens import line_with_value
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.store import ApprovalStore
 from codemode_server.storage.database import FILE_NAME
@@ -131,6 +132,37 @@ async def test_a_question_is_withdrawn_and_an_answer_is_not(store: ApprovalStore
     assert await store.get(LOCAL, ApprovalId("a")) is None
     assert await store.answer(ApprovalId("a"), YES) is None
     assert (await store.get(LOCAL, ApprovalId("b"))) is not None
+
+
+async def test_what_privacy_tokens_stand_for_is_in_a_question_until_it_is_answered(store: ApprovalStore) -> None:
+    """Other lines of the question stay."""
+    line = line_with_value("<EMAIL_1>", "email", "ada@example.org")
+    asked = replace(QUESTION, changes=(line, "+ <EMAIL_2> (email) is it", "the tool has changed"))
+    await store.ask(approval("a", question=asked))
+    assert [it.question for it in await store.unanswered(LOCAL)] == [asked], "the control: the person is to see it"
+    await store.answer(ApprovalId("a"), YES)
+    (answered,) = await store.answered([ApprovalId("a")])
+    assert answered.question == replace(asked, changes=("<EMAIL_1> (email)", *asked.changes[1:]))
+
+
+async def test_values_of_forgotten_tokens_are_removed_from_open_questions(tmp_path: Path) -> None:
+    """And all values from answered ones, as an earlier version has stored them."""
+    thread = DatabaseThread(tmp_path)
+    store = SqliteApprovals(thread, JournalCipher(tmp_path))
+    lines = tuple(line_with_value(f"<EMAIL_{number}>", "email", f"ada{number}@example.org") for number in (1, 2))
+    await store.ask(approval("a", question=replace(QUESTION, changes=lines)))
+    await store.ask(approval("b", digest="d2", question=replace(QUESTION, changes=lines)))
+    copied = "SELECT question FROM approvals WHERE approval_id = 'b'"
+    question = (await thread.run(lambda connection: connection.execute(copied).fetchone()))[0]
+    await store.answer(ApprovalId("b"), YES)
+    earlier = "UPDATE approvals SET question = ? WHERE approval_id = 'b'"
+    await thread.run(lambda connection: connection.execute(earlier, (question,)))
+    await store.ask(approval("c", digest="d3", principal=SOMEBODY, question=replace(QUESTION, changes=lines)))
+    await store.drop_values(LOCAL, ["<EMAIL_1>"])
+    found = [await store.get(LOCAL, ApprovalId(name)) for name in "ab"] + [await store.get(SOMEBODY, ApprovalId("c"))]
+    none = ("<EMAIL_1> (email)", "<EMAIL_2> (email)")
+    assert [it.question.changes for it in found if it] == [("<EMAIL_1> (email)", lines[1]), none, lines]
+    thread.close()
 
 
 async def test_unanswered_questions_come_oldest_first(store: ApprovalStore) -> None:

@@ -24,7 +24,8 @@ class ApprovalStore(Protocol):
 
     async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> Approval | None:
         """Store an answer, unless there is one: the first one stays. Returns the approval with the answer that holds,
-        once that survives the death of the process; None if the question was withdrawn."""
+        once that survives the death of the process; None if the question was withdrawn. What privacy tokens stand for
+        is stored until then."""
 
     async def withdraw(self, approval_id: ApprovalId) -> None:
         """Delete a question that has no answer."""

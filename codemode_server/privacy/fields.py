@@ -34,8 +34,9 @@ _NO_PASSWORDS = frozenset(_NO_PASSWORDS_LIST.split())
 _ASSIGNS = re.compile(r"[:=](?<!\d\d:)")
 """After a label; between hours and minutes there is none."""
 _VALUE = re.compile(
-    r"(?:\*\*|__)? {0,2}"  # the label may be in bold type
-    r"(?P<value>\"[^\n\"\x00]{1,120}\"|'[^\n\x00]{1,120}?'(?=[\s,;}\])]|\Z)|[^\n\",;|&=\x00]{1,120}(?P<next>=)?)"
+    r"(?:\*\*|__|(?:</?[a-z]{1,10}>){1,2})? {0,2}"  # the label may be in bold type
+    r"(?P<value>\"[^\n\"\x00]{1,120}\"|'[^\n\x00]{1,120}?'(?=[\s,;}\])]|\Z)"
+    r"|(?:(?!<(?:/|br|p>|div|span))[^\n\",;|&=\x00]){1,120}(?P<next>=)?)"
 )
 _NO_LABEL = re.compile(r"[^\w -]")
 _NO_WORD = re.compile(r"[\W_]+")

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.privacy import date_parts
+from codemode_server.privacy import date_parts, markup
 from codemode_server.privacy.encodings import Wrapping, encoded_parts, may_be_wrapped, unwrapped
 from codemode_server.privacy.evidence import may_tell_alone, schema_evidence
 from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
@@ -307,7 +307,10 @@ class _Builder:
             self.text(inner, (path, wrapping), _Surroundings(depth=depth))
         for step, inner in encoded_parts(text):
             self.text(inner, (path, step), _Surroundings(depth=around.depth + 1))
-        if "\n" in text and (cells := cells_in(text, self._fields)) is not None:
+        cells = cells_in(text, self._fields) if "\n" in text and text[0] != "<" else None
+        if cells is None and markup.MARK in text:
+            cells = markup.named_in(text, self._fields)
+        if cells is not None:
             self._table(text, path, cells)
         else:
             self._add(text, path, around)

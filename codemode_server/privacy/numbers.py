@@ -80,7 +80,9 @@ def numbers_in(
     groups = _groups(run)
     if len(groups) == 1:
         start, end = groups[0]
-        text, says = run[start:end], evidence(start)
+        text = run[start:end]
+        if _DATE.match(text) or _says_nothing(text, says := evidence(start)):
+            return
         kind, confidence = classify(text, says, regions, is_checked=checks.allow(text, says))
         if confidence:
             yield start, end, kind, confidence
@@ -105,16 +107,36 @@ def numbers_in(
             if not least <= before[last + 1] - before[first] <= _MAX_DIGITS:
                 continue
             text = run[start : groups[last][1]].strip()
+            if _says_nothing(text, says):
+                continue
             kind, confidence = classify(text, says, regions, is_part, is_checked=checks.allow(text, says))
             if confidence > best[1]:
                 best = (kind, confidence, last)
+                if confidence >= _most(run[start], says):
+                    break
         if best[1]:
             first = best[2]
             yield start, groups[first][1], best[0], best[1]
         first += 1
 
 
+def _most(first: str, says: Evidence) -> float:
+    """The highest confidence that a number with this first character can have."""
+    if says is Kind.CARD:
+        return 0.99
+    return 0.95 if says is None and "1" <= first <= "9" else 0.97
+
+
+def _says_nothing(text: str, says: Evidence) -> bool:
+    """Whether a number is too short to be one of those that need no word before them, and has none. `classify` would
+    find that out more slowly."""
+    is_plain = len(text) < _MIN_CARD_DIGITS and text.isdecimal() and not text.startswith("00")
+    return is_plain and says is not Kind.PHONE and says is not Kind.NATIONAL_ID
+
+
 def _groups(run: str) -> list[tuple[int, int]]:
+    if not _SEPARATORS.search(run):
+        return [(0, len(run))]
     found = []
     start = 0
     for space in _SEPARATORS.finditer(run):
@@ -169,17 +191,21 @@ def _luhn(digits: str) -> bool:
     return (sum(map(int, odd)) + sum((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)[int(digit)] for digit in even)) % 10 == 0
 
 
-_WRITTEN: tuple[tuple[re.Pattern[str], str, float], ...] = (
-    (re.compile(r"\d{3}\.\d{3}\.\d{3}-\d\d"), "br.cpf", 0.95),
-    (re.compile(r"\d\d\.\d{3}\.\d{3}/\d{4}-\d\d"), "br.cnpj", 0.95),
-    (re.compile(r"756[. ]?\d{4}[. ]?\d{4}[. ]?\d\d"), "ch.ssn", 0.9),
-    (re.compile(r"\d{3}-\d\d-\d{4}"), "us.ssn", 0.85),
-    (re.compile(r"\d\d \d{3} \d{3} \d{3}"), "de.idnr", 0.85),
-    (re.compile(r"[12] \d\d \d\d \d\d \d{3} \d{3} \d\d"), "fr.nir", 0.95),
-    (re.compile(r"[12]\d{14}"), "fr.nir", 0.85),
-    (re.compile(r"[2-9]\d{3} \d{4} \d{4}"), "in_.aadhaar", 0.7),
-)
-"""Written in the manner of one country, so that no word has to say what it is."""
+_WRITTEN: dict[int, tuple[tuple[re.Pattern[str], str, float], ...]] = {
+    9: ((re.compile(r"\d{3}-\d\d-\d{4}"), "us.ssn", 0.85),),
+    11: (
+        (re.compile(r"\d{3}\.\d{3}\.\d{3}-\d\d"), "br.cpf", 0.95),
+        (re.compile(r"\d\d \d{3} \d{3} \d{3}"), "de.idnr", 0.85),
+    ),
+    12: ((re.compile(r"[2-9]\d{3} \d{4} \d{4}"), "in_.aadhaar", 0.7),),
+    13: ((re.compile(r"756[. ]?\d{4}[. ]?\d{4}[. ]?\d\d"), "ch.ssn", 0.9),),
+    14: ((re.compile(r"\d\d\.\d{3}\.\d{3}/\d{4}-\d\d"), "br.cnpj", 0.95),),
+    15: (
+        (re.compile(r"[12] \d\d \d\d \d\d \d{3} \d{3} \d\d"), "fr.nir", 0.95),
+        (re.compile(r"[12]\d{14}"), "fr.nir", 0.85),
+    ),
+}
+"""By the number of digits: written in the manner of one country, so that no word has to say what it is."""
 _NAMED: dict[int, tuple[str, ...]] = {
     9: ("us.ssn", "nl.bsn", "pt.nif", "us.ein", "de.vat", "fr.siren"),
     10: ("gb.nhs", "gb.utr", "de.stnr", "se.personnummer", "dk.cpr", "cz.rc"),
@@ -196,7 +222,7 @@ def _national(text: str, digits: str, says: Evidence) -> float:
     if says is Against.NUMBER and not text.isdigit():
         says = None
     if says is not Against.NUMBER:
-        for written, module, confidence in _WRITTEN:
+        for written, module, confidence in _WRITTEN.get(len(digits), ()):
             if written.fullmatch(text) and _is_valid(module, text):
                 return 0.97 if says is Kind.NATIONAL_ID else confidence
     if says is Kind.NATIONAL_ID:

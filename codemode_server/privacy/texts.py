@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -38,11 +38,14 @@ _COMMON_TOP_LEVELS = frozenset({"com", "org", "net", "edu", "gov", "info", "exam
 _HOST = re.compile(r"[^\W\d_](?:[^\W_]|-){1,62}")
 """A name of a host that is no version and no size of a picture."""
 _IPV4 = re.compile(r"\d(?<![\w.-]\d)\d{0,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w-]|\.\d)")
+_OF_IPV6 = "0123456789abcdefABCDEF:"
 _IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|::)[0-9A-Fa-f:]{1,40}(?:\d{1,3}(?:\.\d{1,3}){3})?(?![\w:])")
 
-_MAYBE_IPV4 = re.compile(r"\.\d{1,3}\.\d")
-_MAYBE_IPV6 = re.compile(r"::|:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:")
-"""What begins with a rare character is searched in no time."""
+_WITHIN_IPV4 = re.compile(r"\.(?=\d{1,3}\.\d{1,3}\.\d)")
+_WITHIN_IPV6 = re.compile(r"::|:(?=[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:)")
+"""What each address has somewhere. What begins with a rare character is searched in no time."""
+_MAX_IPV4_BEFORE, _MAX_IPV6_BEFORE = 3, 45
+"""Characters of an address before that."""
 
 _LINKS = r"(?:(?:de|du|des|del|della|dei|da|do|das|dos|la|las|le|les|los|el|e|van|der|den) |[dl]['’])"
 _NAME = rf"(?:{_LINKS}{{0,3}}[^\W\d_a-zß-öø-ÿ][\w'’.-]{{0,30}})"
@@ -73,6 +76,16 @@ _IN_COMPOUNDS = (
 # fmt: on
 
 
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern for the longest of these words, which looks at each character of a text once and not for each word."""
+    rests: dict[str, list[str]] = {}
+    for word in words:
+        rests.setdefault(word[:1], []).append(word[1:])
+    may_end = rests.pop("", None) is not None
+    branches = [re.escape(first) + _any_of(those) for first, those in rests.items()]
+    return f"(?:{'|'.join(branches)}){'?' if may_end else ''}" if branches else ""
+
+
 class _Form(Enum):
     """Where the word for a street stands."""
 
@@ -83,7 +96,7 @@ class _Form(Enum):
 
 
 _FORMS = {word: form for form in _Form for word in form.value.split()}
-_STREET_WORDS = re.compile("|".join(re.escape(word) for word in sorted(_FORMS, key=len, reverse=True)))
+_STREET_WORDS = re.compile(_any_of(_FORMS))
 _STREET_CONFIDENCE = 0.85
 _BEFORE_CHARACTERS = 80
 _AFTER_CHARACTERS = 120
@@ -137,10 +150,22 @@ def _domain_end(text: str) -> int:
 
 def ips_in(text: str) -> Iterator[re.Match[str]]:
     """What looks like an address of the Internet."""
-    if _MAYBE_IPV4.search(text):
-        yield from _IPV4.finditer(text)
-    if _MAYBE_IPV6.search(text):
-        yield from _IPV6.finditer(text)
+    for form, within, most, belongs in (
+        (_IPV4, _WITHIN_IPV4, _MAX_IPV4_BEFORE, str.isdecimal),
+        (_IPV6, _WITHIN_IPV6, _MAX_IPV6_BEFORE, _is_of_ipv6),
+    ):
+        searched = -1
+        for mark in within.finditer(text):
+            start, least = mark.start(), max(0, mark.start() - most)
+            while start > least and belongs(text[start - 1]):
+                start -= 1
+            if start > searched and (found := form.match(text, start)):
+                yield found
+            searched = max(searched, start)
+
+
+def _is_of_ipv6(character: str) -> bool:
+    return character in _OF_IPV6
 
 
 def ip_confidence(text: str, says: Evidence) -> float:

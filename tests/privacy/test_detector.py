@@ -316,3 +316,20 @@ def test_libraries_are_imported_when_the_first_number_is_met() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("from 203.0.113.77.", ["203.0.113.77"]),
+        ("203.0.113.77:8080 and 203.0.113.78", ["203.0.113.77", "203.0.113.78"]),
+        ("1203.0.113.77", []),
+        ("v203.0.113.77", []),
+        ("203.0.113.77.5", []),
+        ("at 2001:db8:1:2:3:4:5:6, 2001:db8::7", ["2001:db8:1:2:3:4:5:6", "2001:db8::7"]),
+        ("std::vector a::b at 12:34:56:78", []),
+    ],
+)
+def test_an_address_of_the_internet_is_found_as_a_whole(text: str, addresses: list[str]) -> None:
+    found = Detector().in_text(text).found
+    assert [one.value for one in found if one.kind == "ip"] == addresses

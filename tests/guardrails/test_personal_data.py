@@ -127,5 +127,5 @@ def test_without_the_libraries_it_says_how_to_install_them(monkeypatch: pytest.M
     one = GuardrailSettings(use="personal_data")
     assert load_guardrails([one]), "the control"
     monkeypatch.setattr(personal_data, "is_installed", lambda: False)
-    with pytest.raises(SettingsError, match=r"codemode-server\[privacy\]"):
+    with pytest.raises(SettingsError, match=r"pip install .*\[privacy\]"):
         load_guardrails([one])

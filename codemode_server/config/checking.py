@@ -127,12 +127,22 @@ def _unknown_key(place: KeyPath) -> str:
     known = _known_keys(place[:-1])
     meant = _OTHERWISE_CALLED.get(name)
     if meant not in known:
+        if len(place) == 1 and (owner := _owner(name)):
+            return f"is no key of the whole file; it belongs in {owner}"
         meant = nearest(name, known)
     if meant is not None:
         return f"unknown key; did you mean {meant!r}?"
     if len(place) == 1 and name == "mcpServers":
         return "unknown key"
     return f"unknown key; there are {', '.join(known)}"
+
+
+def _owner(name: str) -> str:
+    """The section that has this key, as a person would name it; empty if none has."""
+    if name in _known_keys(("servers", "")):
+        return f"the entry of a server: `servers.NAME.{name}`"
+    section = next((section for section in Settings.model_fields if name in _known_keys((section,))), "")
+    return section and f"`{section}`"
 
 
 def _known_keys(section: KeyPath) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def _entries(section: _Section, translation: Translation) -> Iterator[tuple[str,
             named = entry.entries.get("name")
             rest = {key: node for key, node in entry.entries.items() if key != "name"}
             yield named.text if named else f"server-{index + 1}", entry.with_value(rest)
-    else:
+    elif section.key != "servers":  # whose kind is checked with all settings
         node = section.node
         translation.problems.add(node.line, node.where, "must be a mapping of names to servers")
 

@@ -23,6 +23,17 @@ logger = logging.getLogger(__name__)
 
 MAX_LISTING_CHARACTERS = 8 * 2**20
 """Longest listing that is stored, as JSON; the largest real server has 2 MiB."""
+_MAX_OF_UPSTREAM = 4
+"""Configurations that use one state folder may reach an upstream of the same name in different ways. Together their
+listings are not longer than one may be."""
+_DELETE_OLD = """
+    DELETE FROM listings WHERE upstream = ? AND fingerprint NOT IN (
+        SELECT fingerprint FROM (
+            SELECT fingerprint, row_number() OVER newest AS place, sum(length(listing)) OVER newest AS size
+            FROM listings WHERE upstream = ? WINDOW newest AS (ORDER BY stored_at DESC, fingerprint)
+        ) WHERE place = 1 OR (place <= ? AND size <= ?)
+    )
+"""
 
 
 class ListingStore:
@@ -84,7 +95,8 @@ class ListingStore:
         text = await run_large(listing.to_json)
         is_small = len(text) <= MAX_LISTING_CHARACTERS
         stored: str | bytes | None = text if is_small else None
-        if is_small and self.is_protected(name):
+        is_protected = self.is_protected(name)
+        if is_small and is_protected:
             stored = await run_large(partial(self._sealed, text, _place(name, fingerprint)))
         if self._read[name][1] is not listing:
             return  # a later listing has replaced it
@@ -95,11 +107,14 @@ class ListingStore:
             logger.warning("the tools of %s are more than %d MiB and are not stored for next time", name, most)
 
         def replace(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM listings WHERE upstream = ?", (name,))
+            connection.execute("DELETE FROM listings WHERE upstream = ? AND fingerprint = ?", (name, fingerprint))
+            if is_protected:  # also what was stored before it was protected
+                connection.execute("DELETE FROM listings WHERE upstream = ? AND typeof(listing) = 'text'", (name,))
             if stored is not None:
                 connection.execute(
                     "INSERT INTO listings (upstream, fingerprint, listing, stored_at) VALUES (?, ?, ?, ?)", row
                 )
+            connection.execute(_DELETE_OLD, (name, name, _MAX_OF_UPSTREAM, MAX_LISTING_CHARACTERS))
 
         self._thread.post(replace, f"the tools of {name} can't be stored for next time", is_cache=True)
 

@@ -109,7 +109,7 @@ class ListingCache(Protocol):
         """The upstream's listing, if it was stored with the same fingerprint."""
 
     async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
-        """Store `listing` in place of the upstream's last one."""
+        """Store `listing` in place of the last one with this fingerprint."""
 
 
 def fingerprint(settings: ServerSettings) -> str:

@@ -133,6 +133,21 @@ def test_a_mistake_in_a_server_is_one_sentence_on_its_line(folder: Folder, serve
     assert folder.refusal(f"servers:\n  s: {server}\n") == [f"upstream.yaml{told}"]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("servers: [a, b]", "servers: must be a mapping, not a list; write `key: value` lines"),
+        (
+            "expose: all",
+            "expose: is no key of the whole file; it belongs in the entry of a server: `servers.NAME.expose`",
+        ),
+        ("workflows: x", "workflows: is no key of the whole file; it belongs in `state`"),
+    ],
+)
+def test_a_mistake_at_the_top_is_one_sentence(folder: Folder, text: str, told: str) -> None:
+    assert folder.refusal(text) == [f"upstream.yaml:1: {told}"]
+
+
 def test_a_file_with_a_hundred_mistakes_tells_fifty_and_counts_the_rest(folder: Folder) -> None:
     lines = folder.refusal("\n".join(f"wrong{number}: 1" for number in range(100)))
     assert len(lines) == 51

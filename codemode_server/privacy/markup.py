@@ -15,7 +15,8 @@ from codemode_server.privacy.renamed_fields import RenamedFields
 MARK = "</"
 """No text without it is markup."""
 _CLOSING = re.compile(r"</([A-Za-z][\w.:-]{0,60})")
-_TABLES = frozenset({"td", "dd", "table", "dl"})
+_FIELDS = re.compile(r"</(?:th|dt|td>\s{0,100}<td)\b", re.IGNORECASE)
+"""A header, a term, or a row of several cells. Mails have many tables without them, for their layout."""
 _CELL = re.compile(
     r"<(?P<tag>table|t[hdr]|d[ltd])(?:\s[^<>]{0,1000})?>(?:\s|<(?!/?(?:table|t[hdr]|d[ltd])\b)[^<>]{0,1000}>)*"
     r"(?P<text>[^<>]*)",
@@ -36,11 +37,16 @@ class _Cell(NamedTuple):
     """Whether the markup says that it is a header or a term."""
 
 
+_EMPTY = _Cell(0, 0, False)
+_CELLS = frozenset({"th", "td", "dt", "dd"})
+_LABELS = frozenset({"th", "dt"})
+
+
 def named_in(text: str, fields: RenamedFields) -> Iterator[Named] | None:
     """A text in parts, of which those that stand in a field have its name; None if it has no such fields."""
     names = {*_CLOSING.findall(text)}
     found: list[Named] = []
-    if not _TABLES.isdisjoint(map(str.casefold, names)):
+    if _FIELDS.search(text):
         found += _in_tables(text, fields)
     if any(may_tell_alone(_local(name)) for name in names):
         found += _in_elements(text, fields)
@@ -62,18 +68,24 @@ def _with_rest(named: list[Named], length: int) -> Iterator[Named]:
 def _in_tables(text: str, fields: RenamedFields) -> Iterator[Named]:
     rows: list[list[_Cell]] = []
     for found in _CELL.finditer(text):
-        tag = found["tag"].casefold()
-        if tag in ("table", "dl"):
+        tag, shown = found.groups()
+        tag = tag.casefold()
+        if tag in _CELLS and (rows or tag == "dt"):
+            if tag == "dt":
+                rows.append([])
+            if shown:
+                start, end = found.start(2), found.end(2)
+                start, end = start + len(shown) - len(shown.lstrip()), end - len(shown) + len(shown.rstrip())
+                rows[-1].append(_Cell(start, max(start, end), tag in _LABELS))
+            else:
+                rows[-1].append(_EMPTY)
+        elif tag == "tr":
+            rows.append([])
+        elif rows:
             yield from _of_table(text, rows, fields)
             rows = []
-        elif tag in ("tr", "dt"):
-            rows.append([])
-        if tag in ("th", "td", "dt", "dd") and rows:
-            start, end = found.span("text")
-            shown = found["text"]
-            start, end = start + len(shown) - len(shown.lstrip()), end - len(shown) + len(shown.rstrip())
-            rows[-1].append(_Cell(start, max(start, end), tag in ("th", "dt")))
-    yield from _of_table(text, rows, fields)
+    if rows:
+        yield from _of_table(text, rows, fields)
 
 
 def _of_table(text: str, rows: list[list[_Cell]], fields: RenamedFields) -> Iterator[Named]:
@@ -84,8 +96,6 @@ def _of_table(text: str, rows: list[list[_Cell]], fields: RenamedFields) -> Iter
         for label, cell in pairs:
             if cell.end > cell.start and fields.has_evidence(name := _label(text, label)):
                 yield cell.start, cell.end, name, beside
-        return
-    if not rows:
         return
     names = [_label(text, cell) for cell in rows[0]]
     if any(map(fields.has_evidence, names)):

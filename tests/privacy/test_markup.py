@@ -22,8 +22,8 @@ FORMS = {
         "<table><tr><th>Name</th><th>Born</th></tr><tr><td><NAME></td><td><BIRTH_DATE></td></tr></table>",
     ),
     "table whose first row is one of headers": (
-        "<TABLE x=1>\n<TR><TD>Name<TD>Phone\n<TR><TD> <a><b>Xiuying Qrst</b></a> <TD>030 901820\n</TABLE></p>",
-        "<TABLE x=1>\n<TR><TD>Name<TD>Phone\n<TR><TD> <a><b><NAME></b></a> <TD><PHONE>\n</TABLE></p>",
+        "<TABLE x=1>\n<TR><TD>Name</TD> <TD>Phone</TD>\n<TR><TD> <a><b>Xia Qrst</b></a> <TD>030 901820\n</TABLE></p>",
+        "<TABLE x=1>\n<TR><TD>Name</TD> <TD>Phone</TD>\n<TR><TD> <a><b><NAME></b></a> <TD><PHONE>\n</TABLE></p>",
     ),
     "table with labels": (
         "<table><tr><td>Name:</td><td>Xiuying Qrst</td></tr><tr><td>Tel:</td><td>030 901820</td></tr></table>",

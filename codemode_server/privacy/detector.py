@@ -196,7 +196,8 @@ def _evidence(searched: SearchedText, base: int, offset: int) -> Kind | Against 
     if part.says:
         return part.says
     before = searched.text[max(part.start, position - MAX_CONTEXT_CHARACTERS) : position]
-    return context_evidence(before) or (part.renamed and part.renamed.kind) or field_evidence(part.name)
+    own, renamed = field_evidence(part.name), part.renamed
+    return context_evidence(before) or (renamed and renamed.kind) or own or (renamed and renamed.against)
 
 
 def _without_overlaps(candidates: list[Candidate], text: str, others: list[Candidate]) -> list[Candidate]:

@@ -251,7 +251,8 @@ class _Builder:
             self._add(date, path, around)
             return
         first, inner = rows[0], around._replace(schema=_member(around.schema, "items"), depth=around.depth + 1)
-        if columns and len(columns) == len(rows) and is_cell(first):
+        is_record = type(first) is dict and columns == self._fields.columns
+        if columns and len(columns) == len(rows) and is_cell(first) and not is_record:
             self._row(rows, path, columns, inner.depth)
             return
         if len(columns) == 1 and not around.name and is_cell(first):
@@ -273,7 +274,10 @@ class _Builder:
         """Lists in a list, of which the first may be a header."""
         columns, depth, begin = around.columns, around.depth, -1
         beside = around.is_beside_person
-        if labels := labels_of(rows, self._fields):
+        labels: list[str] = []
+        if columns and columns == self._fields.columns and _is_row_of(rows[0], columns):  # a value may be an alias too
+            begin = 0 if [str(it).casefold() for it in rows[0]] == [*columns] else -1
+        elif labels := labels_of(rows, self._fields):
             beside = any(map(self._fields.describes_person, labels))
         elif found := header_of(rows, self._fields):
             begin, columns = found
@@ -349,6 +353,10 @@ class _Builder:
         self._parts.append(part)
         if part.tells_alone:
             self._telling.append(part)
+
+
+def _is_row_of(row: Any, columns: tuple[str, ...]) -> bool:
+    return type(row) is list and len(row) == len(columns)
 
 
 _NOWHERE = _Surroundings()

@@ -40,8 +40,11 @@ def is_star(nodes: Sequence[Node]) -> bool:
 
 
 def is_query(group: Group) -> bool:
-    first = group.nodes[0] if group.nodes else None
-    is_nested = isinstance(first, Group) and is_query(first)
+    if not group.nodes:
+        return False
+    first = group.nodes[0]
+    is_alone = len(group.nodes) == 1 or is_word(group.nodes[1], *SETS, "order", "limit")
+    is_nested = isinstance(first, Group) and is_alone and is_query(first)
     return is_nested or any(is_word(node, "select", "returning") for node in group.nodes)
 
 

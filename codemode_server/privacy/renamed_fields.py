@@ -8,6 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from codemode_server.privacy.evidence import (
+    Against,
     describes_person,
     field_evidence,
     has_evidence,
@@ -36,6 +37,8 @@ class Renamed(NamedTuple):
     """Whether values may be changed or parts of what the columns hold, so that they need not look like it."""
     is_of_person: bool | None
     """Whether a `name` among them is that of a person; None if the query does not say it."""
+    against: Against | None = None
+    """What the only column says against its values, if it says nothing else: that they are numbers of orders."""
 
     @property
     def describes_person(self) -> bool:
@@ -115,7 +118,8 @@ class RenamedFields:
         if ANY in names:
             names = (names - {ANY}).union(UNKNOWN_NAMES)
         if not names:
-            return None
+            says = field_evidence(next(iter(sources)).column) if len(sources) == 1 else None
+            return Renamed((), False, None, says) if isinstance(says, Against) else None
         of_persons |= {it.is_of_person for it in earlier}
         if self._doubtful:
             of_persons.add(self._has_people or None)

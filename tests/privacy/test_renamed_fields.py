@@ -83,6 +83,7 @@ def test_a_column_is_read_by_its_source_in_each_form_of_a_result(form: str) -> N
         "SELECT * REPLACE (full_name AS x) FROM t",
         "INSERT INTO t (full_name) VALUES ('') RETURNING full_name AS x",
         "UPDATE t SET a = 1 WHERE id = 3 RETURNING full_name x",
+        "SELECT coalesce((SELECT id) || full_name, '') AS x FROM t",
         "SELECT data->>'full_name' AS x FROM t",
         "SELECT data['full_name'] AS x FROM t",
         "SELECT json_value(data, '$.full_name') AS x FROM t",
@@ -206,6 +207,20 @@ class TestAQueryThatIsNotReadWithCertainty:
 
     def test_counts_only_if_it_begins_like_a_query(self) -> None:
         assert not is_name("Please select the customer's full_name from it")
+
+
+def test_a_value_that_is_an_alias_too_is_no_name_of_a_field() -> None:
+    query = "SELECT id || '' AS x, full_name AS val FROM t"
+    rows = [["x", NAMES[0]], ["x", NAMES[1]]]
+    assert found(rows, query) == [(Kind.NAME, name) for name in NAMES]
+    assert found([{"x": row[0], "val": row[1]} for row in rows], query) == [(Kind.NAME, name) for name in NAMES]
+
+
+def test_a_number_of_an_order_is_none_of_a_card_under_another_name() -> None:
+    value = [{"x": "4291957979862506"}]
+    assert found(value, "SELECT order_number AS x FROM t") == []
+    assert found(value, "SELECT card_number AS x FROM t") == [(Kind.CARD, "4291957979862506")], "the control"
+    assert found(value, "SELECT coalesce(order_number, card_number) AS x FROM t") == [(Kind.CARD, "4291957979862506")]
 
 
 HOSTILE = {

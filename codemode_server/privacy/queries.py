@@ -13,6 +13,7 @@ from typing import Any
 
 from codemode_server.privacy.renamed_fields import NO_RENAMES, Renamed, RenamedFields
 from codemode_server.privacy.renames import Renames, Source
+from codemode_server.privacy.statements import QUERY_BEGINNING
 
 MAX_CHARACTERS = 50_000
 """Of all queries of a call that are read."""
@@ -21,12 +22,6 @@ _MAX_DEPTH = 40
 _UNREAD = ("fullname", "birthdate", "password")
 """What a query may name of which not even the words were read."""
 _SELECTS = re.compile(r"\b(?:select|returning|return|output|project|extend|rename|eval)\b", re.IGNORECASE)
-_STATEMENT = re.compile(
-    r"(?>\s+|--[^\n]*\n|/\*.*?\*/|#[^\n]*\n|\()*+(?:\{|(?:explain|select|insert|update|delete|replace|merge|with|from|exec"
-    r"|execute|prepare|call|declare|begin|set|create|query|mutation|subscription|fragment)\b)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""How a text begins that is surely a query, if it has what a query has."""
 _WORD = re.compile(r"[^\W\d]\w{0,63}")
 _PATH_NAME = re.compile(r"[^\W\d$]\w*")
 _ALIAS_KEYS = ("alias", "as", "as_name", "asName")
@@ -39,7 +34,7 @@ def renamed_by(arguments: Mapping[str, Any], earlier: Mapping[str, Renamed] | No
         if not _may_be_query(text):
             continue
         left -= len(text)
-        if (left < 0 or not renames.add(text)) and _STATEMENT.match(text):
+        if (left < 0 or not renames.add(text)) and QUERY_BEGINNING.match(text):
             doubtful |= _words_of(text) if left > -MAX_CHARACTERS else {*_UNREAD}
     return RenamedFields(renames, frozenset(doubtful), earlier) or NO_RENAMES
 

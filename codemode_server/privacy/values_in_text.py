@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codemode_server.domain.privacy_tokens import TOKEN
+from codemode_server.privacy.statements import Likeness, likeness
 
 _MARKS = (
     "what {} stands for has quotation marks or others like them, and how this statement reads them is not certain; "
@@ -19,29 +20,6 @@ _MARKS = (
 )
 Values = Mapping[str, str | int | float]
 """Tokens → what they stand for."""
-_NAME = r"[\w.\"`\[\]]+"
-_BEFORE = r"(?>\s+|--[^\n]*\n|/\*.*?\*/|\()*+(?:explain\s+(?:query\s+plan\s+|analyze\s+)?)?"
-_SQL = re.compile(
-    rf"{_BEFORE}(?:select\s+(?:distinct\s+|top\s+\d+\s+)?(?:\*|'|\d|case\b|{_NAME}\s*(?:,|\(|\|\||as\b|from\b))"
-    rf"|insert\s+(?:or\s+\w+\s+|ignore\s+)?into\s+{_NAME}\s*(?:\(|values\b|select\b)|replace\s+into\s+{_NAME}\s*\("
-    rf"|update\s+{_NAME}(?:\s+(?:as\s+)?\w+)?\s+set\s|delete\s+from\s+{_NAME}\s|merge\s+into\s|values\s*\("
-    rf"|with\s+(?:recursive\s+)?{_NAME}\s*(?:\([^)]*\)\s*)?as\s*\(|call\s+{_NAME}\s*\(|exec(?:ute)?\s+{_NAME}\s+[@'\d])",
-    re.IGNORECASE | re.DOTALL,
-)
-"""The beginning of a statement, after comments; prose that begins with such a word goes on otherwise."""
-_SQL_WORD = re.compile(
-    rf"{_BEFORE}(?:select|insert|update|delete|replace|merge|with|values|call|exec|execute|create|alter|begin)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_SQL_KEYS = frozenset({"sql", "query", "statement", "statements", "stmt", "soql", "soqlquery", "rawsql", "sqlquery"})
-"""Names of arguments whose text is a statement if it begins with such a word."""
-_COMPARISON = re.compile(rf"(?:[=<>]|\blike|\bin\s*\()\s*n?['\"]?%?{TOKEN.pattern}", re.IGNORECASE)
-_CLAUSE = re.compile(r"\s(?:from|set|where|into)\s", re.IGNORECASE)
-"""With a comparison, these make a statement of a text that begins with a word of SQL."""
-_ALIASED = re.compile(
-    rf"{_BEFORE}select\s+(?:distinct\s+|top\s+\d+\s+)?{_NAME}\s+{_NAME}\s*(?:,|from\b)", re.IGNORECASE | re.DOTALL
-)
-"""A column with another name (`name n`) in a statement, or two words of prose."""
 _OUTSIDE = re.compile(rf"{TOKEN.pattern}|['\"`]|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 """What matters in SQL outside strings: a token, a mark that begins a string or a name, a comment."""
 _INSIDE = {mark: re.compile(rf"{TOKEN.pattern}|{mark}") for mark in "'\"`"}
@@ -57,6 +35,8 @@ _NEARLY_JSON = re.compile(r"\{\s*(?:[\"'}/]|\w+\s*:)|\[\s*[\[{\"'\d/-]")
 """How a text begins that may be JSON with comments, with a comma too many, or cut off; `[draft]` is prose."""
 _JSON = json.JSONDecoder()
 _BEFORE_JSON = "\ufeff \t\r\n"
+_MAX_JSON_BEGINNING = 200
+"""Characters of a string that show whether it is JSON."""
 _OTHER_MARKS = re.compile(r"#|\\|\$\w*\$|\[")
 """What begins comments, escapes and strings in some databases only, so that where strings end is not certain."""
 
@@ -116,20 +96,18 @@ def _within(text: str, values: Values, key: str, is_sent: bool) -> str:
         return "".join(_in_json(piece, values, is_sent) for piece in pieces)
     if not is_sent:
         return _plain(text, values)
-    if _is_sql(text, key):
-        return _in_sql(text, values)
-    if _is_sql_key(key) or (_ALIASED.match(text) and _CLAUSE.search(text)):
-        _check_marks(text, values, in_quotes=True)
+    match likeness(text, key):
+        case Likeness.SQL:
+            return _in_sql(text, values)
+        case Likeness.CODE:
+            _check_marks(text, values, in_quotes=False)
+        case Likeness.QUERY:
+            _check_marks(text, values, in_quotes=True)
+        case Likeness.PROSE:
+            pass
     if _NEARLY_JSON.match(begin):
         _check_ends(text, values)
     return _plain(text, values)
-
-
-def _is_sql(text: str, key: str) -> bool:
-    if _SQL.match(text):
-        return True
-    is_likely = _is_sql_key(key) or (_COMPARISON.search(text) and _CLAUSE.search(text))
-    return bool(is_likely and _SQL_WORD.match(text))
 
 
 def _json_pieces(text: str) -> list[str]:
@@ -171,10 +149,6 @@ def _check_marks(text: str, values: Values, *, in_quotes: bool) -> None:
             raise NotPlaceable(_MARKS.format(token))
 
 
-def _is_sql_key(key: str) -> bool:
-    return key.replace("_", "").casefold() in _SQL_KEYS
-
-
 def _plain(text: str, values: Values) -> str:
     return TOKEN.sub(lambda found: str(values.get(found[0], found[0])), text)
 
@@ -197,14 +171,29 @@ def _in_sql(text: str, values: Values) -> str:
     if _OTHER_MARKS.search(text):
         _check_marks(text, values, in_quotes=False)
     pieces: list[str] = []
-    place, quote = 0, ""
+    place, quote, start = 0, "", 0
     while found := (_INSIDE[quote] if quote else _OUTSIDE).search(text, place):
         piece = found[0]
         if piece in _INSIDE:
+            is_doubled = text.startswith(2 * piece, place - 1) and not quote  # stands for one, and the string goes on
+            start = start if quote or is_doubled else found.end()
             quote = "" if quote else piece
+        elif piece in values and quote:
+            _check_json(piece, values[piece], text[start : start + _MAX_JSON_BEGINNING])
         pieces += [text[place : found.start()], _for_sql(piece, values[piece], quote) if piece in values else piece]
         place = found.end()
     return "".join((*pieces, text[place:]))
+
+
+def _check_json(token: str, value: str | int | float, string: str) -> None:
+    """Raises NotPlaceable if the value would need an escape in JSON, and the string within SQL begins like that. With
+    the escape it would have a backslash, which not every database reads in the same way."""
+    begin, text = string.lstrip(_BEFORE_JSON), str(value)
+    if (begin[:1] == '"' or _NEARLY_JSON.match(begin)) and json.dumps(text, ensure_ascii=False) != f'"{text}"':
+        raise NotPlaceable(
+            f"{token} stands in JSON within SQL, and what it stands for has marks that end a string there; have the "
+            f"database make the JSON, by a function such as json_object('name', '{token}')"
+        )
 
 
 def _for_sql(token: str, value: str | int | float, quote: str) -> str:

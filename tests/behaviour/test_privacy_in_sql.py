@@ -29,6 +29,10 @@ def query(sql: str) -> list[dict[str, Any]]:
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row)) for row in found]
 
+@server.tool(description="Run a command.")
+def run(command: str) -> list[dict[str, Any]]:
+    return query(command)
+
 server.run()
 """
 )
@@ -68,3 +72,11 @@ async def test_without_quotation_marks_the_call_is_refused_with_the_remedy(tmp_p
         assert "Do not try again" not in refused.text
         assert "Neil" not in refused.text
         assert (await host.run("from servers.crm import query\n" + COUNT)).value["n"] == 0
+
+
+async def test_in_an_argument_with_another_name_a_statement_is_escaped_too(tmp_path: Path) -> None:
+    """The password has an apostrophe, so the statement would be none without the escape."""
+    statement = "SELECT p.* FROM people p WHERE lower(p.password) = lower('{row['password']}')"
+    async with in_memory(crm(tmp_path)) as host:
+        found = await host.run(f"{PERSON}from servers.crm import run\nlen(run(command=f{statement!r}))")
+        assert found.value == 1, found.text

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from codemode_server.privacy.statements import Likeness, likeness
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
 
 NAME = "<NAME_1>"
@@ -125,6 +126,57 @@ class TestSql:
         with pytest.raises(NotPlaceable, match="an argument of its own"):
             put(statement, HOSTILE)
 
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            f"SELECT t.* FROM t WHERE addr IN ('x', '{NAME}')",
+            f"select a::text from t where f('Mr {NAME}')",
+            f"SELECT -1, '{NAME}'",
+            f"SELECT :x FROM t WHERE f(a, 'b', '{NAME}')",
+            f"SELECT (SELECT id FROM t WHERE f(addr, '{NAME}'))",
+            f"INSERT t VALUES (1, '{NAME}')",
+            f"UPDATE \"my table\" SET a = upper('{NAME}')",
+            f"UPDATE t, u SET a = concat('{NAME}', 'x')",
+            f"SET @a = concat('{NAME}')",
+            f"BEGIN; DELETE FROM t WHERE lower(addr)=lower('{NAME}'); COMMIT",
+            f"CREATE TABLE x AS SELECT '{NAME}' AS a",
+            f"PRAGMA user_version; SELECT 1 FROM t WHERE f('{NAME}')",
+            f"SHOW TABLES LIKE '{NAME}'",
+            f"REFRESH x; select * from t where addr = '{NAME}'",
+            f"ALTER USER u IDENTIFIED BY '{NAME}'",
+            f"DO $$ begin delete from t where a = '{NAME}'; end $$",
+            f"MATCH (n {{id: 1, name: '{NAME}'}}) DELETE n",
+        ],
+    )
+    def test_no_statement_takes_a_value_that_would_end_its_string_whatever_the_argument_is_called(
+        self, statement: str
+    ) -> None:
+        for key in ("text", "command", "sqlText"):
+            try:
+                assert HOSTILE not in put(statement, HOSTILE, key)
+            except NotPlaceable:
+                continue
+        assert put(statement, "Ann Lee", "text") == statement.replace(NAME, "Ann Lee"), "the control"
+
+    @pytest.mark.parametrize("key", ["sqlText", "raw_sql", "statement_text", "queryString", "command", "q", "filter"])
+    def test_in_arguments_that_are_read_by_machines_a_value_with_marks_in_quotes_is_refused(self, key: str) -> None:
+        text = f"name contains '{NAME}' and trashed = false"
+        with pytest.raises(NotPlaceable, match="an argument of its own"):
+            put(text, "O'Neil", key)
+        assert put(text, "O'Neil", "text") == text.replace(NAME, "O'Neil"), "the control"
+        assert put(f"orders of {NAME}", "O'Neil", key) == "orders of O'Neil", "words to search for"
+
+    @pytest.mark.parametrize("string", [f'{{"name": "{NAME}"}}', f' "{NAME}"', f'{{"a": "it\'\'s {NAME}"}}'])
+    def test_in_json_within_sql_a_value_that_would_end_a_string_is_refused(self, string: str) -> None:
+        statement = f"INSERT INTO t VALUES ('it''s', '{string}')"
+        for value in ('x", "admin": true, "y": "z', "a\nb"):
+            with pytest.raises(NotPlaceable, match="JSON within SQL"):
+                put(statement, value)
+        assert put(statement, "O'Neil") == statement.replace(NAME, "O''Neil"), "the control"
+
+    def test_in_other_strings_of_sql_a_value_may_have_quotation_marks(self) -> None:
+        assert put(f"INSERT INTO t VALUES ('{{}}', 'the {NAME}')", 'a"b').endswith("""'the a"b')""")
+
     def test_a_search_in_words_takes_a_value_with_an_apostrophe(self) -> None:
         assert put(f"orders of {NAME} in May", "O'Neil") == "orders of O'Neil in May"
 
@@ -136,9 +188,9 @@ class TestSql:
         assert put(statement, "Ann") == "SELECT * FROM people WHERE name IN ('Ann', '<NAME_2>')"
 
     @pytest.mark.timeout(10)
-    def test_many_comments_take_no_long_time(self) -> None:
-        text = "/**/" * 50_000 + f"x '{NAME}'"
-        assert put(text, "Ann") == text.replace(NAME, "Ann")
+    @pytest.mark.parametrize("text", ["/**/", "f('", "select (1,", "{a: '", "f( 'a' 'b ", "with f(\"'", "[a] "])
+    def test_what_is_repeated_takes_no_long_time(self, text: str) -> None:
+        assert isinstance(likeness(f"select {text * 50_000} x '{NAME}'", "q"), Likeness)
 
 
 class TestJson:
@@ -223,6 +275,10 @@ class TestOtherTexts:
             f"Update: the name = {NAME}, it's new",
             f"{{{{ name }}}} is '{NAME}'",
             f"with best regards, '{NAME}'",
+            f"Update on orders, customer: '{NAME}'",
+            f"Update Ann (now '{NAME}') from home",
+            f"Show this to '{NAME}'",
+            f'From "{NAME}": set up a call',
         ],
     )
     def test_in_prose_a_value_stands_as_it_is(self, text: str) -> None:

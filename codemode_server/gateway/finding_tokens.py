@@ -13,6 +13,10 @@ from codemode_server.privacy.replacing import TokensOf, numbers_among
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy_settings import PrivacySettings
 
+_DATES_WITHHELD = (
+    "results have <BIRTH_DATE> in place of birth dates where the arguments of the call had dates; a call without dates, "
+    "for instance by ids, gets tokens"
+)
 _FEW = 200
 """So many findings are compared with the arguments on the event loop."""
 
@@ -32,6 +36,8 @@ async def tokens_of(
         raise ResultWithheld(f"{message.withheld}: there is no store of tokens")
     has_many = is_large(message.arguments) or len(found) > _FEW
     kinds = await run_sized(has_many, withheld_dates, found, message.sent_dates, settings)
+    if kinds and _DATES_WITHHELD not in message.calls.messages:
+        message.calls.messages.append(_DATES_WITHHELD)
     known = [it for it in found if (it.kind, it.value) not in kinds]
     principal, server = message.calls.context.principal.principal_id, message.target.server.raw_name
     try:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Any
 
@@ -48,6 +48,8 @@ _DAYS_LIST = "day days d dd tag tage jour dia giorno dag"
 _DAYS = frozenset(_DAYS_LIST.split())
 _DATES_LIST = "date dob birth birthday birthdate born datum geburtsdatum geburtstag fecha data"
 _DATES = _DAYS | frozenset(_DATES_LIST.split())
+_NAMED = _YEARS | _MONTHS | _DATES
+_MAX_NUMBER = 10**12
 _YEAR_DIGITS, _PART_DIGITS, _SIX = 4, 2, 6
 
 
@@ -107,8 +109,9 @@ def _of_numbers(arguments: Mapping[str, Any]) -> Iterator[DateReading]:
             waiting += ((str(key), inner) for key, inner in item.items())
             yield from _of_object(item)
         elif isinstance(item, list):
-            waiting += ((name, inner) for inner in item)
-            if not _NO_PARTS & words_of(name):
+            words = words_of(name)
+            waiting += ((name, inner) for inner in item if type(inner) is not int or words & _NAMED)
+            if not _NO_PARTS & words:
                 row = ", ".join(_digits_of(inner) or "x" for inner in item)
                 yield from (it for written in dates_in(row) for it in written.readings)
         elif isinstance(item, str) and (held := unwrapped(item)):
@@ -166,12 +169,15 @@ class _Parts:
                 yield DateReading(year, month, day)
 
 
+@lru_cache(1_024)
 def words_of(name: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORDS.findall(name))
 
 
 def _digits_of(value: object) -> str:
     """A number, or a short text without letters; empty for anything else."""
+    if type(value) is int:
+        return str(value) if 0 <= value < _MAX_NUMBER else ""
     if isinstance(value, bool):
         return ""
     if isinstance(value, float) and value.is_integer():

@@ -17,21 +17,29 @@ _CENTURIES = (1900, 2000)
 _LONG, _SHORT = 4, 2
 """Digits of a year."""
 _NUMBER = rf"\d{{{_LONG}}}|\d{{1,{_SHORT}}}"
+_FIRST = r"\d(?<!\d\d)"
+"""The first digit of a number. A search that begins with a digit is fast; one that begins with a look behind is not."""
 _BETWEEN = r"[^\d\x00\n]|[^\w\x00\n]{1,4}"
-_THREE_NUMBERS = re.compile(rf"(?<!\d)(?=({_NUMBER})({_BETWEEN})({_NUMBER})({_BETWEEN})({_NUMBER})(?!\d))")
+_YEAR = re.compile(rf"{_FIRST}\d{{{_LONG - 1}}}(?!\d)")
+_REACH = 32
+"""Characters before and behind a year that may belong to the same date."""
+_THREE_NUMBERS = re.compile(
+    rf"({_FIRST}(?:\d{{{_LONG - 1}}}|\d?))(?=({_BETWEEN})({_NUMBER})({_BETWEEN})({_NUMBER})(?!\d))"
+)
+_SHORT_YEAR = re.compile(
+    rf"({_FIRST}(?<!\d[-./ ]\d)\d?)(?=([-./ ])(\d{{1,{_SHORT}}})([-./ ])(\d{{1,{_SHORT}}})(?!\d)(?![-./]\d))"
+)
+"""No part of an IP address or of a list."""
 _WORD = r"[^\W\d_]{3,12}\.?"
 _WITH_WORD = re.compile(
-    rf"(?<!\d)(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\.?[ -](?:de |of )?(?P<word>{_WORD}),?[ -](?:de )?(?P<year>\d{{4}})"
-    r"(?!\d)"
+    rf"(?P<day>{_FIRST}\d?)(?:st|nd|rd|th)?\.?[ -](?:de |of )?(?P<word>{_WORD}),?[ -](?:de )?(?P<year>\d{{4}})(?!\d)"
     rf"|\b(?P<word2>{_WORD}) (?P<day2>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<year2>\d{{4}})(?!\d)"
-    rf"|(?<!\d)(?P<year3>\d{{4}})[ -](?P<word3>{_WORD})[ -](?P<day3>\d{{1,2}})(?!\d)"
+    rf"|(?P<year3>{_FIRST}\d{{3}})[ -](?P<word3>{_WORD})[ -](?P<day3>\d{{1,2}})(?!\d)"
 )
 _NO_MONTHS_LIST = "after and before born for from hired limit offset page rows since the top until with year"
 _NO_MONTHS = frozenset(_NO_MONTHS_LIST.split())
-_COMPACT = re.compile(r"(?<!\d)(\d{8})(?!\d{1,5}(?!\d)|\d{7})")
-"""A date without separators, perhaps with a time of six digits behind it."""
-_SHORT_SEPARATORS = frozenset("-./ ")
-"""What may be in a date whose year has two digits."""
+_COMPACT = re.compile(rf"({_FIRST}\d{{7}})(?:\d{{6}})?(?!\d)")
+"""A date without separators, perhaps with a time behind it."""
 
 
 class DateReading(NamedTuple):
@@ -50,22 +58,44 @@ class WrittenDate(NamedTuple):
 
 def dates_in(text: str) -> Iterator[WrittenDate]:
     """What may be a date in a text, in no order, also where two of them overlap."""
-    for found in _THREE_NUMBERS.finditer(text):
+    for start, end in _windows(text):
+        yield from _with_long_year(text, start, end)
+    for found in _SHORT_YEAR.finditer(text):
         numbers = found.group(1, 3, 5)
-        long_ones = [at for at, digits in enumerate(numbers) if len(digits) == _LONG]
-        if len(long_ones) == 1 or (not long_ones and _is_alone(text, found)):
-            years = long_ones or [at for at in (0, 2) if len(numbers[at]) == _SHORT]
-            if readings := frozenset(it for at in years for it in _readings(numbers, at)):
-                yield WrittenDate(found.start(1), found.end(5), readings)
-    for found in _WITH_WORD.finditer(text):
-        year, word, day = (found[name] or found[f"{name}2"] or found[f"{name}3"] for name in ("year", "word", "day"))
-        if word.lower().rstrip(".") not in _NO_MONTHS and is_date(int(year), 1, int(day)):
-            yield WrittenDate(*found.span(), frozenset({DateReading(int(year), ANY_MONTH, int(day))}))
+        years = [at for at in (0, 2) if len(numbers[at]) == _SHORT]
+        if readings := frozenset(it for at in years for it in _readings(numbers, at)):
+            yield WrittenDate(found.start(1), found.end(5), readings)
     for found in _COMPACT.finditer(text):
         digits = found[1]
         parts = [(digits[:4], digits[4:6], digits[6:]), (digits[4:], digits[2:4], digits[:2])]
         if readings := frozenset(it for numbers in parts for it in _readings(numbers, 0)):
             yield WrittenDate(*found.span(1), readings)
+
+
+def _windows(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of the parts of a text around its years, in order and without overlaps."""
+    start = end = 0
+    for found in _YEAR.finditer(text):
+        if MIN_YEAR <= int(found[0]) <= MAX_YEAR:
+            if found.start() - _REACH > end:
+                if end:
+                    yield start, end
+                start = max(0, found.start() - _REACH)
+            end = min(len(text), found.end() + _REACH)
+    if end:
+        yield start, end
+
+
+def _with_long_year(text: str, start: int, end: int) -> Iterator[WrittenDate]:
+    for found in _THREE_NUMBERS.finditer(text, start, end):
+        numbers = found.group(1, 3, 5)
+        years = [at for at, digits in enumerate(numbers) if len(digits) == _LONG]
+        if len(years) == 1 and (readings := frozenset(_readings(numbers, years[0]))):
+            yield WrittenDate(found.start(1), found.end(5), readings)
+    for found in _WITH_WORD.finditer(text, start, end):
+        year, word, day = (found[name] or found[f"{name}2"] or found[f"{name}3"] for name in ("year", "word", "day"))
+        if word.lower().rstrip(".") not in _NO_MONTHS and is_date(int(year), 1, int(day)):
+            yield WrittenDate(*found.span(), frozenset({DateReading(int(year), ANY_MONTH, int(day))}))
 
 
 def readings_of(text: str) -> frozenset[DateReading]:
@@ -99,14 +129,3 @@ def _readings(numbers: tuple[str, ...], year_at: int) -> Iterator[DateReading]:
         for month, day in ((one, other), (other, one)):
             if is_date(year, month, day):
                 yield DateReading(year, month, day)
-
-
-def _is_alone(text: str, found: re.Match[str]) -> bool:
-    """Whether three numbers of two digits are a date rather than a part of an IP address or of a list."""
-    first, last = found.start(1), found.end(5)
-    if not {found[2], found[4]} <= _SHORT_SEPARATORS:
-        return False
-    before, after = text[max(0, first - 2) : first], text[last : last + 2]
-    is_before = len(before) == len("1.") and before[0].isdigit() and before[1] in _SHORT_SEPARATORS
-    is_after = len(after) == len(".1") and after[1].isdigit() and after[0] == found[2] != " "
-    return not is_before and not is_after

@@ -132,6 +132,7 @@ async def test_a_withheld_birth_date_is_not_passed_on_as_a_text(tmp_path: Path) 
         )
         answer = await host.run("import servers.open\n[servers.open.saved(), servers.open.on('<BIRTH_DATE>')]")
     assert "the arguments have <BIRTH_DATE>, which is no privacy token" in refused.error["message"]
+    assert refused.text.count("a call without dates, for instance by ids, gets tokens") == 1
     assert answer.value == [[], "On <BIRTH_DATE> came Ann."]
 
 

@@ -14,8 +14,8 @@ from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy_settings import PrivacySettings
 
 _DATES_WITHHELD = (
-    "results have <BIRTH_DATE> in place of birth dates where the arguments of the call had dates; a call without dates, "
-    "for instance by ids, gets tokens"
+    "results have <BIRTH_DATE> in place of birth dates where the arguments of the call had dates; a call without "
+    "dates, for instance by ids, gets tokens"
 )
 _FEW = 200
 """So many findings are compared with the arguments on the event loop."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
@@ -26,7 +26,7 @@ from codemode_server.privacy.given_names import begins_with_given_name, is_given
 from codemode_server.privacy.known_in_values import with_tokens
 from codemode_server.privacy.normal_forms import spelling
 from codemode_server.privacy.ordinary_words import is_ordinary
-from codemode_server.privacy.original_forms import PART_CHARACTERS
+from codemode_server.privacy.original_forms import PART_CHARACTERS, PART_DIGITS
 from codemode_server.privacy.originals import Originals
 
 _MIN_CHARACTERS, _MIN_WORD_LETTERS = 4, 3
@@ -40,8 +40,8 @@ _NO_NAME = re.compile(rb"[0-9@]")
 _NUMBER = re.compile(r"-?([0-9]+)(?:\.0)?")
 """A number as it is searched; of `-7.0`, only the digits may be what was sent."""
 _OTHER_SEPARATORS = (" ", "_", "-", ".", "")
-_MAX_WRAPPINGS, _MAX_WRAPPED_DEPTH = 6, 20
-"""What is nested deeper in texts is searched as a text."""
+_MAX_WRAPPINGS, _MAX_WRAPPED_DEPTH, _MAX_WRAPPED = 6, 20, 20_000
+"""What is nested deeper in texts, and beyond so many of these, is searched as a text."""
 
 
 def tokenized_echo(value: Any, sent: Mapping[str, str]) -> Any:
@@ -78,7 +78,7 @@ class Echoes:
         if not self._values:
             return value
         texts = _Texts(value)
-        found = self._found(texts.all)
+        found = self.found(texts.all)
         return _Walk(self, texts, found).tokenized(value) if found else value
 
     def counting(self, text: str, spans: Iterable[Span], *, is_key: bool) -> list[Span]:
@@ -95,7 +95,7 @@ class Echoes:
                 chosen.append((start - is_opened, end, token))
         return chosen
 
-    def _found(self, texts: Iterable[str]) -> dict[str, list[Span]]:
+    def found(self, texts: Iterable[str]) -> dict[str, list[Span]]:
         """Where values may be, by text. Short texts are searched together, since each search costs something."""
         found: dict[str, list[Span]] = {}
         for batch, _, _ in text_batches([text for text in texts if len(text) >= _MIN_CHARACTERS]):
@@ -122,6 +122,7 @@ class _Texts:
         """What texts hold that are JSON or base64."""
         self.encoded: dict[str, list[tuple[int, int, str]]] = {}
         """Start, end and content of the parts of texts that are declared to be base64."""
+        self._wrapped = 0
         self._visited: set[tuple[int, str]] = set()
         self._take(value, 0)
 
@@ -132,7 +133,8 @@ class _Texts:
                     self.all[text] = None
                 elif (wrappings, text) not in self._visited:
                     self._visited.add((wrappings, text))
-                    if wrappings == _MAX_WRAPPINGS or not self._is_json(text, wrappings):
+                    has_room = wrappings < _MAX_WRAPPINGS and self._wrapped < _MAX_WRAPPED
+                    if not has_room or not self._is_json(text, wrappings):
                         self.all[text] = None
 
     def _is_json(self, text: str, wrappings: int) -> bool:
@@ -140,10 +142,14 @@ class _Texts:
         held = unwrapped(text) if may_be_wrapped(text) else None
         if held is not None and not is_nested_deeper(held[1], _MAX_WRAPPED_DEPTH):
             self.held[text] = held
+            self._wrapped += 1
             self._take(held[1], wrappings + 1)
             return held[0] is Wrapping.JSON
-        for part, inner in encoded_parts(text):
-            self.encoded.setdefault(text, []).append((part.start, part.end, inner))
+        parts = [*islice(encoded_parts(text), _MAX_WRAPPED - self._wrapped)]
+        if parts:
+            self.encoded[text] = [(part.start, part.end, inner) for part, inner in parts]
+            self._wrapped += len(parts)
+        for _, inner in parts:
             self._take(inner, wrappings + 1)
         return False
 
@@ -151,7 +157,7 @@ class _Texts:
 class _Walk:
     """Puts what was found into a value, and into what its texts hold."""
 
-    def __init__(self, echoes: Echoes, texts: _Texts, found: Mapping[str, list[Span]], wrappings: int = 0) -> None:
+    def __init__(self, echoes: Echoes, texts: _Texts, found: dict[str, list[Span]], wrappings: int = 0) -> None:
         self._echoes = echoes
         self._texts = texts
         self._found = found
@@ -179,6 +185,9 @@ class _Walk:
         return _Walk(self._echoes, self._texts, self._found, self._wrappings + 1).tokenized(held)
 
     def _in_text(self, text: str, *, is_key: bool) -> list[Span]:
+        if text not in self._texts.all:  # it was unwrapped elsewhere, where it is nested less deep
+            self._texts.all[text] = None
+            self._found |= self._echoes.found([text])
         found = self._found.get(text)
         spans = self._echoes.counting(text, found, is_key=is_key) if found else []
         if len(spans) == 1 and (number := _NUMBER.fullmatch(text)) and spans[0][:2] == number.span(1):
@@ -188,8 +197,13 @@ class _Walk:
     def _with_encoded(self, text: str, spans: list[Span]) -> list[Span]:
         """These, and what stands in place of parts that are base64."""
         parts = [*self._encoded(text)]
-        outside = [it for it in spans if not any(start <= it[0] and it[1] <= end for start, end, _ in parts)]
-        return merged(sorted((*outside, *parts)))
+        starts = [start for start, _, _ in parts]
+
+        def is_within(span: Span) -> bool:
+            before = bisect_right(starts, span[0]) - 1
+            return before >= 0 and span[1] <= parts[before][1]
+
+        return merged(sorted((*(it for it in spans if not is_within(it)), *parts)))
 
     def _encoded(self, text: str) -> Iterator[Span]:
         for start, end, inner in self._texts.encoded[text]:
@@ -215,7 +229,8 @@ def _counts(value: _Value, text: str, there: str, is_key: bool) -> bool:
     if fold(there).translate(None, SEPARATORS) not in value.letters:
         return True  # it is encoded, as no word is
     if "@" in value.text:
-        return _bare(there) == _bare(value.text)  # `ann@fass.de` is another mailbox than `ann@faß.de`
+        bare = _bare(value.text)
+        return _bare(there) in (bare, bare[::-1])  # `ann@fass.de` is another mailbox than `ann@faß.de`
     if value.is_word:
         return there == value.text == text.strip() and (not is_key or is_given_name(there))
     return not (value.is_ordinary and is_key) or (there == value.text == text and not text.islower())
@@ -230,7 +245,8 @@ def _other_spellings(value: str) -> Iterator[str]:
     words = _WORD.findall(value)
     if len(words) > 1 and begins_with_given_name(value):
         yield value.lower()  # ordinary words in small letters are a name then
-    if len(words) > 1 and sum(map(len, words)) < PART_CHARACTERS:
+    joined = "".join(words)
+    if len(words) > 1 and len(joined) < (PART_DIGITS if joined.isdigit() else PART_CHARACTERS):
         yield from (separator.join(words) for separator in _OTHER_SEPARATORS)
 
 

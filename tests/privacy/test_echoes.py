@@ -22,6 +22,7 @@ SENT = {
     "<NAME_4>": "Li Wu",
     "<PHONE_1>": "+49 30 901820",
     "<IBAN_1>": "DE89370400440532013000",
+    "<NATIONAL_ID_1>": "12-3456",
 }
 RECEIPT = "Sent to annabel.leary@corp.example, Annabel O'Leary."
 SHOWN = "Sent to <EMAIL_1>, <NAME_3>."
@@ -42,6 +43,8 @@ def in_base64(text: str) -> str:
         ("Ann Lee, Ann Leeds, Joann Lee, ann lee", "<NAME_2>, Ann Leeds, Joann Lee, <NAME_2>"),
         ("li.wu, Li-Wu, liwu, LI WU and Li Wun", "<NAME_4>, <NAME_4>, <NAME_4>, <NAME_4> and Li Wun"),
         ("annabel.leary", "<NAME_1>"),
+        ("elpmaxe.proc@yrael.lebanna", "<EMAIL_1>"),
+        ("123456, 12 3456, 1234567", "<NATIONAL_ID_1>, <NATIONAL_ID_1>, 1234567"),
         ("\u0130 Ann Lee", "\u0130 <NAME_2>"),
         ("ann@corp.example", "ann@corp.example"),
         ("Annabel, of Leary Street", "Annabel, of Leary Street"),
@@ -71,6 +74,12 @@ def test_a_value_is_found_in_a_link_in_html_and_in_texts_that_are_base64_or_json
 def test_other_texts_that_are_base64_or_json_stay_as_they_are() -> None:
     value = [in_base64("nothing of that"), '{"a":1,  "b": [2]}', f"data:text/plain;base64,{in_base64('nothing here')}"]
     assert tokenized_echo([*value, "Ann Lee"], SENT) == [*value, "<NAME_2>"]
+
+
+def test_a_text_with_parts_in_base64_is_found_at_several_depths() -> None:
+    text, shown = (f"data:text/plain;base64,{in_base64(it)} for {it[8:]}" for it in (RECEIPT, SHOWN))
+    value = [text, json.dumps([text]), in_base64(text)]
+    assert tokenized_echo(value, SENT) == [shown, json.dumps([shown]), in_base64(shown)]
 
 
 def test_texts_within_texts_are_searched_as_texts_where_they_are_nested_too_deep() -> None:
@@ -178,6 +187,17 @@ class TestTheCost:
         assert lines_run(lambda: originals.spans(text)) < searched / 1_000
         assert originals.spans(text) == [(0, len(text), "<part of CREDENTIAL_1>")]
         assert other == [], "the control"
+
+    def test_of_texts_that_are_json_is_bounded_and_their_values_are_found_all_the_same(self) -> None:
+        shown = tokenized_echo([json.dumps({"it": f"{number} Ann Lee"}) for number in range(25_000)], SENT)
+        assert [json.loads(it) for it in shown] == [{"it": f"{number} <NAME_2>"} for number in range(25_000)]
+
+    def test_of_a_text_with_many_parts_in_base64_rises_with_its_size_only(self) -> None:
+        part = f"data:text/plain;base64,{in_base64('for Ann Lee')} "
+        shown = f"data:text/plain;base64,{in_base64('for <NAME_2>')} "
+        assert tokenized_echo(part * 10, SENT) == shown * 10
+        few, many = (lines_run(lambda n=n: tokenized_echo(part * n, SENT)) for n in (200, 1_000))  # type: ignore[misc]
+        assert many <= 6 * few
 
     def test_of_an_answer_rises_with_its_size_only(self) -> None:
         sent = {f"<EMAIL_{number}>": f"person{number * 7919}@host{number}.example.org" for number in range(300)}

@@ -1,6 +1,7 @@
 """Finds the queries in the arguments of a call, and reads what they call the fields of its result. Pure.
 
-A text counts as a query if it has words or marks of one. What is no query has no aliases that a result would use.
+A text counts as a query if it has words or marks of one: what is no query has no aliases that a result would use. Only
+what surely is one makes other results doubtful, or is remembered.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from codemode_server.privacy.renamed_fields import NO_RENAMES, Renamed, RenamedFields
 from codemode_server.privacy.renames import Renames, Source
-from codemode_server.privacy.statements import QUERY_BEGINNING
+from codemode_server.privacy.statements import GRAPHQL_BEGINNING, QUERY_BEGINNING
 
 MAX_CHARACTERS = 50_000
 """Of all queries of a call that are read."""
@@ -21,7 +22,10 @@ _MAX_WORDS = 5_000
 _MAX_DEPTH = 40
 _UNREAD = ("fullname", "birthdate", "password")
 """What a query may name of which not even the words were read."""
-_SELECTS = re.compile(r"\b(?:select|returning|return|output|project|extend|rename|eval)\b", re.IGNORECASE)
+_MAX_OTHER_CHARACTERS = 4_000
+"""Of a query in another language than SQL; a longer text is a file."""
+_SELECTS = re.compile(r"\b(?:select|returning)\b", re.IGNORECASE)
+_OTHER_STEPS = re.compile(r"\b(?:return|output|project|extend|rename|eval)\b|\{[^{}]{0,1000}[:=]", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d]\w{0,63}")
 _PATH_NAME = re.compile(r"[^\W\d$]\w*")
 _ALIAS_KEYS = ("alias", "as", "as_name", "asName")
@@ -30,22 +34,23 @@ _ALIAS_KEYS = ("alias", "as", "as_name", "asName")
 def renamed_by(arguments: Mapping[str, Any], earlier: Mapping[str, Renamed] | None = None) -> RenamedFields:
     """What the queries in these arguments call the fields of the result; `earlier` is what queries before them did."""
     renames, doubtful, left = Renames(), set[str](), MAX_CHARACTERS
+    are_sure = True
     for text in _texts_in(arguments, renames, 0):
-        if not _may_be_query(text):
+        is_short = len(text) <= _MAX_OTHER_CHARACTERS
+        is_sql = _SELECTS.search(text) is not None
+        if not is_sql and not (is_short and _OTHER_STEPS.search(text)):
             continue
+        is_sure = (is_sql and QUERY_BEGINNING.match(text)) or (is_short and GRAPHQL_BEGINNING.match(text))
+        are_sure &= bool(is_sure)
         left -= len(text)
-        if (left < 0 or not renames.add(text)) and QUERY_BEGINNING.match(text):
+        if (left < 0 or not renames.add(text)) and is_sure:
             doubtful |= _words_of(text) if left > -MAX_CHARACTERS else {*_UNREAD}
-    return RenamedFields(renames, frozenset(doubtful), earlier) or NO_RENAMES
+    return RenamedFields(renames, frozenset(doubtful), earlier, is_sure=are_sure) or NO_RENAMES
 
 
 def _words_of(text: str) -> set[str]:
     words = {it[0].casefold() for it in islice(_WORD.finditer(text), _MAX_WORDS + 1)}
     return {*words, *_UNREAD} if len(words) > _MAX_WORDS else words
-
-
-def _may_be_query(text: str) -> bool:
-    return _SELECTS.search(text) is not None or ("{" in text and (":" in text or "=" in text))
 
 
 def _texts_in(value: Any, renames: Renames, depth: int) -> Iterator[str]:

@@ -58,12 +58,15 @@ class RenamedFields:
         renames: Renames | None = None,
         doubtful: frozenset[str] = frozenset(),
         earlier: Mapping[str, Renamed] | None = None,
+        *,
+        is_sure: bool = True,
     ) -> None:
         """`doubtful`: names in queries that were not read, for which any field of the result may stand. `earlier`: what
-        earlier queries have named, in small letters."""
+        earlier queries have named, in small letters. `is_sure`: whether these texts surely are queries."""
         self._renames = renames or Renames()
         self._doubtful = tuple(sorted(filter(_tells, doubtful)))
         self._earlier = earlier or {}
+        self._is_certain = is_sure and not doubtful
         self._known: dict[str, Renamed | None] = {}
         self._columns: dict[str, set[Source]] = {}
         for source in self._renames.columns_read:
@@ -103,7 +106,7 @@ class RenamedFields:
 
     def named(self) -> Iterator[tuple[str, Renamed]]:
         """What the queries have named, and what it stands for, if that is certain and says anything."""
-        for name in () if self._doubtful else self._renames.sources:
+        for name in self._renames.sources if self._is_certain else ():
             if (renamed := self.of(name)) is not None:
                 yield name, renamed
 

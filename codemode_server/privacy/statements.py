@@ -18,8 +18,9 @@ _QUERY_WORDS = rf"{_SQL_WORDS}|explain|from|prepare|declare|set"
 _OTHER_WORDS = "pragma|show|grant|revoke|table|do|match|refresh|truncate|drop|copy|use|analyze|vacuum"
 _GRAPHQL = "query|mutation|subscription|fragment"
 _FLAGS = re.IGNORECASE | re.DOTALL
-QUERY_BEGINNING = re.compile(rf"{_BEFORE}(?:\{{|(?:{_QUERY_WORDS}|{_GRAPHQL})\b)", _FLAGS)
-"""How a text begins that is surely a query, if it has what a query has."""
+QUERY_BEGINNING = re.compile(rf"{_BEFORE}(?:{_QUERY_WORDS})\b", _FLAGS)
+"""How a text begins that is surely a query, if it selects something."""
+GRAPHQL_BEGINNING = re.compile(rf"{_BEFORE}(?:(?:{_GRAPHQL})\b[^{{]{{0,1000}})?\{{\s*\w+\s*[\w({{:}}]", _FLAGS)
 _SQL_BEGINNING = re.compile(rf"{_BEFORE}(?:explain\s+)?(?:{_SQL_WORDS}|values|alter)\b", _FLAGS)
 _BEGINNING = re.compile(rf"{_BEFORE}(?:{_QUERY_WORDS}|{_OTHER_WORDS}|values|alter)\b", _FLAGS)
 

@@ -205,6 +205,18 @@ class TestAQueryThatIsNotReadWithCertainty:
         long = "SELECT " + "a, " * MAX_CHARACTERS
         assert is_name(f"{long} full_name AS x FROM t")
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'from app import db\n\ndef full_name(user):\n    # it\'s\n    return f"{user.first_name}"\n',
+            '{\n  "password": "it\'s \\"x\\"", // JSON with a comment\n  "full_name": 1,\n}\n',
+            "# full_name\n\nIt's the password; `select` it.\n",
+        ],
+    )
+    def test_is_no_file_that_the_call_writes(self, text: str) -> None:
+        assert found("Successfully wrote it", text, "content") == []
+        assert found([{"status": "All done"}], text, "content") == []
+
     def test_counts_only_if_it_begins_like_a_query(self) -> None:
         assert not is_name("Please select the customer's full_name from it")
 

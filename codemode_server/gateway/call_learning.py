@@ -45,11 +45,11 @@ class CallLearning:
         name = call.server, call.tool
         if doubted := calls.doubted_keys_of(tool):
             calls.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
+        stub_tool = calls.called_tools.setdefault(name, tool)
         if calls.context.hides_text:
             return  # keys and kinds of values are shown to all sessions, and a program chooses them where a tool echoes
         is_private = not calls.context.is_local
         shape = self._learning.learn(call.server, tool, call.arguments, reply, is_private=is_private)
-        stub_tool = calls.called_tools.setdefault(name, tool)
         if name not in calls.mismatched_tools and (message := contradiction(stub_tool, shape)):
             if tokens_in(reply.value) and not (message := contradiction(stub_tool, shape, has_tokens=True)):
                 return

@@ -116,6 +116,12 @@ _PERSONAL_KINDS = frozenset({Kind.EMAIL, Kind.PHONE, Kind.BIRTH_DATE, Kind.ADDRE
 # fmt: on
 _BIRTH = ("birth", "geburt", "naissance", "nacimiento", "nascita", "nascimento", "geboorte")
 """Parts of compounds, with or without marks between the words."""
+_DOCUMENTS = (
+    "passport", "passeport", "pasaporte", "passaporto", "passaporte", "reisepass", "paspoort", "personalausweis",
+    "ausweisnummer", "driverlicen", "driverslicen", "drivinglicen", "fuhrerschein", "fuehrerschein", "permisdeconduire",
+    "rijbewijs", "patentediguida", "carnetdeconducir", "cartadeconducao", "identitycard", "idcardnumber",
+)  # fmt: skip
+"""Parts of compounds that mean a document of a person."""
 _EVIDENCE = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 _FORMATS = {
     "email": Kind.EMAIL,
@@ -160,10 +166,17 @@ def is_role_field(name: str) -> bool:
 
 
 @lru_cache(4096)
+def is_document_field(name: str) -> bool:
+    """Whether values of this field are numbers of passports, identity cards or driving licences."""
+    joined = "".join(_words(name[:_MAX_FIELD_CHARACTERS]))
+    return any(part in joined for part in _DOCUMENTS)
+
+
+@lru_cache(4096)
 def may_tell_alone(name: str) -> bool:
     """Whether the name of a field may say what its values are, without a syntax of their own."""
     says = field_evidence(name) in (Kind.BIRTH_DATE, Kind.ADDRESS, Kind.CREDENTIAL, Kind.EMAIL)
-    return says or is_person_field(name) or may_be_name_field(name) or is_role_field(name)
+    return says or is_person_field(name) or may_be_name_field(name) or is_role_field(name) or is_document_field(name)
 
 
 @lru_cache(4096)
@@ -174,14 +187,21 @@ def ends_telling_label(word: str) -> bool:
         return False
     last, joined = words[-1], "".join(words)
     is_known = _EVIDENCE.get(last) in (Kind.BIRTH_DATE, Kind.CREDENTIAL) or any(part in joined for part in _BIRTH)
-    return is_known or last in _ENDS_OF_PERSON_FIELDS or last in _NAME_FIELDS or last in _ENDS_OF_ROLE_FIELDS
+    return (
+        is_known
+        or is_document_field(word)
+        or last in _ENDS_OF_PERSON_FIELDS
+        or last in _NAME_FIELDS
+        or last in _ENDS_OF_ROLE_FIELDS
+    )
 
 
 @lru_cache(4096)
 def has_evidence(name: str) -> bool:
     """Whether the name of a field may say anything about its values. A role in the plural may be a title."""
     is_role = is_role_field(name) and not name.rstrip("0123456789 .:").casefold().endswith(("s", "people"))
-    return field_evidence(name) is not None or is_person_field(name) or may_be_name_field(name) or is_role
+    says = field_evidence(name) is not None or is_document_field(name)
+    return says or is_person_field(name) or may_be_name_field(name) or is_role
 
 
 @lru_cache(4096)

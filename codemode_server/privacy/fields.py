@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from codemode_server.privacy.evidence import (
     ends_telling_label,
     field_evidence,
+    is_document_field,
     is_person_field,
     is_role_field,
     may_be_name_field,
@@ -23,6 +24,7 @@ _DATE = re.compile(
 )
 _PERSON = re.compile(r"[^\W\d_][\w'’.\u00b7-]{0,40}(?:[ ,]{1,2}[^\W\d_(][\w'’.-]{0,40}\)?){0,5}")
 _CAPITALISED = re.compile(r"[^\W\d_a-zß-öø-ÿ][\w.'’-]{0,40}(?: [^\W\d_a-zß-öø-ÿ][\w.'’-]{0,40}){1,3}")
+_DOCUMENT = re.compile(r"(?=(?:\D*\d){4})[A-Z0-9](?:[ -]?[A-Z0-9]){4,19}")
 _STREET = re.compile(r"(?=[^\n]*[^\W\d_]{2})(?=[^\n]*\d)(?:[^\n@]{5,200}|(?=[^\n]* )[^\n]{5,200})")
 _LOCAL_EMAIL = re.compile(r"[\w.+-]{1,64}@[^\W\d_][\w-]{1,62}")
 """With a host that has no domain."""
@@ -47,6 +49,7 @@ _FEW_DIGITS = 6
 """So many digits of a date are more than its year."""
 _MAX_LABEL_CHARACTERS = 44
 _MAX_LABEL_WORDS = 4
+_NUMBER_WORDS = frozenset({"number", "no", "no.", "nr", "nr.", "nummer", "id"})
 Found = tuple[Kind, float] | None
 """What a value is, and with which confidence."""
 
@@ -58,7 +61,7 @@ def labelled_in(text: str, fields: RenamedFields = NO_RENAMES) -> Iterator[tuple
         before = text[max(0, at - _MAX_LABEL_CHARACTERS) : at].rstrip(" \"'")
         last = before[before.rfind(" ") + 1 :]
         renamed = fields.of(last.strip("\"'{[(,")) if fields else None
-        if renamed is None and not ends_telling_label(last):
+        if renamed is None and not ends_telling_label(last) and not _ends_document_label(before, last):
             continue
         words = _NO_LABEL.split(before)[-1].split(" ")
         value = _VALUE.match(text, at + 1)
@@ -69,6 +72,10 @@ def labelled_in(text: str, fields: RenamedFields = NO_RENAMES) -> Iterator[tuple
             start, end = stripped(text, start, end)
             if found := _surest(_by_label(words, text[start:end]), _by_renamed(renamed, text[start:end], False)):
                 yield start, end, *found
+
+
+def _ends_document_label(before: str, last: str) -> bool:
+    return last.casefold() in _NUMBER_WORDS and is_document_field(" ".join(before.split(" ")[-_MAX_LABEL_WORDS:]))
 
 
 def stripped(text: str, start: int, end: int) -> tuple[int, int]:
@@ -153,6 +160,8 @@ def _by_name(name: str, text: str, beside_person: bool, is_computed: bool = Fals
     if says is Kind.CREDENTIAL and text.casefold() not in _NO_PASSWORDS and (is_computed or _PASSWORD.fullmatch(text)):
         has_digit = any(character.isdigit() for character in text)
         return Kind.CREDENTIAL, 0.85 if has_digit or is_computed or not text.isalpha() else 0.4
+    if is_document_field(name) and _DOCUMENT.fullmatch(text) and not _DATE.fullmatch(text):
+        return Kind.NATIONAL_ID, 0.85
     if may_be_name_field(name) and _is_name(text, is_computed):
         return Kind.NAME, 0.75 if beside_person or is_person(text) else 0.3
     if is_role_field(name) and is_person(text):

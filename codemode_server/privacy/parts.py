@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from codemode_server.domain.ids import JsonValue
 from codemode_server.privacy import date_parts, markup
 from codemode_server.privacy.encodings import Wrapping, encoded_parts, may_be_wrapped, unwrapped
-from codemode_server.privacy.evidence import may_tell_alone, schema_evidence
+from codemode_server.privacy.evidence import is_document_field, may_tell_alone, schema_evidence
 from codemode_server.privacy.findings import MAX_DEPTH, MAX_VALUES, Kind, Place
 from codemode_server.privacy.renamed_fields import NO_RENAMES, Renamed, RenamedFields
 from codemode_server.privacy.tables import (
@@ -230,7 +230,7 @@ class _Builder:
                 inner = ""
             if are_indexes:
                 inner, near = name, beside
-            elif is_birth and key in date_parts.NEUTRAL_KEYS:
+            elif (is_birth and key in date_parts.NEUTRAL_KEYS) or (key == "number" and is_document_field(name)):
                 inner = name
             place = (path, key)
             if is_searched:

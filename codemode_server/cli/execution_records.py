@@ -17,8 +17,10 @@ import anyio.to_thread
 from codemode_server.cli.state_database import has_database
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.approvals import Approval
+from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.executions import CallRecord, ExecutionRecord
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.history import CallRetry
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
@@ -31,6 +33,7 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_history import SqliteHistory
 from codemode_server.storage.sqlite_journal import SqliteJournal
@@ -116,6 +119,15 @@ class ExecutionRecords:
             return {}
         return await SqliteHistory(self._database).retries(self.principal, execution_id)
 
+    async def waiting(self, found: ExecutionRecord, calls: Sequence[CallRecord]) -> frozenset[int]:
+        """The numbers of the calls that were not sent, since a person has not answered or the program has not gone on
+        with the answer."""
+        if self._thread is None or found.status is not ExecutionStatus.WAITING:
+            return frozenset()
+        approvals = SqliteApprovals(self._thread, JournalCipher(state_folder(self.loaded.settings)))
+        asked = {it.key: it for it in await approvals.of_execution(self.principal, found.execution_id)}
+        return frozenset(it.call.seq for it in calls if it.call.key in asked and _is_unsent(it, asked[it.call.key]))
+
     def plan(self, code: str, calls: Sequence[CallRecord]) -> PlanReport:
         """The plan of a dry run, with its arguments if the configuration lets values be recorded."""
         if self.hides_arguments:
@@ -150,23 +162,24 @@ class ExecutionRecords:
         description = clean_line(self._error(it.description) or "", 60)
         return it.execution_id, minutes(it.started_at), status, level, *numbers, description
 
-    def call_json(self, it: CallRecord, retries: Sequence[CallRetry]) -> dict[str, Any]:
-        return self.call_fields(it) | {
+    def call_json(self, it: CallRecord, retries: Sequence[CallRetry], *, is_waiting: bool = False) -> dict[str, Any]:
+        return self.call_fields(it, is_waiting=is_waiting) | {
             "retries": [{"reason": one.reason.value, "after_ms": round(one.after_ms(it.started_at))} for one in retries]
         }
 
-    def call_fields(self, it: CallRecord) -> dict[str, Any]:
-        """The call as one row of a table."""
-        outcome = it.outcome
+    def call_fields(self, it: CallRecord, *, is_waiting: bool = False) -> dict[str, Any]:
+        """The call as one row of a table; `is_waiting`: what `waiting` found."""
+        outcome, status = it.outcome, it.outcome.status.value if it.outcome else "unknown"
+        error = outcome.error if outcome and not is_waiting and self._config.payloads == "all" else None
         return {
             "call": it.call.seq,
             "tool": clean_line(f"{it.call.server}.{it.call.tool}", 100),
             "started_at": local_time(it.started_at),
             "decision": it.decision.kind,
             "reason": clean_line(it.decision.reason, 100),
-            "status": outcome.status.value if outcome else "unknown",
+            "status": "waiting" if is_waiting else status,
             "milliseconds": round(outcome.milliseconds) if outcome else None,
-            "error": self._error(outcome.error) if outcome and self._config.payloads == "all" else None,
+            "error": self._error(error),
         }
 
     def call_with_values(self, it: CallRecord, retries: Sequence[CallRetry]) -> dict[str, Any]:
@@ -197,6 +210,14 @@ class ExecutionRecords:
     @property
     def principal(self) -> Principal:
         return local_principal(self.loaded.settings)
+
+
+def _is_unsent(it: CallRecord, approval: Approval) -> bool:
+    if it.outcome is None:
+        return approval.answer is None
+    ended_at = it.started_at + it.outcome.milliseconds / 1_000
+    is_before_answer = approval.answer is None or approval.answer.answered_at >= ended_at
+    return it.outcome.status is CallStatus.CANCELLED and is_before_answer
 
 
 def moment(seconds: float) -> str:

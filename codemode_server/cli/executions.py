@@ -103,10 +103,13 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     async with ExecutionRecords(loaded) as reader:
         found, calls, code = await reader.execution(ExecutionId(execution_id))
         retries = await reader.retries(found.execution_id)
+        waiting = await reader.waiting(found, calls)
     plan = reader.plan(code, calls) if found.is_dry_run else None
     if as_json:
         content = reader.execution_json(found) | {
-            "calls": [reader.call_json(it, retries.get(it.call.seq, ())) for it in calls]
+            "calls": [
+                reader.call_json(it, retries.get(it.call.seq, ()), is_waiting=it.call.seq in waiting) for it in calls
+            ]
         }
         if plan is not None:
             content["plan"] = {"calls": plan.calls, "unforeseen": plan.unforeseen}
@@ -115,7 +118,8 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     fields = reader.execution_json(found)
     whole, code = code, fields.pop("code")
     lines = [f"{name.replace('_', ' ')}: {value}" for name, value in fields.items() if value is not None]
-    rows = [tuple("-" if value is None else str(value) for value in reader.call_fields(it).values()) for it in calls]
+    cells = (reader.call_fields(it, is_waiting=it.call.seq in waiting).values() for it in calls)
+    rows = [tuple("-" if value is None else str(value) for value in row) for row in cells]
     if rows:
         lines += ["", _table([("call", "tool", "started", "decision", "reason", "status", "ms", "error"), *rows])]
         lines += [

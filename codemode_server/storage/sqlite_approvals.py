@@ -115,6 +115,10 @@ class SqliteApprovals:
     async def unanswered(self, principal: Principal) -> Sequence[Approval]:
         return await self._select("principal = ? AND answer IS NULL ORDER BY asked_at", (principal.principal_id,))
 
+    async def of_execution(self, principal: Principal, execution_id: ExecutionId) -> Sequence[Approval]:
+        """The questions about the calls of an execution."""
+        return await self._select("principal = ? AND execution_id = ?", (principal.principal_id, execution_id))
+
     async def answered(self, approval_ids: Collection[ApprovalId]) -> Sequence[Approval]:
         which = f"answer IS NOT NULL AND approval_id IN ({placeholders(len(approval_ids))})"
         return await self._select(which, tuple(approval_ids))

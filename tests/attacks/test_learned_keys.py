@@ -5,12 +5,17 @@ Rule: a stub shows only keys that look like names of fields, and says that they 
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
+from codemode_server.config import load
+from codemode_server.first_listing import LastRun
 from tests.attacks.test_cut_secrets import upstream
 from tests.behaviour.product import Host, configuration, in_memory
 
@@ -149,4 +154,17 @@ async def test_keys_of_private_results_that_were_learned_before_are_not_shown_wh
     for mode in ("forbid", "allow"):
         async with in_memory(with_private(tmp_path, mode)) as host:
             found.append("order_id" in await shown(host, "clinic"))
+    assert found == [False, True]
+
+
+async def test_such_keys_are_not_in_what_a_host_gets_before_the_product_is_built(tmp_path: Path) -> None:
+    async with in_memory(with_private(tmp_path, "allow")) as host:
+        await learn(host, "clinic", [ROW] * 3)
+    found: list[bool] = []
+    for mode in ("forbid", "allow"):
+        loaded = await anyio.to_thread.run_sync(load, with_private(tmp_path, mode))
+        last_run = await anyio.to_thread.run_sync(LastRun.read, loaded)
+        found.append("order_id" in json.dumps(last_run.definitions(loaded)))
+        last_run.thread.close()
+        last_run.database.close()
     assert found == [False, True]

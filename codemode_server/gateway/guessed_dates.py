@@ -11,7 +11,7 @@ tools that may receive birth dates refuse it. In the answers to other calls, bir
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN, label_of, whole_of
@@ -79,20 +79,20 @@ def _without_dates(known: KnownTexts, value: JsonValue, found: Found, sent: Sent
 
     shown: JsonValue
     if sent.may_be_guesses:
-        in_order = FoundInOrder(found)
+        if not (found_sent := found_in(_Sent(sent), value)) and not dates:
+            return value
+        in_known, in_sent = FoundInOrder(found), FoundInOrder(found_sent)
 
-        def withheld(text: str, spans: Iterable[Span]) -> list[Span]:
-            places = [(start, end) for start, end, _ in (it for it in spans if is_known(text, it))]
-            places += [(it.start, it.end) for it in dates_in(text) if sent.have_any(it.readings)]
-            return merged((start, end, _WITHHELD) for start, end in sorted(places))
+        def withheld(text: str, spans: Sequence[Span], sent_ones: Sequence[Span]) -> list[Span]:
+            places = [*(it for it in spans if is_known(text, it)), *sent_ones]
+            return merged((start, end, _WITHHELD) for start, end, _ in sorted(places))
 
-        shown = with_tokens(
+        return with_tokens(
             value,
-            lambda text: withheld(text, in_order.in_next_key()),
-            lambda text: withheld(text, in_order.in_next()),
+            lambda text: withheld(text, in_known.in_next_key(), in_sent.in_next_key()),
+            lambda text: withheld(text, in_known.in_next(), in_sent.in_next()),
             with_numbers=True,
         )
-        return shown if shown != value else value
     shown = tokenized(
         value,
         found,
@@ -100,6 +100,16 @@ def _without_dates(known: KnownTexts, value: JsonValue, found: Found, sent: Sent
         with_numbers=True,
     )
     return shown
+
+
+class _Sent:
+    """The dates in an answer that were sent with the call, as known values."""
+
+    def __init__(self, sent: SentDates) -> None:
+        self._sent = sent
+
+    def spans(self, text: str) -> list[Span]:
+        return [(it.start, it.end, _WITHHELD) for it in dates_in(text) if self._sent.have_any(it.readings)]
 
 
 def _is_birth_date(put: str) -> bool:

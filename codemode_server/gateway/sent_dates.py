@@ -70,7 +70,7 @@ class SentDates:
 
     def have(self, date: str) -> bool:
         """Whether a text is one of these dates, perhaps in another form or with a time."""
-        return self.have_any(readings_of(date))
+        return bool(self._dates[0]) and self.have_any(readings_of(date))
 
     def have_any(self, readings: frozenset[DateReading]) -> bool:
         dates, days = self._dates[0], self._days

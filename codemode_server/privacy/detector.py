@@ -39,6 +39,7 @@ from codemode_server.privacy.numbers import MAX_CODE_CHARACTERS, RUN, Checks, co
 from codemode_server.privacy.own_patterns import compile_pattern
 from codemode_server.privacy.own_texts import FREE_FORMS, is_label, own_texts_in
 from codemode_server.privacy.parts import Part, SearchedText, searched_text, searched_value
+from codemode_server.privacy.properties import properties_in
 from codemode_server.privacy.renamed_fields import NO_RENAMES, RenamedFields
 from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, streets_in
 
@@ -187,6 +188,7 @@ def _by_fields(searched: SearchedText) -> Iterator[Candidate]:
             if found := by_field(part, searched.text[start:end], part.column in people):
                 yield start, end, *found
     yield from labelled_in(searched.text, searched.fields)
+    yield from properties_in(searched.text)
 
 
 def _evidence(searched: SearchedText, base: int, offset: int) -> Kind | Against | None:

@@ -283,7 +283,7 @@ HOSTILE = (
     "eyJa.", "SG.a", "-----BEGIN A PRIVATE KEY-----", "://", "a://", "a://a:", "http://a:b", "12 Aa ",
     "Via ", "Via Aa ", "rue ", "1 rue ", "Straße 1", "aweg", "\n", "a,b\n", '"', '""', '","', "|",
     "a|b\n", "\x00", "\ud800", "é", "name: ", "name: Aa ", 'dob="', "4111 ", "0 1", "４", "²", "\u200b",
-    "Ann <a@b.cc> ", "<a@b.cc>", "Ann <b>", "CN=A", 'cn="A ', "mailto:",
+    "Ann <a@b.cc> ", "<a@b.cc>", "Ann <b>", "CN=A", 'cn="A ', "mailto:", "BEGIN:VCARD\n", "dn: a\ncn: b\n", "FN:a\n",
     "<td>", "<td a", "<td><b>", "<tr><td>a</td>", "<name>", "<name>a</name>", "</name>", "<name a", "<!--", "<dt>Name",
 )  # fmt: skip
 

@@ -141,11 +141,17 @@ def _check_ends(text: str, values: Values) -> None:
 
 
 def _check_marks(text: str, values: Values, *, in_quotes: bool) -> None:
-    """Raises NotPlaceable if a value with marks would be put in; `in_quotes`: beside a quotation mark only."""
+    """Raises NotPlaceable if a value with marks would be put in; `in_quotes`: beside a quotation mark only, and an
+    apostrophe may be put between double ones where the text has no other."""
+    may_have_apostrophe = in_quotes and "'" not in text
     for found in TOKEN.finditer(text):
         token, (start, end) = found[0], found.span()
-        is_quoted = not {*text[max(0, start - 1) : start], *text[end : end + 1]}.isdisjoint(_INSIDE)
-        if token in values and (is_quoted or not in_quotes) and not _HARMLESS.fullmatch(str(values[token])):
+        before, after = text[max(0, start - 1) : start], text[end : end + 1]
+        is_quoted = not {*before, *after}.isdisjoint(_INSIDE)
+        value = str(values.get(token, ""))
+        if may_have_apostrophe and before == after == '"':
+            value = value.replace("'", "")
+        if (is_quoted or not in_quotes) and not _HARMLESS.fullmatch(value):
             raise NotPlaceable(_MARKS.format(token))
 
 

@@ -166,6 +166,14 @@ class TestSql:
         assert put(text, "O'Neil", "text") == text.replace(NAME, "O'Neil"), "the control"
         assert put(f"orders of {NAME}", "O'Neil", key) == "orders of O'Neil", "words to search for"
 
+    @pytest.mark.parametrize("key", ["q", "query"])
+    def test_in_double_quotation_marks_a_search_takes_an_apostrophe(self, key: str) -> None:
+        text = f'in:inbox from:"{NAME}"'
+        assert put(text, "O'Neil", key) == text.replace(NAME, "O'Neil")
+        for other, value in ((text, 'O"Neil'), (f"it's {text}", "O'Neil"), (f'a"{NAME}', "O'Neil")):
+            with pytest.raises(NotPlaceable, match="an argument of its own"):
+                put(other, value, key)
+
     @pytest.mark.parametrize("string", [f'{{"name": "{NAME}"}}', f' "{NAME}"', f'{{"a": "it\'\'s {NAME}"}}'])
     def test_in_json_within_sql_a_value_that_would_end_a_string_is_refused(self, string: str) -> None:
         statement = f"INSERT INTO t VALUES ('it''s', '{string}')"

@@ -26,10 +26,11 @@ _PIECE = re.compile(
 )
 _UNCERTAIN = re.compile(
     r"\\['\"`]|\$\w*\$|--\S|#(?![>-])|\bq'|/\*[!+]|\"\"\"|'''|\bu&|(?<=[^\w)\]'\"])\[[^\]]{0,128}['\"`]"
-    r"|\b(?:exec|execute|prepare|sp_executesql)\b",
+    r"|\b(?:exec|execute|prepare|sp_executesql|unpivot)\b",
     re.IGNORECASE,
 )
-"""Escapes, strings, names and comments of some databases only, and what runs a text as a statement."""
+"""Escapes, strings, names and comments of some databases only, and what runs a text as a statement
+or puts several columns into one."""
 
 
 class TokenKind(Enum):

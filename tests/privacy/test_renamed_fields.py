@@ -201,6 +201,11 @@ class TestAQueryThatIsNotReadWithCertainty:
         assert is_name(query)
         assert not is_name(query.replace("full_name", "city")), "the control"
 
+    def test_may_put_several_columns_into_one(self) -> None:
+        query = "SELECT x FROM t UNPIVOT (x FOR k IN (full_name, city)) u"
+        assert is_name(query)
+        assert not is_name(query.replace("full_name", "town")), "the control"
+
     def test_may_be_too_long(self) -> None:
         long = "SELECT " + "a, " * MAX_CHARACTERS
         assert is_name(f"{long} full_name AS x FROM t")

@@ -8,7 +8,7 @@ import anyio
 
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig
-from codemode_server.config.problems import no_server
+from codemode_server.config.problems import no_server, printable
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.first_listing import sign_ins
 from codemode_server.settings import ServerSettings
@@ -30,8 +30,11 @@ def http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
     settings = loaded.settings.servers.get(name)
     if settings is None:
         known = [name for name, server in loaded.settings.servers.items() if server.url is not None]
-        error = no_server(name, known, str(loaded.path or "a configuration"), others="servers with a url:")
-        raise error if known else CodemodeError(f"{error}; `codemode-server add {escaped(name)} URL` adds it")
+        if not known:
+            shown = printable(name)
+            remedy = f"`codemode-server add {shown} URL` adds it"
+            raise CodemodeError(f"there is no server {shown!r}, nor another one with a url; {remedy}")
+        raise no_server(name, known, str(loaded.path), others="servers with a url:")
     if settings.url is None:
         raise CodemodeError(f"server {name!r} is a program on this machine; only servers with a url have a sign-in")
     return settings

@@ -9,7 +9,8 @@ from typing import Any
 
 from .product import configuration, hotel, in_memory, office
 
-DOWN = "unavailable: calls fail until it is back (can't be started: there is no program 'no-such-program')"
+WHY = "can't be started: there is no program 'no-such-program' on the PATH; install it or give its full path"
+DOWN = f"unavailable: calls fail until it is back ({WHY})"
 DISABLED = "disabled in upstream.yaml: calls fail"
 
 
@@ -47,9 +48,7 @@ async def test_an_unavailable_server_is_named_with_the_reason_by_searches_that_m
 
 async def test_a_server_that_is_down_is_named_by_every_search_since_its_tools_are_not_known(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
-        notice = (
-            "unavailable: linear (can't be started: there is no program 'no-such-program'): its tools can't be found"
-        )
+        notice = f"unavailable: linear ({WHY}): its tools can't be found"
         for query in ("list the issues of a repository", "weather forecast", ""):
             text = (await host.call("search_tools", query=query)).text
             assert f"{notice} or called; tell the user" in text

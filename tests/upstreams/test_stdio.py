@@ -66,8 +66,7 @@ async def test_a_usual_program_that_is_missing_comes_with_the_place_to_get_it(
     [
         (
             ServerSettings(command="no-such-program"),
-            "can't be started: there is no program 'no-such-program'; it is not on the PATH of codemode-server: "
-            "install it, or write its full path",
+            "can't be started: there is no program 'no-such-program' on the PATH; install it or give its full path",
         ),
         (
             ServerSettings(command="/no/such"),
@@ -310,4 +309,4 @@ async def test_a_folder_on_path_that_may_not_be_looked_into_does_not_hide_that_a
     monkeypatch.setenv("PATH", f"{tmp_path / 'closed'}:{os.environ['PATH']}")
     async with kit.pool({"s": ServerSettings(command="no-such-program")}) as pool:
         error = kit.listing(pool, "s").error or ""
-        assert error.startswith("can't be started: there is no program 'no-such-program';")
+        assert error.startswith("can't be started: there is no program 'no-such-program' on the PATH;")

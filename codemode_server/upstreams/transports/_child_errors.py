@@ -55,7 +55,7 @@ def _remedy(command: str) -> str:
         return f"; if {program!r} is the program, put the rest in `args`"
     if "/" in command:
         return "; correct the path, or install it"
-    return _WHERE_TO_GET.get(command, "; it is not on the PATH of codemode-server: install it, or write its full path")
+    return _WHERE_TO_GET.get(command, " on the PATH; install it or give its full path")
 
 
 def _is_missing(cause: OSError, command: str, env: Mapping[str, str]) -> bool:

@@ -79,10 +79,10 @@ _PERSON_FIELDS_LIST = (
     " sobrenome apelido voornaam achternaam volledigenaam displaynamelastfirst namelastfirst lastnamefirst fileas"
     " maidenname preferredname assigneename reportername reviewername requestername managername organizername"
 )
-_PERSON_FIELDS = frozenset(_PERSON_FIELDS_LIST.split())
+PERSON_FIELDS = frozenset(_PERSON_FIELDS_LIST.split())
 _MIN_END_CHARACTERS = 3
 _ENDS_OF_PERSON_FIELDS = frozenset(
-    field[at:] for field in _PERSON_FIELDS for at in range(len(field) - _MIN_END_CHARACTERS + 1)
+    field[at:] for field in PERSON_FIELDS for at in range(len(field) - _MIN_END_CHARACTERS + 1)
 )
 """The last word of a label may be the end of a compound: `name`, `client`."""
 _NAME_FIELDS_LIST = (
@@ -150,7 +150,7 @@ def field_evidence(name: str) -> Kind | Against | None:
 @lru_cache(4096)
 def is_person_field(name: str) -> bool:
     """Whether values of this field are names of persons, whatever stands beside it."""
-    return "".join(_words(name[:_MAX_FIELD_CHARACTERS])) in _PERSON_FIELDS
+    return "".join(_words(name[:_MAX_FIELD_CHARACTERS])) in PERSON_FIELDS
 
 
 @lru_cache(4096)

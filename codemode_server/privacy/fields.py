@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from codemode_server.privacy.evidence import (
+    PERSON_FIELDS,
     ends_telling_label,
     field_evidence,
     is_document_field,
@@ -172,9 +173,10 @@ def _by_name(name: str, text: str, beside_person: bool, is_computed: bool = Fals
 def _is_header(name: str, text: str) -> bool:
     """Whether a value is the name of its own field, or that of a field with names of persons: `NAME: Name`,
     `surname: Last Name`. A row of headers may be among the records."""
-    return len(text) <= _MAX_LABEL_CHARACTERS and (
-        is_person_field(text) or _NO_WORD.sub("", text).casefold() == _NO_WORD.sub("", name).casefold()
-    )
+    if len(text) > _MAX_LABEL_CHARACTERS:
+        return False
+    written = _NO_WORD.sub("", text).casefold()
+    return written in PERSON_FIELDS or written == _NO_WORD.sub("", name).casefold()
 
 
 def _is_name(text: str, is_computed: bool) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from codemode_server.privacy.folding import BREAK
 from codemode_server.privacy.form_matches import Found, Searched, rank
+from codemode_server.privacy.name_words import Reach
 from codemode_server.privacy.original_forms import (
     MIN_FREE,
     PART_CHARACTERS,
@@ -32,6 +33,9 @@ _MAX_SHARED = 8
 """Originals that may have a window in common; a window of more of them is no part."""
 _MAX_AT_WINDOW = 64
 """Forms that are compared at one window. If there are as many, the window alone is a match."""
+_MAX_RESTRICTED = _MAX_AT_WINDOW // 2
+"""Forms at one window from which on others are left out that do not count anywhere, so that no window alone is a match
+because of them."""
 _BLOCK = 1 << 15
 """Windows that are compared at once, so that they stay in the processor's cache."""
 _RUN = MIN_FREE - PART_CHARACTERS + 1
@@ -106,6 +110,8 @@ class FormIndex:
         owners, table = (self._spread, self._of_spread) if form.is_single_word else (self._wholes, self._of_wholes)
         windows = [canonical(window) for window in anchors_of(form)]
         rarest = min(windows, key=lambda window: len(owners.at(window)))
+        if form.reach is not Reach.ANYWHERE and len(owners.at(rarest)) >= _MAX_RESTRICTED:
+            return
         is_full = len(owners.at(rarest)) == _MAX_AT_WINDOW
         chosen = windows if is_full else [rarest]  # if all are full, each is a match, so that the whole form is covered
         for window in chosen:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.privacy.folding import CLASS, DIGIT, NOTHING
+from codemode_server.privacy.name_words import MAX_TITLE_CHARACTERS, Reach, ends_with_title
 from codemode_server.privacy.ordinary_words import is_ordinary
 from codemode_server.privacy.original_forms import MIN_FREE, PART_DIGITS, Form
 from codemode_server.privacy.readings import Reading
@@ -75,7 +76,7 @@ class Searched:
         first, last = int(self.places[start]), int(self.places[end - 1]) + 1
         if not is_backwards and self.data[first:last] == form.inner:
             return self.written(form, first)
-        if form.is_lower_case:
+        if form.reach is not Reach.ANYWHERE:
             return None
         is_alone = self.is_alone(first, last, form.is_digits)
         if (form.is_single_word or form.is_between_words) and not is_alone:
@@ -94,13 +95,24 @@ class Searched:
         has_to_be_alone = form.is_single_word or form.is_between_words or is_short_number
         if has_to_be_alone and not self.is_alone(first, last, form.is_digits):
             return None
-        if form.is_lower_case and not self._is_whole_value(first, last):
+        if not self._is_within(form.reach, first, last):
             return None
         before, after = first - len(form.lead), last + len(form.trail)
         has_all = before >= 0 and self.data[before:first] == form.lead and self.data[last:after] == form.trail
         start, end = self.reading.span(before, after) if has_all else self.reading.span(first, last)
         inner = self.text[slice(*self.reading.span(first, last))]
         return Found(start, end, True, form.token) if _is_spelled(form, inner) else None
+
+    def _is_within(self, reach: Reach, first: int, last: int) -> bool:
+        """Whether these bytes stand where a value of this reach counts."""
+        match reach:
+            case Reach.ANYWHERE | Reach.AS_WRITTEN:
+                return True
+            case Reach.WHOLE_VALUES:
+                return self._is_whole_value(first, last)
+            case Reach.BESIDE_TITLES:
+                start, _ = self.reading.span(first, last)
+                return ends_with_title(self.text[max(0, start - MAX_TITLE_CHARACTERS) : start])
 
     def _is_whole_value(self, first: int, last: int) -> bool:
         """Whether these bytes are a line, a field of a table or of JSON, or a text in quotation marks, and no key."""
@@ -138,6 +150,10 @@ class Searched:
         """The characters from `start` to `end`, whatever they are a part of."""
         first, last = int(self.places[start]), int(self.places[end - 1]) + 1
         return Found(*self.reading.span(first, last), False, form.token)
+
+    def backwards(self, form: Form, first: int, last: int) -> Found | None:
+        """A single word, which stands backwards in `data` from `first` to `last`, if it counts there."""
+        return self.between(form, first, last) if form.reach is Reach.ANYWHERE else None
 
     def between(self, form: Form, first: int, last: int) -> Found:
         """The form, as what stands in `data` from `first` to `last`."""

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from functools import cached_property, partial
 from itertools import islice
 
+from codemode_server.domain.privacy_tokens import label_of
+from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.folding import INVISIBLE, SEPARATORS, fold
-from codemode_server.privacy.given_names import begins_with_given_name
+from codemode_server.privacy.name_words import Reach, reach_of
 from codemode_server.privacy.ordinary_words import is_ordinary
 
 MAX_ORIGINAL_CHARACTERS = 4_096
@@ -37,6 +39,8 @@ _MAX_COUNTRY_DIGITS = 3
 _MIN_NATIONAL_DIGITS = 7
 _MIN_DIFFERENT_DIGITS = 3
 _WORDS = re.compile(rb"[a-z\x80-\xfd]+|[0-9]+")
+_LETTERS = re.compile(rb"[a-z\x80-\xfd]+")
+_TOKEN_OF_NAME = f"<{label_of(Kind.NAME)}_"
 _DATE = re.compile(
     r"(?:19|20)\d\d[-./ ]?\d\d?[-./ ]?\d\d?(?:[T ].{4,30})?|\d\d?[-./ ]?\d\d?[-./ ]?(?:19|20)?\d\d"
     r"|\d{1,2}\.? (?:de )?[^\W\d_]{3,12}\.?,? (?:de )?\d{4}|[^\W\d_]{3,12}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4}"
@@ -60,11 +64,11 @@ class Form:
         "inner",
         "is_between_words",
         "is_digits",
-        "is_lower_case",
         "is_name",
         "is_ordinary",
         "is_single_word",
         "lead",
+        "reach",
         "token",
         "trail",
         "written",
@@ -86,12 +90,24 @@ class Form:
         self.gaps = _gaps(self.inner)
         """For each two neighbours of `characters`: 1 if separators are between them."""
         self.is_digits = self.characters.isdigit()
-        self.has_parts = has_parts and not _DATE.fullmatch(written) and not _ADDRESS_OF_MACHINE.fullmatch(written)
         self.is_name = written.replace(" ", "").isalpha()
         self.is_single_word = self.is_name and " " not in written
         self.is_ordinary = self.is_name and all(map(is_ordinary, _WORDS.findall(literal)))
-        self.is_lower_case = self.is_ordinary and written.islower() and not begins_with_given_name(written)
-        """Ordinary words in small letters, which a server can call a name without one being there."""
+        self.reach = self._reach()
+        self.has_parts = (
+            has_parts
+            and self.reach is not Reach.BESIDE_TITLES
+            and not _DATE.fullmatch(written)
+            and not _ADDRESS_OF_MACHINE.fullmatch(written)
+        )
+
+    def _reach(self) -> Reach:
+        """A server can call any words names, without a person of that name being there."""
+        if self.token.startswith(_TOKEN_OF_NAME):
+            words = _LETTERS.findall(self.inner)
+            is_of_words = bool(words) and all(word.isascii() and is_ordinary(word) for word in words)
+            return reach_of(self.written) if is_of_words else Reach.ANYWHERE
+        return Reach.WHOLE_VALUES if self.is_ordinary and self.written.islower() else Reach.ANYWHERE
 
     @property
     def literal(self) -> bytes:

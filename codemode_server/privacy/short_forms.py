@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from codemode_server.privacy.folding import CLASS, NOTHING
 from codemode_server.privacy.form_matches import Found, Searched
+from codemode_server.privacy.name_words import Reach
 from codemode_server.privacy.original_forms import PART_CHARACTERS, SHORT_CHARACTERS, Form, canonical
 from codemode_server.privacy.window_owners import WindowOwners
 from codemode_server.privacy.window_table import KEY_BYTES, Keys, WindowTable, canonical_keys
@@ -61,7 +62,7 @@ class WordForms:
         for first, last in zip(words.starts[is_known].tolist(), words.ends[is_known].tolist(), strict=True):
             owners = self._owners.at(word := searched.data[first:last])
             counts = (
-                searched.written(form, first) if form.characters == word else searched.between(form, first, last)
+                searched.written(form, first) if form.characters == word else searched.backwards(form, first, last)
                 for form in owners
             )
             yield from _those_that_count(searched, owners, counts, first, last)
@@ -114,6 +115,7 @@ def _those_that_count(
     searched: Searched, owners: tuple[Form, ...], counts: Iterator[Found | None], first: int, last: int
 ) -> list[Found]:
     found = [one for one in counts if one is not None]
-    if not found and len(owners) == _MAX_ALIKE and searched.is_alone(first, last, owners[0].is_digits):
-        found.append(searched.between(owners[0], first, last))
+    anywhere = next((form for form in owners if form.reach is Reach.ANYWHERE), None)
+    if not found and anywhere and len(owners) == _MAX_ALIKE and searched.is_alone(first, last, anywhere.is_digits):
+        found.append(searched.between(anywhere, first, last))
     return found

@@ -40,10 +40,11 @@ def made(count: int) -> dict[str, str]:
         ("tools", "the tools are here", False),
         ("tools", "s l o o t, t.o.o.l.s", False),
         ("not permitted", "it is not permitted", False),
-        ("not permitted", "a;not permitted;b", True),
-        ("tools", "a\ntools\nb", True),
-        ("tools", '{"a": "tools"}', True),
-        ("tools", '{"tools": "a"}', False),
+        ("baker", "a baker", False),
+        ("the baker", "a;the baker;b", True),
+        ("baker", "a\nbaker\nb", True),
+        ("baker", '{"a": "baker"}', True),
+        ("baker", '{"baker": "a"}', False),
         ("Baker", "for Baker, by mail", True),
         ("anna", "for anna, by mail", True),
         ("anna smith", "for anna smith, by mail", True),
@@ -51,7 +52,7 @@ def made(count: int) -> dict[str, str]:
     ],
 )
 def test_ordinary_words_in_small_letters_are_a_name_only_as_a_whole_value(name: str, text: str, is_found: bool) -> None:
-    """But for given names, and for words that are not ordinary."""
+    """But for given names, and for words that are not ordinary. Words that are no common names count less."""
     originals = Originals()
     originals.add(name, "<NAME_1>")
     assert bool(originals.spans(text)) is is_found

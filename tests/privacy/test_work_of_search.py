@@ -24,7 +24,7 @@ _HONEST = ("Annabelle Leary", "ann.lee@example.org", "+49 30 901820", "12 Hill R
 
 def add_all(originals: Originals, values: Iterable[str]) -> None:
     for number, value in enumerate(values):
-        originals.add(value, f"<NAME_{number}>")
+        originals.add(value, f"<VALUE_{number}>")
 
 
 def knowing(values: Iterable[str]) -> Originals:
@@ -74,7 +74,7 @@ class TestShortNamesWithTheSameBeginning:
         names = signs(2_000)
         originals = knowing(names)
         for number, name in [*enumerate(names)][::97]:
-            assert originals.spans(f"to {name}, now") == [(3, 3 + len(name), f"<NAME_{number}>")]
+            assert originals.spans(f"to {name}, now") == [(3, 3 + len(name), f"<VALUE_{number}>")]
         assert originals.spans("to Annabel, now") == []
 
     def test_are_found_by_their_beginning_if_they_have_very_many_signs(self) -> None:
@@ -179,7 +179,7 @@ class TestALongValue:
     def test_is_found_as_a_whole(self, value: str, beside: str) -> None:
         originals = knowing([value])
         for written in (value, value.upper(), value[::-1], "-".join(value)):
-            assert originals.spans(f"It is {written}{beside}") == [(6, 6 + len(written), "<NAME_0>")]
+            assert originals.spans(f"It is {written}{beside}") == [(6, 6 + len(written), "<VALUE_0>")]
 
     @pytest.mark.parametrize("beside", ["", " and nobody else" * 20])
     def test_is_found_by_parts_that_are_long_too(self, beside: str) -> None:

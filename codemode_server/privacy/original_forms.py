@@ -14,6 +14,7 @@ from itertools import islice
 from codemode_server.domain.privacy_tokens import label_of
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.folding import INVISIBLE, SEPARATORS, fold
+from codemode_server.privacy.given_names import begins_with_given_name
 from codemode_server.privacy.name_words import Reach, reach_of
 from codemode_server.privacy.ordinary_words import is_ordinary
 
@@ -102,12 +103,14 @@ class Form:
         )
 
     def _reach(self) -> Reach:
-        """A server can call any words names, without a person of that name being there."""
-        if self.token.startswith(_TOKEN_OF_NAME):
+        """A server can call any words names, without a person of that name being there; what counts between words only
+        was sent."""
+        if self.token.startswith(_TOKEN_OF_NAME) and not self.is_between_words:
             words = _LETTERS.findall(self.inner)
             is_of_words = bool(words) and all(word.isascii() and is_ordinary(word) for word in words)
             return reach_of(self.written) if is_of_words else Reach.ANYWHERE
-        return Reach.WHOLE_VALUES if self.is_ordinary and self.written.islower() else Reach.ANYWHERE
+        is_in_small_letters = self.is_ordinary and self.written.islower() and not begins_with_given_name(self.written)
+        return Reach.WHOLE_VALUES if is_in_small_letters else Reach.ANYWHERE
 
     @property
     def literal(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Puts samples into records of ten formats, with labels of what is personal."""
+"""Puts samples into records of fifteen formats, with labels of what is personal."""
 
 from __future__ import annotations
 
@@ -185,6 +185,30 @@ def _yaml(rng: random.Random, rows: list[list[Sample]], language: str) -> Any:
     return "entry:\n" + "".join(f"  {one.label}: {one.value}\n" for one in rows[0])
 
 
+def _html(rng: random.Random, rows: list[list[Sample]], language: str) -> Any:
+    header = "".join(f"<th>{one.label}</th>" for one in rows[0])
+    body = "".join("<tr>" + "".join(f"<td>{one.value}</td>" for one in row) + "</tr>" for row in rows)
+    return f"<table><tr>{header}</tr>{body}</table>"
+
+
+def _xml(rng: random.Random, rows: list[list[Sample]], language: str) -> Any:
+    fields = "".join(f"<{one.label}>{one.value}</{one.label}>" for one in rows[0])
+    return f"<entries><entry>{fields}</entry></entries>"
+
+
+def _drawn(rng: random.Random, rows: list[list[Sample]], language: str) -> Any:
+    """As psql does."""
+    lines = [" | ".join(one.label for one in rows[0]), "-+-".join("-" * len(one.label) for one in rows[0])]
+    return "\n".join([*lines, *(" | ".join(one.value for one in row) for row in rows), f"({len(rows)} rows)"])
+
+
+def _indexed(rng: random.Random, rows: list[list[Sample]], language: str) -> Any:
+    """As pandas does."""
+    return {
+        one.label: {str(at): row[number].value for at, row in enumerate(rows)} for number, one in enumerate(rows[0])
+    }
+
+
 _FORMATS: dict[str, Callable[[random.Random, list[list[Sample]], str], Any]] = {
     "nested JSON": _nested,
     "JSON rows": _list,
@@ -197,7 +221,13 @@ _FORMATS: dict[str, Callable[[random.Random, list[list[Sample]], str], Any]] = {
     "mail": _mail,
     "Markdown table": _markdown,
     "YAML": _yaml,
+    "HTML table": _html,
+    "XML": _xml,
+    "table of psql": _drawn,
+    "columns by index": _indexed,
 }
 _FREE = frozenset({"prose", "access log"})
 """Formats without fields, in which names and dates of birth are not labelled as such."""
-_TABLES = frozenset({"CSV", "CSV with semicolons", "Markdown table", "JSON rows"})
+_TABLES = frozenset(
+    {"CSV", "CSV with semicolons", "Markdown table", "JSON rows", "HTML table", "table of psql", "columns by index"}
+)

@@ -25,6 +25,12 @@ _CELL = re.compile(
 _LEAF = re.compile(
     r"<(?P<name>[A-Za-z][\w.:-]{0,60})(?:\s[^<>]{0,1000})?>(?:<!\[CDATA\[)?(?P<text>[^<>]{1,300}?)(?:\]\]>)?</(?P=name)\s*>"
 )
+_HTML_LIST = (
+    "a abbr article b button center cite code dd div dt em font h1 h2 h3 h4 h5 h6 i label li mark option p q s section"
+    " small span strong sub sup td th time title u"
+)
+_HTML = frozenset(_HTML_LIST.split())
+"""Elements of HTML that say nothing about their texts, although some are words."""
 _MAX_LABEL_CHARACTERS = 64
 Named = tuple[int, int, str, bool]
 """Start and end of a text, the name of its field, and whether other fields beside it are of a person."""
@@ -48,7 +54,7 @@ def named_in(text: str, fields: RenamedFields) -> Iterator[Named] | None:
     found: list[Named] = []
     if _FIELDS.search(text):
         found += _in_tables(text, fields)
-    if any(may_tell_alone(_local(name)) for name in names):
+    if any(fields.has_evidence(local) or may_tell_alone(local) for local in map(_local, names)):
         found += _in_elements(text, fields)
     return _with_rest(sorted(found), len(text)) if found else None
 
@@ -126,10 +132,10 @@ def _in_elements(text: str, fields: RenamedFields) -> Iterator[Named]:
 def _of_group(group: list[Named], fields: RenamedFields) -> Iterator[Named]:
     beside = any(fields.describes_person(one[2]) for one in group)
     for start, end, name, _ in group:
-        if fields.has_evidence(name) or may_tell_alone(name):
+        if name:  # also one that says nothing, so that the name of another element is none for its text
             yield start, end, name, beside
 
 
 def _local(name: str) -> str:
-    """Without the prefix of a namespace."""
-    return name.rpartition(":")[2]
+    """Without the prefix of a namespace; empty for an element of HTML."""
+    return "" if name.casefold() in _HTML else name.rpartition(":")[2]

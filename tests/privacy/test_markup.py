@@ -42,6 +42,14 @@ FORMS = {
         "<p><x:name>Xiuying Qrst</x:name>\n <x:birthDate>1987-03-14</x:birthDate> <id>1987-03-15</id></p>",
         "<p><x:name><NAME></x:name>\n <x:birthDate><BIRTH_DATE></x:birthDate> <id>1987-03-15</id></p>",
     ),
+    "an order before a card": (
+        "<e><order_number>7</order_number><payment>4111111111111111</payment></e>",
+        "<e><order_number>7</order_number><payment><CARD></payment></e>",
+    ),
+    "a label in an element of HTML": (
+        "<p><b>Phone</b> <b>030 901820</b></p><address>-</address>",
+        "<p><b>Phone</b> <b><PHONE></b></p><address>-</address>",
+    ),
     "element with CDATA": ("<name><![CDATA[Ann O'Lee]]></name>", "<name><![CDATA[<NAME>]]></name>"),
     "entity": (
         "<table><tr><th>Name</th></tr><tr><td>Ann O&#x27;Lee</td></tr></table>",

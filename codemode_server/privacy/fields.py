@@ -43,6 +43,9 @@ _VALUE = re.compile(
 )
 _NO_LABEL = re.compile(r"[^\w -]")
 _NO_WORD = re.compile(r"[\W_]+")
+_START = 3
+_STARTS_OF_PERSON_FIELDS = frozenset(field[:_START] for field in PERSON_FIELDS)
+"""Most values are told from headers by their first letters."""
 _MAX_READ, _MIN_SHARE = 100, 0.3
 """Values of a column that are looked at, and the share of given names that makes all of them names of persons."""
 _DIGIT = re.compile(r"\d")
@@ -173,7 +176,9 @@ def _by_name(name: str, text: str, beside_person: bool, is_computed: bool = Fals
 def _is_header(name: str, text: str) -> bool:
     """Whether a value is the name of its own field, or that of a field with names of persons: `NAME: Name`,
     `surname: Last Name`. A row of headers may be among the records."""
-    if len(text) > _MAX_LABEL_CHARACTERS:
+    if len(text) > _MAX_LABEL_CHARACTERS or (
+        text[:1].casefold() != name[:1].casefold() and text[:_START].casefold() not in _STARTS_OF_PERSON_FIELDS
+    ):
         return False
     written = _NO_WORD.sub("", text).casefold()
     return written in PERSON_FIELDS or written == _NO_WORD.sub("", name).casefold()

@@ -88,8 +88,8 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
         )
     return Deny(
         f"{name} may not receive personal data of the kind {kinds}, and the arguments have {_named(of_kinds)}; "
-        "`privacy.release` in upstream.yaml names who may",
-        advice="Call it without these, or tell the user.",
+        "the user's configuration (`privacy.release`) names who may",
+        advice="Call it without these, or ask the user.",
     )
 
 

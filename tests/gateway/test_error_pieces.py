@@ -65,7 +65,7 @@ def test_what_is_quoted_is_found_beside_apostrophes(text: str, quoted: list[str]
         ("mark(lee", True),
         ("Grace Bill", False),
         ("Grace Grace", False),
-        ("call@result.tool", False),
+        ("Grace@bill.call", False),
     ],
 )
 def test_a_value_is_a_name_of_the_catalog_only_as_a_whole(value: str, is_shown: bool) -> None:

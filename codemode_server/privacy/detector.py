@@ -25,7 +25,7 @@ from codemode_server.privacy.evidence import (
     context_evidence,
     field_evidence,
 )
-from codemode_server.privacy.fields import by_field, columns_of_people, labelled_in, stripped
+from codemode_server.privacy.fields import births_in, by_field, columns_of_people, labelled_in, stripped
 from codemode_server.privacy.findings import (
     DEFAULT_THRESHOLD,
     MAX_FINDINGS,
@@ -188,6 +188,7 @@ def _by_fields(searched: SearchedText) -> Iterator[Candidate]:
             if found := by_field(part, searched.text[start:end], part.column in people):
                 yield start, end, *found
     yield from labelled_in(searched.text, searched.fields)
+    yield from births_in(searched.text)
     yield from properties_in(searched.text)
 
 

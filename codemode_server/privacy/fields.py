@@ -23,6 +23,9 @@ _DATE = re.compile(
     r"\d{4}[-./]\d{1,2}[-./]\d{1,2}(?:[T ][\d:.]{5,15}(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}[-./ ]\d{1,2}[-./ ]\d{2,4}|\d{8}"
     r"|\d{1,2}\.? (?:de )?[^\W\d_]{3,12}\.?,? (?:de )?\d{4}|[^\W\d_]{3,12}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4}"
 )
+_BORN_WORDS = ("born ", "geboren ")
+"""Few, since each costs a search of the whole text."""
+_BORN = re.compile(rf"(?<!\w)(?:{'|'.join(_BORN_WORDS)})(?:on |am )?(?:the )?(?P<date>{_DATE.pattern})(?!\w)")
 _PERSON = re.compile(r"[^\W\d_][\w'’.\u00b7-]{0,40}(?:[ ,]{1,2}[^\W\d_(][\w'’.-]{0,40}\)?){0,5}")
 _CAPITALISED = re.compile(r"[^\W\d_a-zß-öø-ÿ][\w.'’-]{0,40}(?: [^\W\d_a-zß-öø-ÿ][\w.'’-]{0,40}){1,3}")
 _DOCUMENT = re.compile(r"(?=(?:\D*\d){4})[A-Z0-9](?:[ -]?[A-Z0-9]){4,19}")
@@ -80,6 +83,13 @@ def labelled_in(text: str, fields: RenamedFields = NO_RENAMES) -> Iterator[tuple
 
 def _ends_document_label(before: str, last: str) -> bool:
     return last.casefold() in _NUMBER_WORDS and is_document_field(" ".join(before.split(" ")[-_MAX_LABEL_WORDS:]))
+
+
+def births_in(text: str) -> Iterator[tuple[int, int, Kind, float]]:
+    """The dates after a word that says that somebody was born then."""
+    if any(word in text for word in _BORN_WORDS):
+        for found in _BORN.finditer(text):
+            yield *found.span("date"), Kind.BIRTH_DATE, 0.9
 
 
 def stripped(text: str, start: int, end: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ _LINE = re.compile(
     r"(?:;[^:\r\n\x00]{0,300})?:(?!:) ?(?P<value>[^\r\n\x00]{1,300})",
     re.IGNORECASE,
 )
-_MARKS = ("VCARD", "\ndn: ", "\x00dn: ")
+_MARKS = ("VCARD", "dn: ")
 """No text without one of them is searched."""
 _NAME = re.compile(r"[^\W\d_][\w '’.·-]{1,80}")
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d(?:T[\d:.]{2,15}(?:Z|[+-]\d\d:?\d\d)?)?")
@@ -33,7 +33,7 @@ class _Line(NamedTuple):
 
 def properties_in(text: str) -> Iterator[Property]:
     """The names, dates of birth and streets of the persons in cards and entries of directories."""
-    if not any(mark in text for mark in _MARKS) and not text.startswith("dn: "):
+    if not any(mark in text for mark in _MARKS):
         return
     lines: list[_Line] = []
     for found in _LINE.finditer(text):

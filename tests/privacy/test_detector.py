@@ -62,6 +62,9 @@ def detector() -> Detector:
         ("token ghp_0123456789abcdefghijABCDEFGHIJ012345", "ghp_0123456789abcdefghijABCDEFGHIJ012345", Kind.CREDENTIAL),
         ("postgres://app:pa55word@db.internal/x", "pa55word", Kind.CREDENTIAL),
         ("password=Xk93-kkd2", "Xk93-kkd2", Kind.CREDENTIAL),
+        ("Ann Lee, born 14 March 1987, lives there", "14 March 1987", Kind.BIRTH_DATE),
+        ("was born on 1987-03-14 in Cork", "1987-03-14", Kind.BIRTH_DATE),
+        ("geboren am 14. März 1987 in Köln", "14. März 1987", Kind.BIRTH_DATE),
         ("Date of birth: 2.3.1980", "2.3.1980", Kind.BIRTH_DATE),
         ('INFO saved full_name="Zoé D\'Aubigné"', "Zoé D'Aubigné", Kind.NAME),
     ],
@@ -93,6 +96,7 @@ def test_a_text_with_personal_data_has_a_finding(detector: Detector, text: str, 
         "a string 12 characters long",
         "127.0.0.1 and ::1",
         "ticket 111222333",
+        "stubborn 1987-03-14, the project was born in 2015, airborne on 1987-03-14",
     ],
 )
 def test_what_only_looks_like_personal_data_has_none(detector: Detector, text: str) -> None:
@@ -283,7 +287,8 @@ HOSTILE = (
     "eyJa.", "SG.a", "-----BEGIN A PRIVATE KEY-----", "://", "a://", "a://a:", "http://a:b", "12 Aa ",
     "Via ", "Via Aa ", "rue ", "1 rue ", "Straße 1", "aweg", "\n", "a,b\n", '"', '""', '","', "|",
     "a|b\n", "\x00", "\ud800", "é", "name: ", "name: Aa ", 'dob="', "4111 ", "0 1", "４", "²", "\u200b",
-    "Ann <a@b.cc> ", "<a@b.cc>", "Ann <b>", "CN=A", 'cn="A ', "mailto:", "BEGIN:VCARD\n", "dn: a\ncn: b\n", "FN:a\n",
+    "Ann <a@b.cc> ", "<a@b.cc>", "Ann <b>", "CN=A", 'cn="A ', "mailto:", "BEGIN:VCARD\n", "dn: a\ncn: b\n",
+    "FN:a\n", "born ", "born 1.1.",
     "<td>", "<td a", "<td><b>", "<tr><td>a</td>", "<name>", "<name>a</name>", "</name>", "<name a", "<!--", "<dt>Name",
 )  # fmt: skip
 

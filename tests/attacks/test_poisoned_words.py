@@ -148,12 +148,13 @@ async def test_ordinary_words_in_small_letters_stay_in_what_programs_say(
     assert json.dumps(FIELDS, separators=(",", ":")) in answer.text
 
 
-async def test_such_a_word_as_a_whole_value_has_its_token(before_and_after: tuple[dict[str, Answer], Host]) -> None:
-    """Positive control: it may be a name all the same."""
+async def test_such_words_stay_in_what_programs_say_too(before_and_after: tuple[dict[str, Answer], Host]) -> None:
     _, host = before_and_after
-    assert (await host.run("['tools', 'x']")).value == ["<NAME_1>", "x"]
-    assert (await host.run("print('tools')")).content["stdout"] == "<NAME_1>\n"
-    assert '"<NAME_1>"' in (await host.run('print(\'{"name": "tools"}\')')).text
+    said = await host.run(f"print('tools')\n['tools', 'not permitted', 'execute_code', {NAME!r}]")
+    assert said.content["stdout"] == "tools\n"
+    assert said.value[:2] == ["tools", "not permitted"]
+    assert said.value[2].startswith("<CREDENTIAL_"), "control: a password"
+    assert said.value[3].startswith("<NAME_"), "control: a name"
 
 
 async def test_what_programs_and_upstreams_say_has_tokens_all_the_same(

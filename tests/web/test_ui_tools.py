@@ -92,7 +92,7 @@ async def listed(folder: Path, *tools: ToolDefinition, server: str = "github") -
 class TestWhatServersWrote:
     @pytest.mark.page_attack
     async def test_is_text_on_both_pages(self, tmp_path: Path) -> None:
-        hostile = "</li></ol><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e"
+        hostile = "</li></ol><script>alert(1)</script><img src=x onerror=alert(1)>{{ 31337*7331 }}\u202e"
         schema = {"type": "object", "properties": {hostile: {"type": "string", "description": hostile}}}
         async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, _):
             await listed(tmp_path, ToolDefinition("evil", hostile, input_schema=schema))
@@ -100,7 +100,7 @@ class TestWhatServersWrote:
         assert "onerror=alert(1)&gt;" in shown, "control"
         assert "<script" not in shown
         assert "<img" not in shown
-        assert "49" not in re.sub(r"[0-9a-f]{16}", "", shown)
+        assert str(31337 * 7331) not in shown
         assert "\u202e" not in shown
 
     @pytest.mark.page_attack

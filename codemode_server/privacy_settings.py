@@ -95,8 +95,8 @@ class PrivacySettings(DetectionFields):
     """How many tokens of a principal may stand for something. A server gets at most half of what the others leave; a
     result that would need more is withheld."""
     max_characters: int = Field(default=DEFAULT_MAX_CHARACTERS, ge=1, le=100_000_000)
-    """How many characters the values of these tokens may have together; each takes 100 to 400 bytes of memory while the
-    product runs. The same holds for servers and results."""
+    """How many characters the values of these tokens may have together; each takes 100 to 500 bytes of memory while the
+    product runs. A server gets at most half of what the others leave; a result that would need more is withheld."""
     expire_after: str | None = Field(default=None, max_length=10)
     """How long a token stands for its value after a result had it last: `30d`, `12h`. Default: until you forget it
     (`codemode-server privacy forget`)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codemode_server.catalog.untrusted import last_lines, one_line
-from codemode_server.domain.tools import STDERR_MARK, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import STDERR_MARK, UpstreamListing, UpstreamState, without_output
 
 _STDERR_CHARACTERS = 300
 
@@ -17,8 +17,11 @@ def is_down(listing: UpstreamListing) -> bool:
 
 def cause_of(listing: UpstreamListing) -> str:
     """Why it is not ready, on one line, with the last lines of its stderr; empty if that is not known."""
-    said, mark, stderr = (listing.error or "").partition(STDERR_MARK)
-    return one_line(said, 200) + (f"{mark.rstrip()} {last_lines(stderr, _STDERR_CHARACTERS)}" if mark else "")
+    error = listing.error or ""
+    _, mark, stderr = error.partition(STDERR_MARK)
+    return one_line(without_output(error), 200) + (
+        f"{mark.rstrip()} {last_lines(stderr, _STDERR_CHARACTERS)}" if mark else ""
+    )
 
 
 def availability_of(listing: UpstreamListing) -> str:

@@ -98,8 +98,7 @@ class RunningProduct(_Configured):
 
     @asynccontextmanager
     async def inspected(self) -> AsyncIterator[App]:
-        if not await self._app.pool.wait_settled(_CONNECT_SECONDS):
-            self._app.pool.explain_delays()
+        await self._app.pool.wait_settled(_CONNECT_SECONDS)
         await self._app.tools.prepare()
         yield self._app
 

@@ -17,12 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     with edited_config.existing(parsed) as file:
-        before, protected = file.text.servers(), file.text.protected()
-        for name in parsed.names:
-            file.text.remove_server(name)
+        before = file.text.servers()
+        unprotected = [glob for name in parsed.names for glob in file.text.remove_server(name)]
         copy = file.save(keeps_copy=True)
     show(f"removed {', '.join(parsed.names)} from {file.place.path}; the file as it was: {copy}")
-    if unprotected := [name for name in parsed.names if name in protected]:
+    if unprotected:
         names = ", ".join(unprotected)
         show(f"removed from privacy.servers as well: {names}; protect it again if you add the server again")
     for line in left_behind({name: before[name] for name in parsed.names}, file):

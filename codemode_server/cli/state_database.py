@@ -18,10 +18,13 @@ def has_database(loaded: LoadedSettings) -> bool:
     """Whether a product has made a database in the state folder.
 
     Raises:
-        JournalUnavailable: none can be there, since a file is in the place of the state folder or above it.
+        JournalUnavailable: none can be there, since a file is in the place of the state folder or above it, or its
+            drive does not exist.
     """
     path = state_folder(loaded.settings) / FILE_NAME
-    above = next(place for place in path.parents if os.path.lexists(place))
+    above = next((place for place in path.parents if os.path.lexists(place)), None)
+    if above is None:
+        raise unavailable(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
     if not above.is_dir():
         raise unavailable(path, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
     return path.exists()

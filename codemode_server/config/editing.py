@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codemode_server.config.document import Node, parse, plain_json
+from codemode_server.config.named_servers import spellings_of
 from codemode_server.config.problems import Problems, no_server, printable
 from codemode_server.config.yaml_layout import Piece, layout
 from codemode_server.config.yaml_writing import Plain, block, flow, item, scalar
@@ -95,16 +96,20 @@ class ConfigText:
             text = self._text[:at] + self._lines(item(rule, here.column)) + self._text[at:]
         self._change(text, expected, "add a permission rule")
 
-    def remove_server(self, name: str) -> None:
-        """Remove a server, and its name from `privacy.servers`, where no name may be that of no server."""
+    def remove_server(self, name: str) -> list[str]:
+        """Remove a server, and the names from `privacy.servers` that are nobody's then, since none may be. Returns
+        these names."""
         section = self._section(name)
+        spellings = spellings_of(self.servers())
         expected = self._values(self._text)
         expected[section] = {key: entry for key, entry in expected[section].items() if key != name} or None
         servers = self._layout().member(section)
         assert servers is not None  # noqa: S101 - `_section` found it
         self._change(self._without_member(servers, name), expected, f"remove {name}")
-        if name in self.protected():
-            self._remove_protection(name)
+        gone = sorted(self.protected() & (spellings - spellings_of(self.servers())))
+        for protected in gone:
+            self._remove_protection(protected)
+        return gone
 
     def protected(self) -> frozenset[str]:
         """The names and globs in `privacy.servers`."""

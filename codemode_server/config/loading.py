@@ -283,8 +283,8 @@ def stamp_of_place(place: ConfigFile) -> Stamp:
 def _no_file(environ: Mapping[str, str], cwd: Path) -> LoadedSettings:
     user = places.user_file()
     message = (
-        f"no configuration file, so there are no servers: ${VARIABLE} is not set, and there is no {cwd / NAMES[0]} and "
-        f"no {user}. `codemode-server init` writes that one, and --config names another"
+        f"no configuration file, so there are no servers: ${VARIABLE} is not set, and neither {cwd / NAMES[0]} nor "
+        f"{user} exists. `codemode-server init` creates the latter; `--config FILE` uses another file"
     )
     reading = Reading(Problems(""), [], environ, user.parent, environ=environ)
     settings = reading.settings(EMPTY)

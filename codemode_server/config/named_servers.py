@@ -38,7 +38,7 @@ def check_named_servers(
     names = server_names(servers)
     if not names:
         return
-    spellings = {*names, *names.values(), *(name_alone(raw, Kind.SERVER) for raw in names)}
+    spellings = spellings_of(names)
     for named in (*_in_permissions(settings), *_in_guardrails(settings), *_in_privacy(settings)):
         if named.glob in named.labels or any(name == named.glob or fnmatchcase(name, named.glob) for name in spellings):
             continue
@@ -51,6 +51,12 @@ def check_named_servers(
         hint = f"did you mean {meant!r}?" if meant else f"there are {_listed(list(names))}."
         message = f"protects nothing, since no server has this name; {hint} If the server is gone, remove the line"
         problems.add(node.line, node.where, message)
+
+
+def spellings_of(servers: Iterable[str]) -> frozenset[str]:
+    """The names by which settings can mean these servers: their own, and those of their Python packages."""
+    names = server_names(servers)
+    return frozenset({*names, *names.values(), *(name_alone(raw, Kind.SERVER) for raw in names)})
 
 
 def _in_permissions(settings: Settings) -> Iterator[_Named]:

@@ -13,7 +13,7 @@ _MAX_SESSIONS = 1_000
 """Sessions that are remembered; a model that reads it twice does nothing wrong."""
 _TOKENS = (
     "tokens such as <EMAIL_1> stand for personal data, the same one for the same value. Give them to tools as "
-    "they are: one that may receive the value gets it. Show them to the user as they are, who can look them up by "
+    "they are: one that may receive the value gets it. Show them unchanged to the user, who can look them up with "
     "`codemode-server privacy show`"
 )
 _TOKENS_IN_PROGRAMS = (

@@ -47,9 +47,9 @@ def why_refused(withheld: Sequence[str]) -> str:
     """What a program is told whose arguments have these."""
     if f"<{_BIRTH_DATE}>" in withheld:
         return (
-            f"the arguments have <{_BIRTH_DATE}>, which is no privacy token: results have it for birth dates where the "
-            "arguments of the call had dates; read these records with a call without dates, for instance by their ids, "
-            "and pass the tokens"
+            f"the arguments have <{_BIRTH_DATE}>, which is no privacy token: results show it for birth dates if the "
+            "arguments of the call contain dates; read these records with a call without dates, for instance by their "
+            "ids, and pass the tokens"
         )
     if _PART.fullmatch(withheld[0]):
         return (

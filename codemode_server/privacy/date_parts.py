@@ -1,6 +1,6 @@
 """Reads dates of birth that JSON has in parts: `{"year": 1987, "month": 3, "day": 14}` and `[1987, 3, 14]`. Pure.
 
-Such a date is one value, and gets one token: a year alone is no date of birth, and a day none of anybody.
+Such a date is one value, and gets one token: neither a year nor a day alone is a date of birth.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ _LINE = re.compile(
     r"(?:;[^:\r\n\x00]{0,300})?:(?!:) ?(?P<value>[^\r\n\x00]{1,300})",
     re.IGNORECASE,
 )
-_MARKS = ("VCARD", "dn: ")
+_MARKS = ("VCARD", "vcard", "dn: ")
 """No text without one of them is searched."""
 _NAME = re.compile(r"[^\W\d_][\w '’.·-]{1,80}")
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d(?:T[\d:.]{2,15}(?:Z|[+-]\d\d:?\d\d)?)?")

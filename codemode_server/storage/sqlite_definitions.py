@@ -127,6 +127,8 @@ class SqliteDefinitions:
             )
             for principal_id, tool, digest, data in rows.fetchall():
                 sealed = self._sealed(data, _place(principal_id, server, tool, digest))
+                if not sealed:
+                    return  # without the key; it is the only copy
                 connection.execute(
                     "UPDATE tool_definitions SET definition = ?, size = ?"
                     " WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",

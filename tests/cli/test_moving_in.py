@@ -690,6 +690,16 @@ class TestTheRest:
         assert "removed from privacy.servers as well: notes; protect it again" in machine.output
         assert machine.file.read_text().endswith("privacy:\n  servers:\n    dead: block\n")
 
+    def test_remove_knows_a_server_that_is_protected_by_the_name_of_its_package(self, machine: Machine) -> None:
+        assert machine.run("add", "my-notes", "--no-test", "--", "notes") == 0
+        with machine.file.open("a") as file:
+            file.write("privacy:\n  servers:\n    my_notes: tokens\n    dead: block\n")
+
+        assert machine.run("remove", "my-notes") == 0
+
+        assert "removed from privacy.servers as well: my_notes;" in machine.output
+        assert machine.file.read_text().endswith("privacy:\n  servers:\n    dead: block\n")
+
     def test_remove_tells_what_is_left_of_the_server_and_what_deletes_it(self, machine: Machine) -> None:
         _store({"linear": "x" * 20, "shared": "y" * 20, "oauth/local/linear": "z", "oauth/local/dead": "z"})
         machine.write(".config/codemode-server/.env", f"LINEAR_TOKEN={TOKEN}\nSHARED=2\nOTHER=1\n")

@@ -51,9 +51,9 @@ def test_no_file_is_no_error_and_says_how_to_begin(folder: Folder, user_folder: 
     assert loaded.settings.servers == Settings().servers
     assert (loaded.path, loaded.base_dir) == (None, user_folder.parent)
     assert loaded.warnings == (
-        f"no configuration file, so there are no servers: $CODEMODE_CONFIG is not set, and there is no "
-        f"{folder.path}/upstream.yaml and no {user_folder}. `codemode-server init` writes that one, and --config names "
-        "another",
+        f"no configuration file, so there are no servers: $CODEMODE_CONFIG is not set, and neither "
+        f"{folder.path}/upstream.yaml nor {user_folder} exists. `codemode-server init` creates the latter; "
+        "`--config FILE` uses another file",
     )
 
 

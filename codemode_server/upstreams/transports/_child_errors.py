@@ -35,7 +35,8 @@ def why_not_started(cause: BaseException, command: str, cwd: str | None, env: Ma
     if isinstance(cause, PermissionError):
         if Path(command).is_dir():
             return f"can't be started: {command!r} is a folder"
-        return f"can't be started: {command!r} may not be run ({cause.strerror}); `chmod +x` allows it"
+        remedy = "" if os.name == "nt" else "; `chmod +x` allows it"
+        return f"can't be started: {command!r} may not be run ({cause.strerror}){remedy}"
     return f"can't be started: {cause.strerror or cause}"
 
 
@@ -50,16 +51,19 @@ def missing_variables(environ: Mapping[str, str], given: Mapping[str, str], outp
 
 
 def _remedy(command: str) -> str:
-    program, *arguments = command.split()
-    if arguments and "/" not in command:
-        return f"; if {program!r} is the program, put the rest in `args`"
-    if "/" in command:
+    if _is_path(command):
         return "; correct the path, or install it"
+    if len(words := command.split()) > 1:
+        return f"; if {words[0]!r} is the program, put the rest in `args`"
     return _WHERE_TO_GET.get(command, " on the PATH; install it or give its full path")
+
+
+def _is_path(command: str) -> bool:
+    return "/" in command or os.sep in command
 
 
 def _is_missing(cause: OSError, command: str, env: Mapping[str, str]) -> bool:
     """Whether the program does not exist. With an unreadable folder on PATH the system reports "permission denied"."""
-    if isinstance(cause, PermissionError) and "/" not in command:
+    if isinstance(cause, PermissionError) and not _is_path(command):
         return shutil.which(command, mode=os.F_OK, path=env.get("PATH")) is None
     return isinstance(cause, FileNotFoundError)

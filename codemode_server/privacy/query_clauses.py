@@ -74,9 +74,11 @@ def clauses(nodes: Sequence[Node]) -> list[tuple[str, list[Node]]]:
 
 def _keyword(node: Node, before: Node | None, after: Node | None, clause: str) -> str:
     """The word if it begins a clause; `clause` is the one before it."""
-    if not isinstance(node, Token) or node.kind is not TokenKind.WORD or is_word(before, "as") or is_mark(before, "."):
+    if not isinstance(node, Token) or node.kind is not TokenKind.WORD or is_mark(before, "."):
         return ""
     word = lower(node.text)
+    if is_word(before, "as"):  # a name, but not in `CREATE TABLE w AS SELECT …`
+        return word if word == "select" and clause not in PROJECTIONS else ""
     if word in SETS:
         begins = is_word(after, "all", "distinct", "select", "by", "from") or (
             isinstance(after, Group) and is_query(after)

@@ -31,8 +31,11 @@ _PATH_NAME = re.compile(r"[^\W\d$]\w*")
 _ALIAS_KEYS = ("alias", "as", "as_name", "asName")
 
 
-def renamed_by(arguments: Mapping[str, Any], earlier: Mapping[str, Renamed] | None = None) -> RenamedFields:
-    """What the queries in these arguments call the fields of the result; `earlier` is what queries before them did."""
+def renamed_by(
+    arguments: Mapping[str, Any], earlier: Mapping[str, Renamed] | None = None, *, misses_earlier: bool = False
+) -> RenamedFields:
+    """What the queries in these arguments call the fields of the result; `earlier` is what queries before them did, all
+    of it or, with `misses_earlier`, a part."""
     renames, doubtful, left = Renames(), set[str](), MAX_CHARACTERS
     are_sure = True
     for text in _texts_in(arguments, renames, 0):
@@ -45,7 +48,8 @@ def renamed_by(arguments: Mapping[str, Any], earlier: Mapping[str, Renamed] | No
         left -= len(text)
         if (left < 0 or not renames.add(text)) and is_sure:
             doubtful |= _words_of(text) if left > -MAX_CHARACTERS else {*_UNREAD}
-    return RenamedFields(renames, frozenset(doubtful), earlier, is_sure=are_sure) or NO_RENAMES
+    doubts = frozenset(doubtful)
+    return RenamedFields(renames, doubts, earlier, is_sure=are_sure, misses_earlier=misses_earlier) or NO_RENAMES
 
 
 def _words_of(text: str) -> set[str]:

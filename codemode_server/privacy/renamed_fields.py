@@ -60,18 +60,22 @@ class RenamedFields:
         earlier: Mapping[str, Renamed] | None = None,
         *,
         is_sure: bool = True,
+        misses_earlier: bool = False,
     ) -> None:
         """`doubtful`: names in queries that were not read, for which any field of the result may stand. `earlier`: what
-        earlier queries have named, in small letters. `is_sure`: whether these texts surely are queries."""
+        earlier queries have named, in small letters. `is_sure`: whether these texts surely are queries.
+        `misses_earlier`: whether `earlier` lacks some names, so that any name that nothing is known about may be one of
+        a person."""
         self._renames = renames or Renames()
         self._doubtful = tuple(sorted(filter(_tells, doubtful)))
         self._earlier = earlier or {}
+        self._misses_earlier = misses_earlier
         self._is_certain = is_sure and not doubtful
         self._known: dict[str, Renamed | None] = {}
         self._columns: dict[str, set[Source]] = {}
         for source in self._renames.columns_read:
             self._columns.setdefault(source.column, set()).add(source)
-        self._is_on = bool(self._doubtful or self._columns or self._renames.sources or self._earlier)
+        self._is_on = misses_earlier or bool(self._doubtful or self._columns or self._renames.sources or self._earlier)
         self._has_people = any(map(is_people_table, {*self._renames.tables, *doubtful})) or any(
             map(describes_person, {*self._columns, *doubtful})
         )
@@ -90,7 +94,7 @@ class RenamedFields:
 
     def of(self, name: str) -> Renamed | None:
         """None if the queries say nothing about it. A value without a name may be anything that was not read."""
-        if not self._is_on or not (name or self._doubtful):
+        if not self._is_on or not (name or self._doubtful or self._misses_earlier):
             return None
         if name not in self._known:
             self._known[name] = self._renamed(name)
@@ -118,6 +122,9 @@ class RenamedFields:
         telling = [it for it in sources if it.column == ANY or _tells(it.column)]
         of_persons = {self._is_of_person(it) for it in telling if it.column == ANY or may_be_name_field(it.column)}
         names = {it.column for it in telling}.union(self._doubtful, *(it.names for it in earlier))
+        is_forgotten = self._misses_earlier and any(it not in self._earlier and not _tells(it) for it in columns)
+        if is_forgotten:
+            names.add(ANY)
         if ANY in names:
             names = (names - {ANY}).union(UNKNOWN_NAMES)
         if not names:
@@ -126,8 +133,10 @@ class RenamedFields:
         of_persons |= {it.is_of_person for it in earlier}
         if self._doubtful:
             of_persons.add(self._has_people or None)
+        if is_forgotten:
+            of_persons.add(True)
         is_of_person = True if True in of_persons else False if of_persons == {False} else None
-        is_computed = bool(self._doubtful) or any(it.is_computed for it in telling)
+        is_computed = is_forgotten or bool(self._doubtful) or any(it.is_computed for it in telling)
         is_computed = is_computed or any(it.is_computed for it in earlier)
         return Renamed(tuple(sorted(names)), is_computed, is_of_person)
 

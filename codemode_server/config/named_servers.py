@@ -39,8 +39,9 @@ def check_named_servers(
     if not names:
         return
     spellings = spellings_of(names)
+    _check_order(settings, names, tree, problems)
     for named in (*_in_permissions(settings), *_in_guardrails(settings), *_in_privacy(settings)):
-        if named.glob in named.labels or any(name == named.glob or fnmatchcase(name, named.glob) for name in spellings):
+        if named.glob in named.labels or _means(named.glob, spellings):
             continue
         node = checking.find(tree, named.place)
         meant = nearest(named.glob, names)
@@ -51,6 +52,28 @@ def check_named_servers(
         hint = f"did you mean {meant!r}?" if meant else f"there are {_listed(list(names))}."
         message = f"protects nothing, since no server has this name; {hint} If the server is gone, remove the line"
         problems.add(node.line, node.where, message)
+
+
+def _check_order(settings: Settings, names: Iterable[str], tree: Node, problems: Problems) -> None:
+    """Adds a problem for what protects no server since a glob above it, with `values`, decides on all that it means."""
+    by_server = [spellings_of([name]) for name in names]
+    above: list[str] = []
+    for glob, mode in settings.privacy.servers.items():
+        if mode == "values":
+            above.append(glob)
+            continue
+        meant = [spellings for spellings in by_server if _means(glob, spellings)]
+        if meant and all(any(_means(it, spellings) for it in above) for spellings in meant):
+            node = checking.find(tree, ("privacy", "servers", glob))
+            first = next(it for it in above if _means(it, meant[0]))
+            message = (
+                f"protects nothing, since {printable(first)!r} above it decides first; move this line above that one"
+            )
+            problems.add(node.line, node.where, message)
+
+
+def _means(glob: str, spellings: Iterable[str]) -> bool:
+    return any(name == glob or fnmatchcase(name, glob) for name in spellings)
 
 
 def spellings_of(servers: Iterable[str]) -> frozenset[str]:

@@ -41,7 +41,7 @@ _MIN_NATIONAL_DIGITS = 7
 _MIN_DIFFERENT_DIGITS = 3
 _WORDS = re.compile(rb"[a-z\x80-\xfd]+|[0-9]+")
 _LETTERS = re.compile(rb"[a-z\x80-\xfd]+")
-_TOKEN_OF_NAME = f"<{label_of(Kind.NAME)}_"
+_TOKEN_OF_NAME = re.compile(f"<{label_of(Kind.NAME)}_[0-9]+>")
 _DATE = re.compile(
     r"(?:19|20)\d\d[-./ ]?\d\d?[-./ ]?\d\d?(?:[T ].{4,30})?|\d\d?[-./ ]?\d\d?[-./ ]?(?:19|20)?\d\d"
     r"|\d{1,2}\.? (?:de )?[^\W\d_]{3,12}\.?,? (?:de )?\d{4}|[^\W\d_]{3,12}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4}"
@@ -105,7 +105,7 @@ class Form:
     def _reach(self) -> Reach:
         """A server can call any words names, without a person of that name being there; what counts between words only
         was sent."""
-        if self.token.startswith(_TOKEN_OF_NAME) and not self.is_between_words:
+        if _TOKEN_OF_NAME.fullmatch(self.token) and not self.is_between_words:
             words = _LETTERS.findall(self.inner)
             is_of_words = bool(words) and all(word.isascii() and is_ordinary(word) for word in words)
             return reach_of(self.written) if is_of_words else Reach.ANYWHERE

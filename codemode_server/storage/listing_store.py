@@ -90,6 +90,28 @@ class ListingStore:
             logger.warning("the tools of a protected server can't be stored for next time: %s", error)
             return None
 
+    def encrypt_stored(self) -> None:
+        """Encrypt what was stored of servers that are protected now. Where the key can't be used, it is deleted."""
+        self._thread.post(self._seal_stored, "lists of tools of protected servers can't be encrypted", is_cache=True)
+
+    def _seal_stored(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute(
+            "SELECT upstream, fingerprint FROM listings WHERE typeof(listing) = 'text'"
+        ).fetchall()
+        for name, fingerprint in rows:
+            if not self.is_protected(name):
+                continue
+            key = name, fingerprint
+            ((text,),) = connection.execute(
+                "SELECT listing FROM listings WHERE (upstream, fingerprint) = (?, ?)", key
+            ).fetchall()
+            if (sealed := self._sealed(text, _place(*key))) is None:
+                connection.execute("DELETE FROM listings WHERE (upstream, fingerprint) = (?, ?)", key)
+            else:
+                connection.execute(
+                    "UPDATE listings SET listing = ? WHERE (upstream, fingerprint) = (?, ?)", (sealed, *key)
+                )
+
     async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
         self._read[name] = fingerprint, listing
         text = await run_large(listing.to_json)

@@ -160,7 +160,7 @@ async def test_a_product_does_not_start_without_presidio_and_names_the_command(
 ) -> None:
     monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
     privacy_packages.missing.cache_clear()
-    with pytest.raises(SettingsError, match=r"Presidio, .*, is not installed: .*'codemode-server\[privacy-names\]'"):
+    with pytest.raises(SettingsError, match=r"Presidio, .*, is not installed: pip install .*\[privacy-names\]'"):
         async with App.open(load(letters(tmp_path, recognizer="presidio"))):
             pass
     privacy_packages.missing.cache_clear()

@@ -187,6 +187,20 @@ async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_a
     assert bool(LastRun.read(load(crashing)).catalog.server("crm").tools) is not is_on, "the key is another one"
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_a_stored_listing_is_encrypted_also_if_its_server_is_not_reached_any_more(
+    tmp_path: Path, is_on: bool
+) -> None:
+    async with in_memory(crm(tmp_path, is_on=False)) as host:
+        await host.settled()
+    async with in_memory(crm(tmp_path, CRASHING, is_on=is_on)) as host:
+        await host.settled()
+    with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
+        kinds = {kind for (kind,) in database.execute("SELECT typeof(listing) FROM listings")}
+    assert kinds == {"blob" if is_on else "text"}
+    assert [it.name for it in LastRun.read(load(crm(tmp_path, CRASHING, is_on=is_on))).catalog.server("crm").tools]
+
+
 @pytest.mark.parametrize("was_on", [True, False])
 async def test_definitions_of_a_protected_server_are_encrypted_also_those_of_a_former_run(
     tmp_path: Path, was_on: bool

@@ -22,6 +22,17 @@ def test_a_protected_server_that_is_not_there_is_refused_with_the_one_that_was_m
     assert folder.load(f"{SERVERS}privacy: {{servers: {{crm: {mode}}}}}").warnings == (), "control"
 
 
+@pytest.mark.parametrize(("above", "name"), [("'*'", "crm"), ("'c*'", "crm"), ("crm", '"cr?"')])
+def test_a_server_that_a_glob_above_leaves_unprotected_is_refused(folder: Folder, above: str, name: str) -> None:
+    lines = folder.refusal(f"{SERVERS}privacy:\n  servers:\n    {above}: values\n    {name}: tokens\n")
+    assert lines == [
+        f"upstream.yaml:5: privacy.servers.{name}: protects nothing, since {above.replace(chr(39), '')!r} above it "
+        "decides first; move this line above that one"
+    ]
+    ordered = folder.load(f"{SERVERS}privacy:\n  servers:\n    {name}: tokens\n    {above}: values\n")
+    assert ordered.warnings == (), "control"
+
+
 def test_a_protected_server_that_resembles_none_is_refused_with_those_there_are(folder: Folder) -> None:
     (line,) = folder.refusal(f"{SERVERS}privacy: {{servers: {{payroll: tokens}}}}")
     assert "no server has this name; there are crm, git-hub. If" in line

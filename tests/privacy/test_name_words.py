@@ -120,3 +120,14 @@ def test_the_reach_of_a_name() -> None:
         Reach.WHOLE_VALUES,
         Reach.BESIDE_TITLES,
     ]
+
+
+def test_a_kind_of_your_own_is_no_name_though_its_label_begins_so() -> None:
+    said = "the code is RAIN today"
+    for token in ("<PROJECT_1>", "<NAME_TAG_1>"):
+        originals = Originals()
+        originals.add("RAIN", token)
+        assert [put for _, _, put in originals.spans(said)] == [token]
+    names = Originals()
+    names.add("RAIN", "<NAME_1>")
+    assert names.spans(said) == [], "control"

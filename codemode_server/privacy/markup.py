@@ -22,6 +22,8 @@ _CELL = re.compile(
     r"(?P<text>[^<>]*)",
     re.IGNORECASE,
 )
+_COLSPAN = re.compile(r"\bcolspan\s{0,9}=\s{0,9}[\"']?([1-9][0-9]?)\b", re.IGNORECASE)
+_MAX_COLSPAN = 30
 _LEAF = re.compile(
     r"<(?P<name>[A-Za-z][\w.:-]{0,60})(?:\s[^<>]{0,1000})?>(?:<!\[CDATA\[)?(?P<text>[^<>]{1,300}?)(?:\]\]>)?</(?P=name)\s*>"
 )
@@ -73,6 +75,7 @@ def _with_rest(named: list[Named], length: int) -> Iterator[Named]:
 
 def _in_tables(text: str, fields: RenamedFields) -> Iterator[Named]:
     rows: list[list[_Cell]] = []
+    has_wide = "colspan" in text or "COLSPAN" in text
     for found in _CELL.finditer(text):
         tag, shown = found.groups()
         tag = tag.casefold()
@@ -85,6 +88,9 @@ def _in_tables(text: str, fields: RenamedFields) -> Iterator[Named]:
                 rows[-1].append(_Cell(start, max(start, end), tag in _LABELS))
             else:
                 rows[-1].append(_EMPTY)
+            if has_wide and (wide := _COLSPAN.search(text, found.start(), found.start(2))):
+                other = rows[-1][-1] if tag in _LABELS else _EMPTY
+                rows[-1] += [other] * (min(int(wide[1]), _MAX_COLSPAN) - 1)
         elif tag == "tr":
             rows.append([])
         elif rows:

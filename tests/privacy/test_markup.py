@@ -26,9 +26,11 @@ FORMS = {
         "<TABLE x=1>\n<TR><TD>Name</TD> <TD>Phone</TD>\n<TR><TD> <a><b><NAME></b></a> <TD><PHONE>\n</TABLE></p>",
     ),
     "table with cells of several columns": (
-        '<table><tr><th colspan="2">Order</th><th>Full name</th></tr><tr><td>7</td><td>Blue Lamp</td><td>Ann Lee</td></tr>'
+        '<table><tr><th colspan="2">Order</th><th>Full name</th></tr>'
+        "<tr><td>7</td><td>Blue Lamp</td><td>Ann Lee</td></tr>"
         "<tr><td colspan=2>Green Lamp</td><td>Xia Qrst</td></tr></table>",
-        '<table><tr><th colspan="2">Order</th><th>Full name</th></tr><tr><td>7</td><td>Blue Lamp</td><td><NAME></td></tr>'
+        '<table><tr><th colspan="2">Order</th><th>Full name</th></tr>'
+        "<tr><td>7</td><td>Blue Lamp</td><td><NAME></td></tr>"
         "<tr><td colspan=2>Green Lamp</td><td><NAME></td></tr></table>",
     ),
     "table with labels": (

@@ -6,19 +6,22 @@ from collections.abc import Collection
 from urllib.parse import unquote
 
 from codemode_server.domain.errors import ResultWithheld
+from codemode_server.domain.principals import Principal
 from codemode_server.gateway.detection import Detection
 from codemode_server.known_values import OwnLine
 from codemode_server.privacy.token_map import KnownTexts
 
 
-async def kinds_in_address(address: str, known: KnownTexts, detection: Detection, *, is_searched: bool) -> set[str]:
-    """The kinds of the known values in an address and, if it is searched, of what the detection finds in it, but for
-    what the settings allow."""
+async def kinds_in_address(
+    address: str, known: KnownTexts, detection: Detection, searched_for: Principal | None
+) -> set[str]:
+    """The kinds of the known values in an address and, if it is searched for a principal, of what the detection finds
+    in it, but for what the settings allow."""
     spelled = (address, unquote(address))
     kinds = {it.kind for it in known.known_in([*spelled]) if it.original and not detection.allows(it.original)}
-    if is_searched:
+    if searched_for is not None:
         for text in spelled:
-            kinds |= {it.kind for it in (await detection.find_without_names(text)).found}
+            kinds |= {it.kind for it in (await detection.find_without_names(searched_for, text)).found}
     return kinds
 
 

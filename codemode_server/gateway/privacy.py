@@ -70,7 +70,7 @@ class CallPrivacy:
         self._config = config
         self._tokens = tokens
         self._labels = ToolLabels(config)
-        self._detection = Detection(config)
+        self._detection = Detection(config, tokens)
         self._explanations = TokenExplanations(config)
         self._fields = QueryFields()
 
@@ -206,14 +206,14 @@ class CallPrivacy:
             return replace(reply, value=with_binary(shown, [*binary, *parts]))
         message = UpstreamMessage(calls, target, arguments, result_withheld(target))
         schema = schema if reply.encoding == "json" and not is_raw else None
-        fields = await self._fields.of(calls, target, arguments)
-        found = await self._detection.find(bare, schema, withheld=message.withheld, fields=fields)
+        principal, fields = calls.context.principal, await self._fields.of(calls, target, arguments)
+        found = await self._detection.find(principal, bare, schema, withheld=message.withheld, fields=fields)
         if not found.is_complete:
             raise ResultWithheld(
                 f"{message.withheld}: it is too large to be searched for personal data, which privacy.servers asks for"
                 "; ask for less of it"
             )
-        files = await searched_files(self._detection, binary, message.withheld, fields)
+        files = await searched_files(self._detection, principal, binary, message.withheld, fields)
         everything = (*found.found, *(it for file in files if file.found.is_complete for it in file.found.found))
         if mode == "block" and (everything or not all(file.found.is_complete for file in files)):
             kinds = ", ".join(sorted({it.kind for it in everything})) or "in a file that is too large to be searched"
@@ -275,11 +275,12 @@ class CallPrivacy:
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
                 message = UpstreamMessage(calls, target, arguments, error_withheld(target))
+                principal = calls.context.principal
                 if isinstance(error, OWN_ERRORS):
-                    found = await self._detection.find_without_names(text)
+                    found = await self._detection.find_without_names(principal, text)
                 else:
                     fields = await self._fields.of(calls, target, arguments)
-                    found = await self._detection.find(text, withheld=message.withheld, fields=fields)
+                    found = await self._detection.find(principal, text, withheld=message.withheld, fields=fields)
                 tokens = await tokens_of(
                     self._map, self._config.settings.privacy, message, found.found if found.is_complete else ()
                 )
@@ -309,7 +310,7 @@ class CallPrivacy:
         if self.mode_of(target.server) == "values":
             return value
         message = UpstreamMessage(calls, target, arguments, question_withheld(target))
-        found = await self._detection.find(value, withheld=message.withheld)
+        found = await self._detection.find(calls.context.principal, value, withheld=message.withheld)
         if not found.is_complete:
             raise ResultWithheld(f"{message.withheld}: it is too large to be searched for personal data")
         tokens = await tokens_of(self._map, self._config.settings.privacy, message, found.found)
@@ -325,8 +326,8 @@ class CallPrivacy:
         """
         if (tokens := self._map) is not None:
             known = tokens.texts_of(calls.context.principal.principal_id)
-            is_searched = self.mode_of(target.server) != "values"
-            kinds = await kinds_in_address(address, known, self._detection, is_searched=is_searched)
+            principal = calls.context.principal if self.mode_of(target.server) != "values" else None
+            kinds = await kinds_in_address(address, known, self._detection, principal)
             require_none(kinds, target.server.name, calls.messages)
 
     def masked(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
@@ -339,7 +340,7 @@ class CallPrivacy:
             return text
         if (tokens := self._map) is not None and not self._programs_see_values:
             text = str(without_known_dates(tokens.texts_of(calls.context.principal.principal_id), text))
-        found = self._detection.find_at_once(text)
+        found = self._detection.find_at_once(calls.context.principal, text)
         if not found.is_complete:
             return ""
         kinds = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}
@@ -354,7 +355,8 @@ class CallPrivacy:
         if self.mode_of(server) == "values":
             return texts
         try:
-            found = await self._detection.find([*texts], withheld=f"what {server.name} proposes is withheld")
+            withheld = f"what {server.name} proposes is withheld"
+            found = await self._detection.find(principal, [*texts], withheld=withheld)
         except ResultWithheld:
             return ()
         personal = {it.place[0] for it in found.found}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from codemode_server.domain.principals import Principal
 from codemode_server.gateway.binary_parts import BinaryPart
 from codemode_server.gateway.detection import Detection
 from codemode_server.off_loop import is_large, run_sized
@@ -47,12 +49,13 @@ async def read_files(parts: Iterable[BinaryPart]) -> list[ReadFile]:
 
 
 async def searched_files(
-    detection: Detection, parts: Iterable[BinaryPart], withheld: str, fields: RenamedFields
+    detection: Detection, principal: Principal, parts: Iterable[BinaryPart], withheld: str, fields: RenamedFields
 ) -> list[SearchedFile]:
-    """Those of these files that are texts; `withheld` and `fields` are those of `Detection.find`.
+    """Those of these files that are texts; the rest is as in `Detection.find`.
 
     Raises:
         ResultWithheld: the recognizer of names has failed.
     """
     read = await read_files(parts)
-    return [SearchedFile(it, await detection.find(it.text, withheld=withheld, fields=fields)) for it in read]
+    find = partial(detection.find, principal, withheld=withheld, fields=fields)
+    return [SearchedFile(it, await find(it.text)) for it in read]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Protocol
@@ -37,7 +37,7 @@ from codemode_server.privacy.findings import (
 from codemode_server.privacy.free_text import Piece, Span, free_pieces, names_in
 from codemode_server.privacy.numbers import MAX_CODE_CHARACTERS, RUN, Checks, code_starts, codes_in, numbers_in
 from codemode_server.privacy.own_patterns import compile_pattern
-from codemode_server.privacy.own_texts import FREE_FORMS, is_label, own_texts_in
+from codemode_server.privacy.own_texts import FREE_FORMS, IsToken, is_label, of_kinds, own_texts_in
 from codemode_server.privacy.parts import Part, SearchedText, searched_text, searched_value
 from codemode_server.privacy.properties import properties_in
 from codemode_server.privacy.renamed_fields import NO_RENAMES, RenamedFields
@@ -71,6 +71,7 @@ class Detector:
         self._settings = settings or DetectionSettings()
         self._recognizer = recognizer
         self._own = [(name, compile_pattern(text)) for name, text in self._settings.patterns.items()]
+        self._is_of_a_kind = of_kinds((*Kind, *self._settings.patterns))
         self._allowed = [
             re.compile(".*".join(map(re.escape, re.sub(r"\*+", "*", allowed).split("*"))), re.IGNORECASE | re.DOTALL)
             for allowed in self._settings.allowed
@@ -80,35 +81,47 @@ class Detector:
         """Whether the settings say that a value is not personal."""
         return any(allowed.fullmatch(value) for allowed in self._allowed)
 
-    def in_text(self, text: str, name: str = "", fields: RenamedFields = NO_RENAMES) -> Findings:
-        """What a text holds; `name` is that of the field that it comes from."""
-        return self._found(searched_text(text, name, fields))
+    def in_text(
+        self, text: str, name: str = "", fields: RenamedFields = NO_RENAMES, is_token: IsToken | None = None
+    ) -> Findings:
+        """What a text holds; `name` is that of the field that it comes from, the rest as in `in_value`."""
+        return self._found(searched_text(text, name, fields), is_token)
 
     def in_value(
-        self, value: JsonValue, schema: dict[str, Any] | None = None, fields: RenamedFields = NO_RENAMES
+        self,
+        value: JsonValue,
+        schema: dict[str, Any] | None = None,
+        fields: RenamedFields = NO_RENAMES,
+        is_token: IsToken | None = None,
     ) -> Findings:
         """What the strings, keys and long numbers of a JSON value hold; `schema` is the JSON Schema of it, and
-        `fields` says what a query calls its fields."""
-        return self._found(searched_value(value, schema, fields))
+        `fields` says what a query calls its fields. Nothing is found within what `is_token` says is a token; without
+        it, within what has the form of a token of a kind that is searched for."""
+        return self._found(searched_value(value, schema, fields), is_token)
 
     async def find(
-        self, value: JsonValue, schema: dict[str, Any] | None = None, fields: RenamedFields = NO_RENAMES
+        self,
+        value: JsonValue,
+        schema: dict[str, Any] | None = None,
+        fields: RenamedFields = NO_RENAMES,
+        is_token: IsToken | None = None,
     ) -> Findings:
         """As `in_value`; a large value is searched in a thread, and free text for names by the recognizer, if there is
         one. What that raises is raised."""
         has_much_to_do = is_large(value)
         if self._recognizer is None:
-            return await run_sized(has_much_to_do, self.in_value, value, schema, fields)
+            return await run_sized(has_much_to_do, self.in_value, value, schema, fields, is_token)
         searched, pieces = await run_sized(has_much_to_do, _with_pieces, value, schema, fields)
         if pieces is None:
             return Findings(is_complete=False)
         spans = await self._recognizer.persons_in([piece.text for piece in pieces])
         names = chain.from_iterable(map(names_in, pieces, spans))
-        return await run_sized(has_much_to_do, self._found, searched, names)
+        return await run_sized(has_much_to_do, self._found, searched, is_token, names)
 
-    def _found(self, searched: SearchedText, names: Iterable[Candidate] = ()) -> Findings:
-        candidates = list(islice(_beside_tokens(self._candidates(searched, names), searched.text), MAX_FINDINGS + 1))
-        values, others, is_all = self._add_escaped(candidates, searched)
+    def _found(self, searched: SearchedText, is_token: IsToken | None, names: Iterable[Candidate] = ()) -> Findings:
+        beside = partial(self._beside_tokens, is_token or self._is_of_a_kind)
+        candidates = list(islice(beside(searched, names), MAX_FINDINGS + 1))
+        values, others, is_all = self._add_escaped(candidates, searched, beside)
         is_complete = searched.is_complete and is_all and len(candidates) <= MAX_FINDINGS
         found: list[Finding] = []
         for start, end, kind, confidence in _without_overlaps(candidates, searched.text, others):
@@ -123,7 +136,10 @@ class Detector:
         return Findings(tuple(found), is_complete)
 
     def _add_escaped(
-        self, candidates: list[Candidate], searched: SearchedText
+        self,
+        candidates: list[Candidate],
+        searched: SearchedText,
+        beside: Callable[[SearchedText, Iterable[Candidate]], Iterator[Candidate]],
     ) -> tuple[PlainValues, list[Candidate], bool]:
         """Adds what the text holds in escaped form. Returns what it stands for, the candidates that it takes the place
         of, and whether all was searched."""
@@ -132,9 +148,17 @@ class Detector:
         from codemode_server.privacy.plain_reading import plain_reading, together  # NumPy takes a tenth of a second
 
         plain = plain_reading(searched, windows)
-        found = list(islice(self._candidates(plain.searched, ()), MAX_FINDINGS + 1))
+        found = list(islice(beside(plain.searched, ()), MAX_FINDINGS + 1))
         values, replaced = together(candidates, plain.located(found), searched.text)
         return values, replaced, len(found) <= MAX_FINDINGS
+
+    def _beside_tokens(
+        self, is_token: IsToken, searched: SearchedText, names: Iterable[Candidate]
+    ) -> Iterator[Candidate]:
+        """The candidates, of those with tokens in them only what is beside these."""
+        candidates = self._candidates(searched, names)
+        tokens = [(start, end, "", 1.0) for start, end in own_texts_in(searched.text, is_token)]
+        return chain.from_iterable(_beside(tokens, it, searched.text) for it in candidates) if tokens else candidates
 
     def _candidates(self, searched: SearchedText, names: Iterable[Candidate]) -> Iterator[Candidate]:
         for candidate in chain(_all_candidates(searched, self._own, self._settings.regions), names):
@@ -228,12 +252,6 @@ def _fill(taken: list[Candidate], left: list[Candidate]) -> None:
         at = bisect_right(taken, candidate[0], key=lambda one: one[1])
         if at == len(taken) or taken[at][0] >= candidate[1]:
             taken.insert(at, candidate)
-
-
-def _beside_tokens(candidates: Iterator[Candidate], text: str) -> Iterator[Candidate]:
-    """The candidates, of those with tokens in them only what is beside these: the product has written them before."""
-    tokens = [(start, end, "", 1.0) for start, end in own_texts_in(text)]
-    return chain.from_iterable(_beside(tokens, it, text) for it in candidates) if tokens else candidates
 
 
 def _beside(tokens: list[Candidate], candidate: Candidate, text: str) -> Iterable[Candidate]:

@@ -71,6 +71,13 @@ CAUGHT = {
     "an alias in quotation marks": "query(sql='SELECT name AS \"the one\", born AS [a day] FROM people')",
     "capitals": "query(sql='SELECT upper(name) AS n, born AS d FROM people')",
     "a text around it": "query(sql=\"SELECT '<' || name || '>' AS x FROM people\")",
+    "the form of a token": (
+        "query(sql=\"SELECT '<' || upper(replace(name, ' ', '_')) || '_1>' AS x, "
+        "'<D_' || replace(born, '-', '') || '_1>' AS y FROM people\")"
+    ),
+    "the form of a token of names": (
+        "query(sql=\"SELECT '<NAME_' || replace(born, '-', '') || '>' AS y FROM people\")"
+    ),
     "its halves": "query(sql='SELECT substr(name, 1, 6) AS a, substr(name, 7) AS b FROM people')",
     "hexadecimal": "query(sql='SELECT hex(name) AS x FROM people')",
     "no alias": "query(sql='SELECT max(name), min(born) FROM people')",
@@ -139,10 +146,11 @@ def product(folder: Path, mode: str) -> Path:
 
 
 def has_value(text: str) -> bool:
-    """Whether something of a person is in a text, in any case or as hexadecimal digits."""
+    """Whether something of a person is in a text, in any case, as hexadecimal digits or as the digits of a date."""
     words = {word for name in NAMES for word in name.split()}
     hidden = {word.encode().hex() for word in words}
-    return any(it.casefold() in text.casefold() for it in (*words, *hidden, *DATES, PASSWORD))
+    dates = {*DATES, *(date.replace("-", "") for date in DATES)}
+    return any(it.casefold() in text.casefold() for it in (*words, *hidden, *dates, PASSWORD))
 
 
 @pytest.mark.evasion

@@ -11,6 +11,7 @@ from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges
 from codemode_server.known_values import with_spans_replaced
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.findings import DetectionSettings
+from codemode_server.privacy.queries import renamed_by
 from codemode_server.privacy.token_map import KnownTexts, TokenMap
 
 EMAIL = KnownToken("<EMAIL_1>", "email", "ann.lee@example.org")
@@ -28,8 +29,9 @@ def shown(text: str, texts: KnownTexts) -> str:
     return with_spans_replaced(text, texts.spans(text))
 
 
-def found(value: Any) -> list[tuple[str, str]]:
-    return [(it.kind, it.value) for it in Detector().in_value(value).found]
+def found(value: Any, *tokens: str) -> list[tuple[str, str]]:
+    """What is found by one who has these tokens."""
+    return [(it.kind, it.value) for it in Detector().in_value(value, is_token=tokens.__contains__).found]
 
 
 class TestAKnownValue:
@@ -103,9 +105,54 @@ class TestTheDetection:
         ],
     )
     def test_cuts_nothing_out_of_tokens(self, address: str, values: list[str]) -> None:
-        assert [value for _, value in found({"address": address})] == values
+        assert [value for _, value in found({"address": address}, "<EMAIL_1>", "<NAME_1>")] == values
+
+    @pytest.mark.parametrize("text", ["<NAME_1>", "\\u003cNAME_1\\u003e", "<part of NAME_1>"])
+    def test_takes_no_token_for_a_value(self, text: str) -> None:
+        assert found({"full_name": text}, "<NAME_1>") == []
+
+    @pytest.mark.parametrize("token", ["<NAME_7>", "<ADDRESS_7>"])
+    def test_takes_no_token_that_was_forgotten_for_a_value(self, token: str) -> None:
+        assert found({"full_name": token}) == []
+
+    @pytest.mark.parametrize(
+        ("value", "kind"),
+        [
+            ("to <DE89370400440532013000_1>", "iban"),
+            ({"card": "<CARD_4111111111111111>"}, "card"),
+        ],
+    )
+    def test_finds_values_in_the_form_of_tokens_that_do_not_exist(self, value: Any, kind: str) -> None:
+        assert [found_kind for found_kind, _ in found(value, "<NAME_1>", "<EMAIL_1>")] == [kind]
+
+    @pytest.mark.parametrize(
+        ("value", "kinds"),
+        [("<DE89370400440532013000_1>", ["iban"]), ({"full_name": "<NAME_1>"}, []), ("<CASE_1>", [])],
+    )
+    def test_without_a_principal_counts_tokens_of_its_kinds(self, value: Any, kinds: list[str]) -> None:
+        detector = Detector(DetectionSettings(patterns={"case": "CASE_#{1}"}))
+        assert [it.kind for it in detector.in_value(value).found] == kinds
+
+    @pytest.mark.parametrize(
+        ("query", "value", "kind"),
+        [
+            ("'<' || name || '_1>'", "<XQARU_ZEDVIK_1>", "name"),
+            ("'<part of ' || name || '_1>'", "<part of XQARU_ZEDVIK_1>", "name"),
+            ("'<D_' || born || '_1>'", "<D_19901201_1>", "birth_date"),
+            ("'<BIRTH_DATE_' || born || '>'", "<BIRTH_DATE_19901201>", "birth_date"),
+        ],
+    )
+    def test_finds_what_a_query_has_put_into_the_form_of_a_token(self, query: str, value: str, kind: str) -> None:
+        fields = renamed_by({"sql": f"SELECT {query} AS x FROM people"})
+        found = Detector().in_value([{"x": value}], None, fields, lambda _: False).found
+        assert [it.kind for it in found] == [kind]
+        assert Detector().in_value([{"x": value}], None, fields, lambda _: True).found == (), "a token that exists"
 
     def test_finds_what_a_pattern_says_beside_tokens_only(self) -> None:
         detector = Detector(DetectionSettings(patterns={"case": "CARD_#{4}"}))
-        found = detector.in_text("<CARD_1234> of CARD_1234").found
+        found = detector.in_text("<CARD_1234> of CARD_1234", is_token={"<CARD_1234>"}.__contains__).found
         assert [(it.kind, it.value, it.start) for it in found] == [("case", "CARD_1234", 15)]
+
+    def test_finds_what_a_pattern_says_in_the_form_of_a_token_that_does_not_exist(self) -> None:
+        detector = Detector(DetectionSettings(patterns={"case": "CARD_#{4}"}))
+        assert [it.value for it in detector.in_text("<CARD_1234>", is_token=lambda _: False).found] == ["CARD_1234"]

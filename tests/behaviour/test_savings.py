@@ -110,8 +110,8 @@ async def test_a_long_result_counts_no_more_than_a_host_would_show_its_model(tmp
         (ISSUES + HISTORY + "list_issues(repo='a'); get_channel_history(channel='b')", 2, 2),
         (
             ISSUES
-            + HISTORY
-            + "import asyncio\nawait asyncio.gather(list_issues(repo='a'), get_channel_history(channel='b'))",
+            + "import asyncio\nfrom servers.slow import wait\n"
+            + "await asyncio.gather(wait(seconds=1), list_issues(repo='a'))",
             2,
             1,
         ),
@@ -121,7 +121,7 @@ async def test_a_long_result_counts_no_more_than_a_host_would_show_its_model(tmp
 async def test_calls_that_a_model_could_have_sent_together_count_as_one_turn(
     tmp_path: Path, program: str, calls: int, turns: int
 ) -> None:
-    async with product(tmp_path) as it:
+    async with product(tmp_path, office(tmp_path, "github", "slack", "slow")) as it:
         await it.host.run(program)
         row = await it.last()
     assert (row["calls"], row["turns"]) == (calls, turns)

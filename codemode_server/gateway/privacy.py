@@ -167,12 +167,14 @@ class CallPrivacy:
         self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], decided: Release | None
     ) -> dict[str, Any]:
         """What the upstream receives, by what the tokens stand for at this moment: those that the decision was about.
-        A token that was made later stays as it is written.
+        A token that was made later stays as it is written. What queries in it name is remembered from now on.
 
         Raises:
             CallRefused: the person has forgotten a token meanwhile.
             JournalUnavailable: the store of the tokens can't be used.
         """
+        if self.mode_of(target.server) != "values":
+            await self._fields.note(calls, target, arguments)
         if (tokens := self._map) is None or decided is None:
             return arguments
         known = await tokens.find(calls.context.principal.principal_id, decided.known)

@@ -26,6 +26,8 @@ _MAX_SESSIONS = 1_000
 _MAX_FORGOTTEN = 50_000
 """Sessions and servers of which only that they had names is remembered."""
 _MAX_NAMES = 200
+_MAX_SENT = 64
+"""Calls without an answer whose arguments are not read again when it comes."""
 _FEW_CHARACTERS = 4_000
 """Of arguments that are read on the event loop; each thousand may take 8 ms."""
 
@@ -51,10 +53,26 @@ class QueryFields:
     def __init__(self) -> None:
         self._earlier: OrderedDict[tuple[str, str], _Remembered] = OrderedDict()
         self._forgotten: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._sent: OrderedDict[int, tuple[Mapping[str, Any], RenamedFields]] = OrderedDict()
+        """By the identity of the arguments, which are kept so that no others get it."""
+
+    async def note(self, calls: ExecutionCalls, target: CallTarget, arguments: Mapping[str, Any]) -> None:
+        """Remember what a call names before it is sent: another call may read what it makes before it is answered, or
+        it may have no answer."""
+        if id(arguments) not in self._sent:
+            self._sent[id(arguments)] = arguments, await self._read(_key(calls, target), arguments)
+            if len(self._sent) > _MAX_SENT:
+                self._sent.popitem(last=False)
 
     async def of(self, calls: ExecutionCalls, target: CallTarget, arguments: Mapping[str, Any]) -> RenamedFields:
         """What the answer to a call with these arguments calls its fields."""
-        key = calls.context.session.session_id, target.server.raw_name
+        key = _key(calls, target)
+        if (sent := self._sent.pop(id(arguments), None)) is None:
+            return await self._read(key, arguments)
+        earlier = self._remembered(key)
+        return sent[1].with_earlier(earlier.names, misses_earlier=not earlier.is_complete)
+
+    async def _read(self, key: tuple[str, str], arguments: Mapping[str, Any]) -> RenamedFields:
         has_much = is_large(arguments) or sum(map(len, texts_in({**arguments}))) > _FEW_CHARACTERS
         fields, named = await run_sized(has_much, _read, arguments, self._remembered(key))
         if named:
@@ -75,6 +93,10 @@ class QueryFields:
             self._forgotten.move_to_end(oldest)
             if len(self._forgotten) > _MAX_FORGOTTEN:
                 self._forgotten.popitem(last=False)
+
+
+def _key(calls: ExecutionCalls, target: CallTarget) -> tuple[str, str]:
+    return calls.context.session.session_id, target.server.raw_name
 
 
 def _read(arguments: Mapping[str, Any], earlier: _Remembered) -> tuple[RenamedFields, dict[str, Renamed]]:

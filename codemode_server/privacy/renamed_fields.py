@@ -67,9 +67,11 @@ class RenamedFields:
         `misses_earlier`: whether `earlier` lacks some names, so that any name that nothing is known about may be one of
         a person."""
         self._renames = renames or Renames()
+        self._unread = doubtful
         self._doubtful = tuple(sorted(filter(_tells, doubtful)))
         self._earlier = earlier or {}
         self._misses_earlier = misses_earlier
+        self._is_sure = is_sure
         self._is_certain = is_sure and not doubtful
         self._known: dict[str, Renamed | None] = {}
         self._columns: dict[str, set[Source]] = {}
@@ -86,6 +88,13 @@ class RenamedFields:
 
     def __bool__(self) -> bool:
         return self._is_on
+
+    def with_earlier(self, earlier: Mapping[str, Renamed], *, misses_earlier: bool) -> RenamedFields:
+        """For the same queries, with what is known about earlier ones by now."""
+        if misses_earlier == self._misses_earlier and (earlier is self._earlier or earlier == self._earlier):
+            return self
+        unread, is_sure = self._unread, self._is_sure
+        return RenamedFields(self._renames, unread, earlier, is_sure=is_sure, misses_earlier=misses_earlier)
 
     @property
     def columns(self) -> tuple[str, ...]:

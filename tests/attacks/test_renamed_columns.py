@@ -24,6 +24,7 @@ SERVER = (
     PLAIN
     + f"""
 import sqlite3
+import threading
 from typing import Any
 
 database = sqlite3.connect(":memory:", check_same_thread=False)
@@ -34,6 +35,7 @@ for at, (name, born) in enumerate(zip({NAMES!r}, {DATES!r})):
     database.execute("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", row)
     database.execute("INSERT INTO products VALUES (?, ?, ?)", [at, "Desk Lamp", at])
 server = Server("hr")
+made, was_read = threading.Event(), threading.Event()
 
 def read(sql: str) -> tuple[list[str], list[list[Any]]]:
     found = database.execute(sql)
@@ -43,6 +45,24 @@ def read(sql: str) -> tuple[list[str], list[list[Any]]]:
 def query(sql: str) -> list[dict[str, Any]]:
     names, rows = read(sql)
     return [dict(zip(names, row)) for row in rows]
+
+@server.tool(description="Run a query, and answer after `release`.")
+def hold(call: Call, sql: str) -> str:
+    read(sql)
+    made.set()
+    was_read.wait()
+    return "done"
+
+@server.tool(description="Read the table that `hold` makes.")
+def read_made(call: Call) -> list[dict[str, Any]]:
+    made.wait()
+    names, rows = read("SELECT * FROM w")
+    return [dict(zip(names, row)) for row in rows]
+
+@server.tool(description="Let `hold` answer.")
+def release() -> str:
+    was_read.set()
+    return "done"
 
 @server.tool(description="Run a query; the rows are lists.")
 def rows(sql: str) -> list[list[Any]]:
@@ -175,6 +195,24 @@ async def test_what_is_no_personal_data_stays_under_another_name_too(tmp_path: P
     code, stays = ORDINARY[name]
     async with in_memory(product(tmp_path, "tokens")) as host:
         assert stays in (await host.run(READ + code)).text
+
+
+@pytest.mark.parametrize(("column", "is_shown"), [("name", False), ("city", True)])
+@pytest.mark.slow
+async def test_a_table_is_read_while_the_call_that_made_it_still_runs(
+    tmp_path: Path, column: str, is_shown: bool
+) -> None:
+    """In a product of its own, in which no name is known yet."""
+    code = (
+        "import asyncio\nfrom servers.hr import hold, read_made, release\n"
+        "async def read():\n    rows = await read_made()\n    await release()\n    return rows\n"
+        f"held = hold(sql='CREATE TABLE w AS SELECT {column} AS e FROM people')\n"
+        "(await asyncio.gather(held, read()))[1]"
+    )
+    async with in_memory(product(tmp_path, "tokens")) as host:
+        answer = await host.run(code)
+    assert ("Lisbon" in answer.text) is is_shown
+    assert ("<NAME_1>" in answer.text) is not is_shown
 
 
 async def test_the_guide_has_the_count() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from codemode_server.gateway.query_fields import QueryFields
+from codemode_server.privacy.renamed_fields import RenamedFields
 
 MADE = "CREATE TABLE w AS SELECT name AS who FROM persons"
 READ = "SELECT * FROM w"
@@ -17,14 +18,22 @@ def aliases(begin: int, end: int) -> str:
     return f"SELECT {', '.join(f'name AS w{at}' for at in range(begin, end))} FROM persons"
 
 
+def call_of(session: str = "mine", server: str = "db") -> tuple[Any, Any]:
+    calls = SimpleNamespace(context=SimpleNamespace(session=SimpleNamespace(session_id=session)))
+    return calls, SimpleNamespace(server=SimpleNamespace(raw_name=server))
+
+
+def is_personal(fields: RenamedFields, name: str = "who") -> bool:
+    """Whether the values of a field count as names of persons, whatever they look like."""
+    renamed = fields.of(name)
+    return renamed is not None and "name" in renamed.names and renamed.is_of_person is True
+
+
 async def counts(
     memory: QueryFields, sql: str, name: str = "who", *, session: str = "mine", server: str = "db"
 ) -> bool:
-    """Whether the values of a field in the answer to a query count as names of persons, whatever they look like."""
-    calls: Any = SimpleNamespace(context=SimpleNamespace(session=SimpleNamespace(session_id=session)))
-    target: Any = SimpleNamespace(server=SimpleNamespace(raw_name=server))
-    renamed = (await memory.of(calls, target, {"sql": sql})).of(name)
-    return renamed is not None and "name" in renamed.names and renamed.is_of_person is True
+    """Whether the values of a field in the answer to a query count as names of persons."""
+    return is_personal(await memory.of(*call_of(session, server), {"sql": sql}), name)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +92,35 @@ async def test_names_count_after_a_thousand_other_sessions(is_active: bool) -> N
         await counts(memory, MADE, session=f"other {at}")
     assert await counts(memory, READ)
     assert await counts(memory, READ, "city") is not is_active, "a session that was active has lost nothing"
+
+
+class TestACallThatWasSent:
+    @pytest.mark.parametrize("is_sent", [True, False])
+    async def test_names_fields_without_an_answer(self, is_sent: bool) -> None:
+        memory = QueryFields()
+        if is_sent:
+            await memory.note(*call_of(), {"sql": MADE})
+        assert await counts(memory, READ) is is_sent
+
+    async def test_names_fields_of_a_call_that_was_sent_before_it(self) -> None:
+        memory, read = QueryFields(), {"sql": READ}
+        await memory.note(*call_of(), read)
+        await memory.note(*call_of(), {"sql": MADE})
+        assert is_personal(await memory.of(*call_of(), read))
+        assert not await counts(memory, READ, "city"), "the control"
+
+    @pytest.mark.parametrize("others", [0, 100])
+    async def test_knows_its_own_names_when_the_answer_comes(self, others: int) -> None:
+        memory, sent = QueryFields(), {"sql": "SELECT name AS who FROM persons"}
+        await memory.note(*call_of(), sent)
+        for _ in range(others):
+            await memory.note(*call_of(session="other"), {"sql": READ})
+        fields = await memory.of(*call_of(), sent)
+        assert is_personal(fields)
+        assert not is_personal(fields, "city")
+
+    async def test_that_is_doubtful_is_so_when_the_answer_comes(self) -> None:
+        memory, sent = QueryFields(), {"sql": "SELECT '\\' AS a, name AS b, '' AS c FROM people"}
+        await memory.note(*call_of(), sent)
+        await memory.note(*call_of(), {"sql": MADE})
+        assert is_personal(await memory.of(*call_of(), sent), "anything")

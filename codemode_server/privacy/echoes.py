@@ -9,6 +9,7 @@ linear in the answer; what a search has no time to examine is replaced by a part
 
 from __future__ import annotations
 
+import base64
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
@@ -67,10 +68,16 @@ class Echoes:
         self._originals = Originals(only_wholes=True)
         self._values: dict[str, _Value] = {}
         self._by_spelling: dict[str, str] = {}
+        self._words: dict[str, str] = {}
+        """Tokens by the texts that are ordinary words: as they are, in base64 and as hexadecimal digits. Such a value
+        counts as a whole text only, in whatever encoding."""
         for token, value in sent.items():
             if sum(map(len, _WORD.findall(value))) >= _MIN_CHARACTERS:
-                self._originals.add(value, token, *_other_spellings(value))
-                self._values[token] = _described(value)
+                self._values[token] = described = _described(value)
+                if described.is_word:
+                    self._words |= dict.fromkeys(_encodings(value), token)
+                else:
+                    self._originals.add(value, token, *_other_spellings(value))
                 self._by_spelling.setdefault(spelling(value), token)
 
     def tokenized(self, value: JsonValue) -> Any:
@@ -98,7 +105,8 @@ class Echoes:
     def found(self, texts: Iterable[str]) -> dict[str, list[Span]]:
         """Where values may be, by text. Short texts are searched together, since each search costs something."""
         found: dict[str, list[Span]] = {}
-        for batch, _, _ in text_batches([text for text in texts if len(text) >= _MIN_CHARACTERS]):
+        searched = [text for text in texts if len(text) >= _MIN_CHARACTERS]
+        for batch, _, _ in text_batches(searched):
             starts = [0, *accumulate(len(text) + len(_BETWEEN) for text in batch)]
             for start, end, put in self._originals.spans(_BETWEEN.join(batch)):
                 first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
@@ -109,6 +117,11 @@ class Echoes:
                     span = max(begin, 0), min(stop, len(text)), put if is_inside else _part_of(put)
                     if span[0] < span[1]:
                         found.setdefault(text, []).append(span)
+        if self._words:
+            for text in searched:
+                if (put := self._words.get(bare := text.strip())) is not None:
+                    start = text.index(bare)
+                    found[text] = [(start, start + len(bare), put)]
         return found
 
 
@@ -234,6 +247,14 @@ def _counts(value: _Value, text: str, there: str, is_key: bool) -> bool:
     if value.is_word:
         return there == value.text == text.strip() and (not is_key or is_given_name(there))
     return not (value.is_ordinary and is_key) or (there == value.text == text and not text.islower())
+
+
+def _encodings(word: str) -> Iterator[str]:
+    data = word.encode()
+    yield word
+    for encoded in (base64.b64encode(data), base64.urlsafe_b64encode(data)):
+        yield from (encoded.decode(), encoded.decode().rstrip("="))
+    yield from (data.hex(), data.hex().upper())
 
 
 def _bare(text: str) -> str:

@@ -150,10 +150,22 @@ class TestAValueOfOrdinaryWords:
         shown = tokenized_echo({"Mark": 1, "Open Door": 2, "open_door": 3, "mark": 4}, sent)
         assert shown == {"<NAME_1>": 1, "<NAME_2>": 2, "open_door": 3, "mark": 4}
 
-    def test_is_found_in_base64(self) -> None:
-        assert tokenized_echo(f"id: {in_base64('for Status, here')};", {"<NAME_1>": "Status"}) != (
-            f"id: {in_base64('for Status, here')};"
-        )
+    @pytest.mark.parametrize("text", [in_base64("Status"), in_base64("Status").rstrip("="), b"Status".hex()])
+    def test_is_found_as_a_whole_text_in_an_encoding(self, text: str) -> None:
+        assert tokenized_echo([f" {text}\n"], {"<NAME_1>": "Status"}) == [" <NAME_1>\n"]
+
+    @pytest.mark.parametrize("name", ["Will", "Mark"])
+    @pytest.mark.parametrize("form", ["{}", "id: {};", "eyJhbGciOiJIUzI1NiJ9.{}.c2ln"])
+    def test_does_not_change_base64_that_has_the_word(self, name: str, form: str) -> None:
+        text = form.format(in_base64(f'"{name} it rain? mark each page", "{name.lower()}"'))
+        assert tokenized_echo(text, {"<NAME_1>": name}) == text
+        other = form.format(in_base64('"Annabel it rain?"'))
+        assert tokenized_echo(other, {"<NAME_1>": name, "<NAME_2>": "Annabel"}) != other, "a name that is no word"
+
+    @pytest.mark.parametrize("text", ["Will,Anax", "Anax,Will", "Will Anax"])
+    def test_hides_no_other_value_beside_it_in_base64(self, text: str) -> None:
+        text = f"id: {in_base64(text)};"
+        assert tokenized_echo(text, {"<NAME_1>": "Will", "<NAME_2>": "Anax"}) != text
 
 
 def alike(count: int) -> dict[str, str]:

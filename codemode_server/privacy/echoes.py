@@ -119,9 +119,9 @@ class Echoes:
                         found.setdefault(text, []).append(span)
         if self._words:
             for text in searched:
-                if (put := self._words.get(bare := text.strip())) is not None:
+                if (token := self._words.get(bare := text.strip())) is not None:
                     start = text.index(bare)
-                    found[text] = [(start, start + len(bare), put)]
+                    found[text] = [(start, start + len(bare), token)]
         return found
 
 

@@ -70,7 +70,7 @@ def without_known_dates(known: KnownTexts, value: JsonValue) -> JsonValue:
 
 def _without_dates(known: KnownTexts, value: JsonValue, found: Found, sent: SentDates) -> JsonValue:
     dates = {it.token for it in known.known_among(found) if it.kind == Kind.BIRTH_DATE}
-    if not dates and not (sent.may_be_guesses and known.have_kind(Kind.BIRTH_DATE)):
+    if not dates and not (known.have_kind(Kind.BIRTH_DATE) and sent.may_be_guesses):
         return value
 
     def is_known(text: str, span: Span) -> bool:

@@ -19,9 +19,12 @@ from tests.behaviour.product import PLAIN, configuration, in_memory
 SERVER = (
     PLAIN
     + """
-import datetime
+import datetime, sqlite3
 from typing import Any
 server = Server("hr")
+database = sqlite3.connect(":memory:", check_same_thread=False)
+database.execute("CREATE TABLE people (id INTEGER, email TEXT, birth_date TEXT)")
+database.execute("INSERT INTO people VALUES (3, 'ann.lovelace@example.org', '1987-03-14')")
 SAVED: list[dict[str, str]] = []
 
 @server.tool(description="One employee.")
@@ -66,6 +69,11 @@ def save(day: str) -> None:
 def saved() -> list[dict[str, str]]:
     return SAVED
 
+@server.tool(description="Rows of a database.")
+def query(sql: str) -> list[dict[str, str]]:
+    found = database.execute(sql)
+    return [dict(zip([column[0] for column in found.description], row)) for row in found]
+
 @server.tool(description="A certificate.")
 def certify(day: str) -> str:
     raise ToolError(f"no certificate, date of birth: {day}")
@@ -74,10 +82,11 @@ server.run()
 """
 )
 READ = (
-    "from servers.hr import after, born, calendar, certify, check, make, parse, person, remark, save, saved\n"
+    "from servers.hr import after, born, calendar, certify, check, make, parse, person, query, remark, save, saved\n"
     "import base64, datetime\nit = person()\n"
 )
 DATES = "dates = [str(datetime.date(1987, 3, day)) for day in range(1, 32)]\n"
+PARTS = "substr(birth_date,1,4)+0=1987 AND substr(birth_date,6,2)+0=3 AND substr(birth_date,9,2)+0="
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "security.md"
 UNANSWERED = {
     "dates in the value": DATES + "dates",
@@ -89,6 +98,8 @@ UNANSWERED = {
     "['birth_date'] for day in days].index(it['birth_date'])",
     "dates that a protected server answers with in another form": "days = range(1, 32)\n"
     "[parse(day=f'{day:02}.03.1987')['birth_date'] for day in days].index(it['birth_date'])",
+    "parts of dates in a query to a protected server": f"sql = 'SELECT birth_date FROM people WHERE {PARTS}'\n"
+    "[''.join(row['birth_date'] for row in query(sql=f'{sql}{day}')) for day in range(1, 32)].index(it['birth_date'])",
 }
 ANSWERED = {
     "phone numbers": ("[f'+49 30 90{number}' for number in range(1800, 1830)]", "PHONE"),
@@ -96,6 +107,11 @@ ANSWERED = {
     "names": ("['Bob Miller', 'Ann Lovelace', 'Cy Twombly']", "NAME"),
     "dates that a tool looks up": (
         DATES + "[date for date in dates if it['email'] in born(date)] + [it['email']]",
+        "EMAIL",
+    ),
+    "dates that a query looks up": (
+        f"sql = 'SELECT email FROM people WHERE {PARTS}'\n"
+        "[f'1987-03-{day}' for day in range(10, 32) if query(sql=f'{sql}{day}')] + [it['email']]",
         "EMAIL",
     ),
     "dates that a tool computes": ("[after(days)['birth_date'] for days in (72, 71)][::-1]", "BIRTH_DATE"),
@@ -161,6 +177,14 @@ async def test_a_program_does_not_find_the_date_among_those_that_it_sends(
         assert "ValueError" in guess.text
     else:
         assert guess.value == 13
+
+
+@pytest.mark.parametrize("condition", ["id IN (3, 14, 1987)", f"{PARTS}14"])
+async def test_birth_dates_of_a_query_by_ids_have_tokens(tmp_path: Path, condition: str) -> None:
+    """The control are those of a query that tests them."""
+    async with in_memory(product(tmp_path)) as host:
+        answer = await host.run(READ + f"query(sql='SELECT birth_date FROM people WHERE {condition}')")
+    assert answer.value == [{"birth_date": "<BIRTH_DATE_1>" if "id IN" in condition else "<BIRTH_DATE>"}]
 
 
 IGNORED = {

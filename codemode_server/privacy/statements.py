@@ -11,8 +11,8 @@ from enum import Enum
 
 from codemode_server.domain.privacy_tokens import TOKEN
 
-_BEFORE = r"(?>\s+|--[^\n]*\n|/\*.*?\*/|#[^\n]*\n|\()*+"
-"""White space, comments and brackets before a statement."""
+_BEFORE = r"(?>\s+|--[^\n]*\n|/\*.*?\*/|#[^\n]*\n|[(;])*+"
+"""White space, comments, brackets and empty statements before a statement."""
 _SQL_WORDS = "select|insert|update|delete|replace|merge|with|call|exec|execute|create|begin"
 _QUERY_WORDS = rf"{_SQL_WORDS}|explain|from|prepare|declare|set"
 _OTHER_WORDS = "pragma|show|grant|revoke|table|do|match|refresh|truncate|drop|copy|use|analyze|vacuum"
@@ -54,8 +54,9 @@ _CODE_BEFORE_STRING = re.compile(
 )
 """A token in a string, after what prose does not have there: a bracket of a function or list, or a comparison."""
 _SQL_KEY = re.compile(r"sql|statement|stmt|soql")
-_QUERY_KEYS = frozenset({"q", "command", "cmd", "expression", "expr", "filter", "where", "criteria", "condition"})
-_QUERY_KEYS |= {"predicate", "formula", "script", "code", "cypher", "jql", "cql", "kql", "spl", "gql"}
+_QUERY_KEYS = frozenset({"q", "command", "cmd", "expr", "script", "code", "cypher", "jql", "cql", "kql", "spl", "gql"})
+_QUERY_KEY = re.compile(r"quer(?:y|ies)|filter|where|formula|predicate|condition|criteria|expression")
+"""What names of arguments have in them that take a query or a condition: `where_clause`, `filterByFormula`."""
 
 
 class Likeness(Enum):
@@ -77,7 +78,7 @@ def likeness(text: str, key: str) -> Likeness:
     is_compared = has_clause and _COMPARISON.search(text) is not None
     if _SQL.match(text) or ((is_sql_key or is_compared) and _SQL_BEGINNING.match(text)):
         return Likeness.SQL
-    is_query_key = is_sql_key or "query" in name or name in _QUERY_KEYS
+    is_query_key = is_sql_key or name in _QUERY_KEYS or _QUERY_KEY.search(name) is not None
     if (is_query_key or _BEGINNING.match(text)) and _CODE_BEFORE_STRING.search(text):
         return Likeness.CODE
     return Likeness.QUERY if is_query_key or (has_clause and _ALIASED.match(text)) else Likeness.PROSE

@@ -99,7 +99,6 @@ class TestSql:
     @pytest.mark.parametrize(
         "statement",
         [
-            f"; select '{NAME}'",
             f"truncate t; select '{NAME}'",
             f"# c\nselect '{NAME}'",
             f"pragma x='{NAME}'",
@@ -165,6 +164,21 @@ class TestSql:
             put(text, "O'Neil", key)
         assert put(text, "O'Neil", "text") == text.replace(NAME, "O'Neil"), "the control"
         assert put(f"orders of {NAME}", "O'Neil", key) == "orders of O'Neil", "words to search for"
+
+    @pytest.mark.parametrize("key", ["where_clause", "filterByFormula", "filters"])
+    def test_a_condition_takes_no_value_that_would_end_its_string(self, key: str) -> None:
+        for condition in (f"addr = '{NAME}'", f"{{Name}} = '{NAME}'", f"a = 1 AND lower(b) = '{NAME}'"):
+            with pytest.raises(NotPlaceable, match="an argument of its own"):
+                with_values({key: [condition]}, {NAME: HOSTILE})
+            harmless = with_values({key: [condition]}, {NAME: "Ann Lee"})
+            assert harmless == {key: [condition.replace(NAME, "Ann Lee")]}, "the control"
+
+    @pytest.mark.parametrize("key", ["text", "queries"])
+    @pytest.mark.parametrize("before", [";", " ; ;\n", "; -- x\n", ";/* y */("])
+    def test_a_statement_after_an_empty_one_is_escaped(self, key: str, before: str) -> None:
+        statement = f"{before}SELECT count(*) FROM t WHERE a = '{NAME}'"
+        assert put(statement, "O'Neil", key) == statement.replace(NAME, "O''Neil")
+        assert put(f"; selected by '{NAME}'", "O'Neil", "text") == "; selected by 'O'Neil'", "prose"
 
     @pytest.mark.parametrize("key", ["q", "query"])
     def test_in_double_quotation_marks_a_search_takes_an_apostrophe(self, key: str) -> None:

@@ -38,6 +38,7 @@ from codemode_server.gateway.guessed_dates import searched_for, without_known, w
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
+from codemode_server.gateway.protocol_words import without_protocol_words
 from codemode_server.gateway.query_fields import QueryFields
 from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of, withheld_for
 from codemode_server.gateway.results import note_other_spellings
@@ -210,6 +211,8 @@ class CallPrivacy:
         schema = schema if reply.encoding == "json" and not is_raw else None
         principal, fields = calls.context.principal, await self._fields.of(calls, target, arguments)
         found = await self._detection.find(principal, bare, schema, withheld=message.withheld, fields=fields)
+        if reply.encoding == "blocks" or is_raw:
+            found = without_protocol_words(found)
         if not found.is_complete:
             raise ResultWithheld(
                 f"{message.withheld}: it is too large to be searched for personal data, which privacy.servers asks for"

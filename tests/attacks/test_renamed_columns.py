@@ -159,9 +159,9 @@ async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[
         yield {"tokens": protected, "values": open_to_all}
 
 
-def product(folder: Path, mode: str) -> Path:
+def product(folder: Path, mode: str, **server: str) -> Path:
     (folder / "hr.py").write_text(SERVER)
-    servers = {"hr": {"command": sys.executable, "args": [str(folder / "hr.py")]}}
+    servers = {"hr": {"command": sys.executable, "args": [str(folder / "hr.py")], **server}}
     return configuration(folder, servers, privacy={"servers": {"hr": mode}})
 
 
@@ -213,6 +213,13 @@ async def test_a_table_is_read_while_the_call_that_made_it_still_runs(
         answer = await host.run(code)
     assert ("Lisbon" in answer.text) is is_shown
     assert ("<NAME_1>" in answer.text) is not is_shown
+
+
+async def test_an_answer_to_a_doubtful_query_is_still_a_block_of_text(tmp_path: Path) -> None:
+    async with in_memory(product(tmp_path, "tokens", expose="direct")) as host:
+        answer = await host.call("hr__query", sql="SELECT '#' || name AS x FROM people")
+    assert "<NAME_1>" in answer.text
+    assert '"type"' not in answer.text
 
 
 async def test_the_guide_has_the_count() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from codemode_server.privacy.renamed_fields import NO_RENAMES, Renamed, RenamedFields
 from codemode_server.privacy.renames import Renames, Source
-from codemode_server.privacy.statements import GRAPHQL_BEGINNING, QUERY_BEGINNING
+from codemode_server.privacy.statements import GRAPHQL_BEGINNING, QUERY_BEGINNING, SELECTS
 
 MAX_CHARACTERS = 50_000
 """Of all queries of a call that are read."""
@@ -24,7 +24,6 @@ _UNREAD = ("fullname", "birthdate", "password")
 """What a query may name of which not even the words were read."""
 _MAX_OTHER_CHARACTERS = 4_000
 """Of a query in another language than SQL; a longer text is a file."""
-_SELECTS = re.compile(r"\b(?:select|returning)\b", re.IGNORECASE)
 _OTHER_STEPS = re.compile(r"\b(?:return|output|project|extend|rename|eval)\b|\{[^{}]{0,1000}[:=]", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d]\w{0,63}")
 _PATH_NAME = re.compile(r"[^\W\d$]\w*")
@@ -40,7 +39,7 @@ def renamed_by(
     are_sure = True
     for text in _texts_in(arguments, renames, 0):
         is_short = len(text) <= _MAX_OTHER_CHARACTERS
-        is_sql = _SELECTS.search(text) is not None
+        is_sql = SELECTS.search(text) is not None
         if not is_sql and not (is_short and _OTHER_STEPS.search(text)):
             continue
         is_sure = (is_sql and QUERY_BEGINNING.match(text)) or (is_short and GRAPHQL_BEGINNING.match(text))

@@ -43,13 +43,13 @@ from codemode_server.privacy.query_tokens import (
     is_word,
     strings_in,
 )
+from codemode_server.privacy.statements import SELECTS
 
 _MAX_SOURCES = 20_000
 """Columns of all expressions of a query together; nested ones are counted again at each level."""
 _INDEXING = re.compile(r"json|get|extract|field|struct|element", re.IGNORECASE)
 """In names of functions whose strings may be names of fields."""
 _ARROWS = ("->", "->>", "#>", "#>>")
-_SELECT = re.compile(r"\b(?:select|returning)\s", re.IGNORECASE)
 _MAX_STRINGS_DEPTH = 2
 _PATH_NAME = re.compile(r"[^\W\d]\w*")
 ANY = "*"
@@ -111,7 +111,7 @@ class Renames:
             return False
         is_read = True
         for inner in strings_in(whole) if depth < _MAX_STRINGS_DEPTH else ():
-            if _SELECT.search(inner.text):
+            if SELECTS.search(inner.text):
                 is_read &= self.add(inner.text, depth=depth + 1)
         return is_read
 

@@ -21,6 +21,8 @@ _FLAGS = re.IGNORECASE | re.DOTALL
 QUERY_BEGINNING = re.compile(rf"{_BEFORE}(?:{_QUERY_WORDS})\b", _FLAGS)
 """How a text begins that is surely a query, if it selects something."""
 GRAPHQL_BEGINNING = re.compile(rf"{_BEFORE}(?:(?:{_GRAPHQL})\b[^{{]{{0,1000}})?\{{\s*\w+\s*[\w({{:}}]", _FLAGS)
+SELECTS = re.compile(r"\b(?:select|returning)\b", re.IGNORECASE)
+"""Whether a text that may be a query of SQL has columns as its result."""
 _SQL_BEGINNING = re.compile(rf"{_BEFORE}(?:explain\s+)?(?:{_SQL_WORDS}|values|alter)\b", _FLAGS)
 _BEGINNING = re.compile(rf"{_BEFORE}(?:{_QUERY_WORDS}|{_OTHER_WORDS}|values|alter)\b", _FLAGS)
 

@@ -102,6 +102,7 @@ def test_a_column_is_read_by_its_source_in_each_form_of_a_result(form: str) -> N
         '[{"$project": {"x": {"$toUpper": "$full_name"}}}]',
         '{"fields": [{"field": "full_name", "alias": "x"}]}',
         'sqlite3 people.db "SELECT full_name AS x FROM t"',
+        'sqlite3 people.db "SELECT(full_name) AS x FROM t"',
         "CREATE TABLE w AS SELECT full_name AS x FROM t",
         "CREATE TABLE w USING parquet AS SELECT full_name AS x FROM t",
         "CREATE OR REPLACE VIEW w AS SELECT full_name AS x FROM t",

@@ -39,7 +39,7 @@ from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.gateway.protocol_words import without_protocol_words
-from codemode_server.gateway.query_fields import QueryFields
+from codemode_server.gateway.query_names import QueryNames
 from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of, withheld_for
 from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.sent_arguments import arguments_to_send
@@ -73,7 +73,7 @@ class CallPrivacy:
         self._labels = ToolLabels(config)
         self._detection = Detection(config, tokens)
         self._explanations = TokenExplanations(config)
-        self._fields = QueryFields()
+        self._query_names = QueryNames()
 
     @property
     def is_on(self) -> bool:
@@ -175,7 +175,7 @@ class CallPrivacy:
             JournalUnavailable: the store of the tokens can't be used.
         """
         if self.mode_of(target.server) != "values":
-            await self._fields.note(calls, target, arguments)
+            await self._query_names.note(calls, target, arguments)
         if (tokens := self._map) is None or decided is None:
             return arguments
         known = await tokens.find(calls.context.principal.principal_id, decided.known)
@@ -209,7 +209,7 @@ class CallPrivacy:
             return replace(reply, value=with_binary(shown, [*binary, *parts]))
         message = UpstreamMessage(calls, target, arguments, result_withheld(target))
         schema = schema if reply.encoding == "json" and not is_raw else None
-        principal, fields = calls.context.principal, await self._fields.of(calls, target, arguments)
+        principal, fields = calls.context.principal, await self._query_names.of(calls, target, arguments)
         found = await self._detection.find(principal, bare, schema, withheld=message.withheld, fields=fields)
         if reply.encoding == "blocks" or is_raw:
             found = without_protocol_words(found)
@@ -284,7 +284,7 @@ class CallPrivacy:
                 if isinstance(error, OWN_ERRORS):
                     found = await self._detection.find_without_names(principal, text)
                 else:
-                    fields = await self._fields.of(calls, target, arguments)
+                    fields = await self._query_names.of(calls, target, arguments)
                     found = await self._detection.find(principal, text, withheld=message.withheld, fields=fields)
                 tokens = await tokens_of(
                     self._map, self._config.settings.privacy, message, found.found if found.is_complete else ()

@@ -47,7 +47,7 @@ class _Remembered:
         return _Remembered(dict([*kept.items()][-_MAX_NAMES:]), is_complete=False)
 
 
-class QueryFields:
+class QueryNames:
     """Built once. Nothing of the detection is imported before it is used."""
 
     def __init__(self) -> None:

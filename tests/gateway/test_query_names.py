@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.gateway.query_fields import QueryFields
+from codemode_server.gateway.query_names import QueryNames
 from codemode_server.privacy.renamed_fields import RenamedFields
 
 MADE = "CREATE TABLE w AS SELECT name AS who FROM persons"
@@ -29,9 +29,7 @@ def is_personal(fields: RenamedFields, name: str = "who") -> bool:
     return renamed is not None and "name" in renamed.names and renamed.is_of_person is True
 
 
-async def counts(
-    memory: QueryFields, sql: str, name: str = "who", *, session: str = "mine", server: str = "db"
-) -> bool:
+async def counts(memory: QueryNames, sql: str, name: str = "who", *, session: str = "mine", server: str = "db") -> bool:
     """Whether the values of a field in the answer to a query count as names of persons."""
     return is_personal(await memory.of(*call_of(session, server), {"sql": sql}), name)
 
@@ -42,14 +40,14 @@ async def counts(
     ids=["nothing named", "named once", "200 newer names", "named between others"],
 )
 async def test_a_name_counts_whatever_was_named_since(others: list[str], is_known: bool) -> None:
-    memory = QueryFields()
+    memory = QueryNames()
     for sql in others:
         await counts(memory, sql)
     assert await counts(memory, READ) is is_known
 
 
 async def test_a_name_that_is_sent_again_is_the_newest() -> None:
-    memory = QueryFields()
+    memory = QueryNames()
     for sql in (MADE, aliases(0, 150), MADE, aliases(150, 199)):
         await counts(memory, sql)
     assert await counts(memory, READ)
@@ -60,14 +58,14 @@ async def test_a_name_that_is_sent_again_is_the_newest() -> None:
 
 @pytest.mark.parametrize("at", [0, 249])
 async def test_all_names_of_one_query_count(at: int) -> None:
-    memory = QueryFields()
+    memory = QueryNames()
     await counts(memory, aliases(0, 250))
     assert await counts(memory, READ, f"w{at}")
 
 
 @pytest.mark.parametrize("name", ["city", ""])
 async def test_unknown_fields_are_doubtful_once_names_were_dropped(name: str) -> None:
-    memory = QueryFields()
+    memory = QueryNames()
     await counts(memory, aliases(0, 150))
     assert not await counts(memory, READ, name), "the control"
     await counts(memory, aliases(150, 210))
@@ -77,14 +75,14 @@ async def test_unknown_fields_are_doubtful_once_names_were_dropped(name: str) ->
 
 
 async def test_a_computed_number_is_not_doubtful_after_that() -> None:
-    memory = QueryFields()
+    memory = QueryNames()
     await counts(memory, aliases(0, 210))
     assert not await counts(memory, "SELECT count(*) AS n FROM w", "n")
 
 
 @pytest.mark.parametrize("is_active", [True, False], ids=["active", "silent"])
 async def test_names_count_after_a_thousand_other_sessions(is_active: bool) -> None:
-    memory = QueryFields()
+    memory = QueryNames()
     await counts(memory, MADE)
     for at in range(1_001):
         if is_active and at % 100 == 0:
@@ -97,13 +95,13 @@ async def test_names_count_after_a_thousand_other_sessions(is_active: bool) -> N
 class TestACallThatWasSent:
     @pytest.mark.parametrize("is_sent", [True, False])
     async def test_names_fields_without_an_answer(self, is_sent: bool) -> None:
-        memory = QueryFields()
+        memory = QueryNames()
         if is_sent:
             await memory.note(*call_of(), {"sql": MADE})
         assert await counts(memory, READ) is is_sent
 
     async def test_names_fields_of_a_call_that_was_sent_before_it(self) -> None:
-        memory, read = QueryFields(), {"sql": READ}
+        memory, read = QueryNames(), {"sql": READ}
         await memory.note(*call_of(), read)
         await memory.note(*call_of(), {"sql": MADE})
         assert is_personal(await memory.of(*call_of(), read))
@@ -111,7 +109,7 @@ class TestACallThatWasSent:
 
     @pytest.mark.parametrize("others", [0, 100])
     async def test_knows_its_own_names_when_the_answer_comes(self, others: int) -> None:
-        memory, sent = QueryFields(), {"sql": "SELECT name AS who FROM persons"}
+        memory, sent = QueryNames(), {"sql": "SELECT name AS who FROM persons"}
         await memory.note(*call_of(), sent)
         for _ in range(others):
             await memory.note(*call_of(session="other"), {"sql": READ})
@@ -120,7 +118,7 @@ class TestACallThatWasSent:
         assert not is_personal(fields, "city")
 
     async def test_that_is_doubtful_is_so_when_the_answer_comes(self) -> None:
-        memory, sent = QueryFields(), {"sql": "SELECT '\\' AS a, name AS b, '' AS c FROM people"}
+        memory, sent = QueryNames(), {"sql": "SELECT '\\' AS a, name AS b, '' AS c FROM people"}
         await memory.note(*call_of(), sent)
         await memory.note(*call_of(), {"sql": MADE})
         assert is_personal(await memory.of(*call_of(), sent), "anything")

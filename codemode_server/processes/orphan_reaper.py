@@ -25,7 +25,7 @@ _LEAVE_S = 1.0
 
 
 class Reaper:
-    """Watches process groups. Its own process is started for the first group; one process watches all of them."""
+    """Watches process groups. Its own process is started for the first group, if not before; it watches all of them."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -35,6 +35,11 @@ class Reaper:
     def pid(self) -> int | None:
         """The reaper's own process, or None before the first `watch`."""
         return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Start the reaper's process before there is a group, so that the first one is watched at once."""
+        if self._process is None and sys.platform != "win32":
+            self._start()
 
     def watch(self, pgid: int) -> None:
         """End this group, whose leader was just started, if the product dies."""

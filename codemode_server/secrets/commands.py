@@ -41,12 +41,17 @@ async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds:
     """
     words = words_of(command)
     shown = repr(words[0])
+    reaper, child = Reaper(), None
+    reaper.start()
     try:
         child = await ChildProcess.start(words, env=env, cwd=cwd, stdin=DEVNULL)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no valid command"
         raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
-    output, errors, reaper = bytearray(), OutputTail(), Reaper()
+    finally:
+        if child is None:
+            await reaper.aclose()
+    output, errors = bytearray(), OutputTail()
     is_in_time = False
     try:
         reaper.watch(child.pid)

@@ -247,7 +247,7 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
     [
         ("login linear", "`codemode-server add linear URL` adds it"),
         ("list", "`codemode-server import` takes over those of your hosts, `codemode-server add` adds one"),
-        ("status", "`codemode-server init` writes that one"),
+        ("status", "`codemode-server init` creates the latter"),
     ],
 )
 def test_where_there_is_no_server_the_command_that_helps_is_named(tmp_path: Path, line: str, remedy: str) -> None:

@@ -77,7 +77,6 @@ def _without_dates(known: KnownTexts, value: JsonValue, found: Found, sent: Sent
         # what is encoded stays: a program that has sent it encoded would see which one is known
         return span[2] in dates and is_written_date(text[span[0] : span[1]])
 
-    shown: JsonValue
     if sent.may_be_guesses:
         if not (found_sent := found_in(_Sent(sent), value)) and not dates:
             return value
@@ -93,7 +92,7 @@ def _without_dates(known: KnownTexts, value: JsonValue, found: Found, sent: Sent
             lambda text: withheld(text, in_known.in_next(), in_sent.in_next()),
             with_numbers=True,
         )
-    shown = tokenized(
+    shown: JsonValue = tokenized(
         value,
         found,
         lambda text, span: is_known(text, span) and not sent.have(text[span[0] : span[1]]),

@@ -202,16 +202,17 @@ class CallPrivacy:
         if mode == "values" and not sent:
             return reply
         is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
-        schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) else None
-        bare, binary = without_binary(reply) if reply.encoding == "blocks" or is_raw else (reply.value, [])
+        has_blocks = is_raw or reply.encoding == "blocks"
+        bare, binary = without_binary(reply) if has_blocks else (reply.value, [])
         if mode == "values":
             shown, parts = await without_echo(bare, await read_files(binary), sent)
             return replace(reply, value=with_binary(shown, [*binary, *parts]))
         message = UpstreamMessage(calls, target, arguments, result_withheld(target))
-        schema = schema if reply.encoding == "json" and not is_raw else None
+        is_declared = reply.encoding == "json" and not is_raw
+        schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) and is_declared else None
         principal, fields = calls.context.principal, await self._query_names.of(calls, target, arguments)
         found = await self._detection.find(principal, bare, schema, withheld=message.withheld, fields=fields)
-        if reply.encoding == "blocks" or is_raw:
+        if has_blocks:
             found = without_protocol_words(found)
         if not found.is_complete:
             raise ResultWithheld(

@@ -60,6 +60,19 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(place), target
 
 
+PROMISES = re.findall(r"^- .+ — `([\w/]+\.py)(?:::(\w+))?`$", (ROOT / "docs/promises.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("file", "name"), PROMISES)
+def test_every_promise_has_its_test(file: str, name: str) -> None:
+    assert re.search(rf"^ *(async )?def {name or 'test_'}", (ROOT / "tests" / file).read_text(), flags=re.MULTILINE)
+
+
+def test_promises_fit_on_one_page() -> None:
+    lines = [line for line in (ROOT / "docs/promises.md").read_text().splitlines() if line.startswith("- ")]
+    assert len(lines) == len(PROMISES) <= 120
+
+
 @pytest.mark.parametrize(
     "named", sorted(set(re.findall(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?)`", ARCHITECTURE + CONTRIBUTING)))
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server import __version__, dropped_spans, product_telemetry, temporary
+from codemode_server import __version__, product_telemetry, temporary
 from codemode_server.allocator import return_large_blocks
 from codemode_server.approved_rules import write_rule
 from codemode_server.config import LoadedSettings
@@ -148,7 +148,7 @@ class App:
         self.executions.follow(ExecutionMetrics(self.metrics))
         self._exchanges = Exchanges(self.stores.exchanges, self.catalog, self.config)
         self.meta_tools = self._new_meta_tools()
-        self.tracing = Tracing(self.config, dropped_spans.writer(self.state_folder))
+        self.tracing = Tracing(self.config)
 
     def _new_artifacts(self) -> ArtifactStore:
         return ArtifactStore(

@@ -119,11 +119,9 @@ def start(folder: Path | None, config: LiveConfig) -> Path | None:
     to_person.setLevel(logging.WARNING)
     _add(to_person, _LineFormatter(config, "codemode-server: %(message)s"))
     # Libraries log every request and every rejected line at INFO and WARNING; what matters of it, we log ourselves.
-    for name in ("mcp", "httpx2", "httpcore2", "httpx", "opentelemetry", "uvicorn", "langfuse"):
+    for name in ("mcp", "httpx2", "httpcore2", "httpx", "opentelemetry", "uvicorn"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    # Each failed export is an error of OpenTelemetry's, with a traceback where the collector can't be reached.
-    for name in ("mcp.client", "opentelemetry.exporter"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
     if folder is None:
         return None
     try:

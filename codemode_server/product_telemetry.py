@@ -42,7 +42,6 @@ def readings(app: App) -> Mapping[Instrument, Callable[[], Readings]]:
         instruments.SANDBOXES: sandboxes,
         instruments.LEVEL: level,
         instruments.UPSTREAMS: servers,
-        instruments.DROPPED: lambda: app.tracing.dropped,
     }
 
 

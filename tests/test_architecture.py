@@ -86,7 +86,7 @@ NEUTRAL |= {
 USE_SECRETS = {"config", "upstreams"}
 """The configuration refers to secrets, and connections store the tokens of a sign-in; nobody else reads one."""
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "logs", "upstream_catalog", "live_search", "stores"}
-WIRING |= {"approved_rules", "config_takeover", "product_telemetry", "dropped_spans"}
+WIRING |= {"approved_rules", "config_takeover", "product_telemetry"}
 
 
 @cache

@@ -12,7 +12,6 @@ from contextlib import suppress
 import anyio
 import anyio.to_thread
 
-from codemode_server import dropped_spans
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli import stats, workspace
@@ -63,8 +62,7 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         counted = await stats.status_line(loaded)
         privacy = loaded.settings.privacy
         protection = f"privacy: {privacy.summary}" if privacy.is_on else ""
-        dropped = await anyio.to_thread.run_sync(dropped_spans.status_line, app.state_folder, time.time())
-        found = (*asked, files, counted, protection, dropped, f"search: {search.text}", sandbox)
+        found = (*asked, files, counted, protection, f"search: {search.text}", sandbox)
         lines = [one_line(mask(line)) for line in found if line]
         page = "\n".join([servers_table(servers, mask), "", *_direct_tools(app), *lines])
         return page, is_met and search.is_met and all(map(is_well, servers))

@@ -15,10 +15,10 @@ _EXECUTION_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """One metric. `total` is a counter that something else counts."""
+    """One metric."""
 
     name: str
-    kind: Literal["counter", "histogram", "gauge", "total"]
+    kind: Literal["counter", "histogram", "gauge"]
     description: str
     labels: tuple[str, ...] = ()
     unit: str = ""
@@ -58,8 +58,7 @@ APPROVALS = Instrument("codemode.approvals.waiting", "gauge", "Calls that wait f
 SANDBOXES = Instrument("codemode.sandboxes", "gauge", "Sandboxes by what they do: idle or busy.", ("state",))
 LEVEL = Instrument("codemode.sandbox.level", "gauge", "1 for the isolation that programs run in.", ("level",))
 UPSTREAMS = Instrument("codemode.upstream.state", "gauge", "1 for the state that a server is in.", ("server", "state"))
-DROPPED = Instrument("codemode.spans.dropped", "total", "Spans that an exporter did not take.", ("exporter", "reason"))
 INSTRUMENTS = (
     *(EXECUTIONS, EXECUTION_SECONDS, CALLS, CALL_SECONDS, CALL_RETRIES, WAITING, RUNNING, PLACES, APPROVALS),
-    *(SANDBOXES, LEVEL, UPSTREAMS, DROPPED),
+    *(SANDBOXES, LEVEL, UPSTREAMS),
 )

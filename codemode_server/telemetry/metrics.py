@@ -5,7 +5,6 @@ OpenTelemetry's SDK is imported by `start` alone; before that, and without confi
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter
-
-logger = logging.getLogger(__name__)
 
 Readings = Mapping[tuple[str, ...], float]
 """Values by those of the labels, in the order of the instrument's."""
@@ -48,7 +45,8 @@ class Metrics:
         """Sets up what is configured, and returns the names of it. Call it off the event loop, after the handshake."""
         is_text = settings.port is not None or settings.http
         is_otlp = bool(settings.otlp_endpoint) or (
-            any(environment.get(name) for name in _OTLP_VARIABLES) and environment.get(_EXPORTER) != "none"
+            any(environment.get(name) for name in _OTLP_VARIABLES)
+            and environment.get("OTEL_METRICS_EXPORTER") != "none"
         )
         if not is_text and not is_otlp:
             return []
@@ -107,8 +105,6 @@ class Metrics:
                 self._add[name] = histogram.record
             case "gauge":
                 meter.create_observable_gauge(name, [self._observer(instrument)], **about)
-            case "total":
-                meter.create_observable_counter(name, [self._observer(instrument)], **about)
 
     def _observer(self, instrument: Instrument) -> Callable[[CallbackOptions], Iterable[Observation]]:
         from opentelemetry.metrics import Observation
@@ -121,34 +117,11 @@ class Metrics:
         return observe
 
 
-_EXPORTER = "OTEL_METRICS_EXPORTER"
-
-
 def _labelled(instrument: Instrument, labels: tuple[str, ...]) -> dict[str, str]:
     return {name: value for name, value in zip(instrument.labels, labels, strict=False) if value}
 
 
 def _otlp_exporter(settings: MetricSettings) -> MetricExporter:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 
-    from codemode_server.telemetry.failure_reasons import NotingSession
-
-    session = NotingSession()
-
-    class Exporter(OTLPMetricExporter):
-        """Logs when exports begin to fail and when they work again."""
-
-        is_failing = False
-
-        def export(self, metrics_data: MetricsData, *rest: Any, **named: Any) -> MetricExportResult:
-            result = super().export(metrics_data, *rest, **named)
-            is_failing = result is not MetricExportResult.SUCCESS
-            if is_failing and not self.is_failing:
-                logger.warning("metrics can't be sent to otlp: %s; that is tried again", session.reason())
-            elif self.is_failing and not is_failing:
-                logger.info("metrics go to otlp again")
-            self.is_failing = is_failing
-            return result
-
-    return Exporter(endpoint=settings.otlp_endpoint, timeout=_EXPORT_SECONDS, session=session)
+    return OTLPMetricExporter(endpoint=settings.otlp_endpoint, timeout=_EXPORT_SECONDS)

@@ -18,9 +18,6 @@ TOOL_ERROR = "tool_error"
 """`error.type` of a call that was answered, with `isError`."""
 
 INPUT, OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
-LONG = (INPUT, OUTPUT, "langfuse.observation.status_message")
-"""Attributes that may be long."""
-
 
 _TRACER = trace.get_tracer(SCOPE)
 

@@ -41,6 +41,8 @@ class Collector:
     port: int = 0
     spans: list[Span] = field(default_factory=list)
     raw: bytes = b""
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    """Path and headers, in lowercase, of each request."""
     metrics: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
     """The last values by name and by those of the labels, in the order of these; of a histogram the count."""
 
@@ -103,15 +105,17 @@ class Collector:
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
+def collecting(status: int = 200) -> Iterator[Collector]:
+    """A collector that answers each request with this status."""
     collector = Collector()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             body = gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body
+            collector.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
             (collector.take_metrics if self.path.endswith("metrics") else collector.take)(body)
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("content-type", "application/x-protobuf")
             self.end_headers()
             self.wfile.write(ExportTraceServiceResponse().SerializeToString())

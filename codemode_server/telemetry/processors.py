@@ -1,4 +1,4 @@
-"""Removes the configured secrets from every span of this process before it is exported.
+"""Span processors: masks the configured secrets in every span of this process, then queues it for an exporter.
 
 Our own spans contain none, but the mcp package creates spans too, with unredacted error messages of upstreams. If
 values must not be recorded, or personal data is protected, those messages are removed completely, since they may
@@ -11,10 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Status
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.telemetry import spans
+
+_DELAY_MILLISECONDS = 1_000
+"""How long a span waits for others, so that one request takes many."""
 
 
 class Redacting(SpanProcessor):
@@ -40,8 +44,20 @@ class Redacting(SpanProcessor):
         span._status = Status(span._status.status_code, text(span._status.description or "") or None)
 
 
+class Exporting(BatchSpanProcessor):
+    """The SDK's queue and thread in front of one exporter, for the spans that are to be exported."""
+
+    def __init__(self, exporter: SpanExporter, is_exported: Callable[[ReadableSpan], bool]) -> None:
+        super().__init__(exporter, schedule_delay_millis=_DELAY_MILLISECONDS)
+        self._is_exported = is_exported
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if self._is_exported(span):
+            super().on_end(span)
+
+
 def _texts(span: ReadableSpan) -> Iterator[str]:
-    """All that could hold a secret."""
+    """Every text that can hold a secret."""
     yield span._name
     yield span._status.description or ""
     yield from _strings(span._attributes or {})

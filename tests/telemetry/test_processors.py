@@ -17,7 +17,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.redaction import Redactor
 from codemode_server.settings import Settings, StateSettings
 from codemode_server.telemetry import spans
-from codemode_server.telemetry.redacting import Redacting
+from codemode_server.telemetry.processors import Redacting
 
 SECRET, PLAIN = "ghp_0123456789abcdef", "nothing to hide"
 MCP = "mcp-python-sdk"

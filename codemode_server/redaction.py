@@ -1,17 +1,22 @@
 """Masks configured secrets in everything that is stored, traced or returned, and replaces values by their shapes.
 
+A secret is found as it is, and as JSON, JSON within JSON, URLs and HTML spell it.
+
 Keys can be data too (addresses, ids, dates, paths), so a shape shows only keys that look like names of fields.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
-from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
+from urllib.parse import quote
+
+from ahocorasick_rs import AhoCorasick
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
@@ -30,12 +35,11 @@ from codemode_server.known_values import (
     merged,
     with_spans_replaced,
 )
-from codemode_server.secret_spellings import anchor_of, head_of, is_plain, longest_spelling, pattern_of, pieces_of
 from codemode_server.text import clean, clean_line
 
 MASK = "***"
-_SEARCHED_AT_ONCE = 256 * 1024
-"""Characters that one regular expression searches at once, since no other thread runs meanwhile."""
+_SEARCHED_AT_ONCE = 1024 * 1024
+"""Characters; one search can return a match for each of them."""
 _MAX_SPANS = 100_000
 """Maximum number of secrets in one text; with more, the whole text is masked, to bound memory."""
 _MAX_LOOKED_AT = 20_000
@@ -54,7 +58,7 @@ Payloads = Literal["all", "shapes", "none"]
 
 
 class Redactor:
-    """Masks the secrets of the configuration, in every spelling that `secret_spellings` knows.
+    """Masks the secrets of the configuration.
 
     Other transformations of a secret (base64, a hash) are not found, nor is a part of one: mask untrusted text before
     you cut it. `head`, `tail` and `line` do both.
@@ -62,10 +66,9 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = (), guarded: Iterable[str] = ()) -> None:
         """`guarded` are the secrets that no program has a reason to send."""
-        self._guarded = _searched(guarded)
-        self._secrets = _searched(secrets)
-        self._longest = max((secret.longest for of_anchor in self._secrets.values() for secret in of_anchor), default=0)
+        self._secrets, self._guarded = _Search(secrets), _Search(guarded)
         self._values: KnownValues | None = None
+        self._longest = self._secrets.longest
 
     def replacing(self, values: KnownValues) -> Redactor:
         """A redactor that also replaces these values, as they are known at the time."""
@@ -81,12 +84,11 @@ class Redactor:
 
     def also(self, secrets: Iterable[str]) -> Redactor:
         """A redactor that masks these as well; no program has a reason to send them."""
-        made = Redactor(secrets)
-        more = made._secrets
-        made._secrets = _merged(self._secrets, more)
-        made._guarded = _merged(self._guarded, more)
-        made._longest = max(made._longest, self._longest)
-        made._values = self._values
+        made = copy(self)
+        more = frozenset(secrets)
+        made._secrets = _Search(self._secrets.secrets | more)
+        made._guarded = _Search(self._guarded.secrets | more)
+        made._longest = max(self._longest, made._secrets.longest)
         return made
 
     def text(self, text: str) -> str:
@@ -109,7 +111,7 @@ class Redactor:
         return with_spans_replaced(text, self._spans(text[: limit + self._longest]), limit)
 
     def tail_bytes(self, limit: int) -> int:
-        """How many of the last bytes of a stream are needed for `tail`."""
+        """Number of bytes at the end of a stream that `tail` needs."""
         return limit + 4 * self._longest
 
     def tail(self, data: bytes, limit: int, *, is_cut: bool) -> str:
@@ -133,19 +135,14 @@ class Redactor:
 
     def value(self, value: JsonValue) -> JsonValue:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""
-        return self.text(value) if isinstance(value, str) else self.take_value([value])
-
-    def take_value(self, box: list[JsonValue]) -> JsonValue:
-        """`value` of the item of `box`, which is emptied, so that a long text can be freed before its masked copy is
-        complete."""
-        known = NOTHING_FOUND if self._values is None else found_in(self._values, box[0])
-        if known or (self._secrets and self._may_hold(box[0])):
-            return self._walked(box, FoundInOrder(known))
-        return box.pop()
+        known = NOTHING_FOUND if self._values is None else found_in(self._values, value)
+        if known or any(self._secrets.is_in("\n".join(batch.texts)) for batch in text_batches(value)):
+            return self._walked(value, FoundInOrder(known))
+        return value
 
     def holds_guarded(self, value: JsonValue) -> bool:
         """Whether one of the first `_MAX_LOOKED_AT` values in a JSON value contains a guarded secret."""
-        waiting = [value] if self._guarded else []
+        waiting = [value] if self._guarded.secrets else []
         for _ in range(_MAX_LOOKED_AT):
             if not waiting:
                 break
@@ -154,34 +151,19 @@ class Redactor:
                 waiting += [*islice(item, _MAX_LOOKED_AT), *islice(item.values(), _MAX_LOOKED_AT)]
             elif isinstance(item, list):
                 waiting += item[:_MAX_LOOKED_AT]
-            elif not isinstance(item, bool | None):
-                text = str(item)
-                if any(next(secret.spans(text), None) is not None for secret in _likely(self._guarded, text)):
-                    return True
+            elif not isinstance(item, bool | None) and self._guarded.is_in(str(item)):
+                return True
         return False
 
-    def _may_hold(self, value: JsonValue) -> bool:
-        """Whether a string of the value may contain a secret. Joins short strings to search them together."""
-        return any(self._is_in("\n".join(batch.texts)) for batch in text_batches(value))
-
-    def _is_in(self, text: str) -> bool:
-        return any(next(secret.spans(text), None) is not None for secret in _likely(self._secrets, text))
-
-    def _walked(self, box: list[Any], known: FoundInOrder) -> JsonValue:
-        value = box.pop()
+    def _walked(self, value: JsonValue, known: FoundInOrder) -> JsonValue:
         if isinstance(value, str):
-            spans = self._spans(value, known.in_next())
-            if not spans or len(value) <= _SEARCHED_AT_ONCE:
-                return with_spans_replaced(value, spans) if spans else value
-            data = _masked_bytes(value, spans)
-            del value
-            return data.decode("utf-8", "surrogatepass")
+            return with_spans_replaced(value, self._spans(value, known.in_next()))
         if isinstance(value, dict):
             distinct = DistinctKeys(value)
             keys = [distinct.named(key, self._key(key, known)) for key in value]
-            return {key: self._walked([item], known) for key, item in zip(keys, value.values(), strict=True)}
+            return {key: self._walked(item, known) for key, item in zip(keys, value.values(), strict=True)}
         if isinstance(value, list):
-            return [self._walked([item], known) for item in value]
+            return [self._walked(item, known) for item in value]
         if isinstance(value, bool | None):
             return value
         written = str(value)  # A secret of digits may come back as a number, a known value as a part of one.
@@ -189,14 +171,12 @@ class Redactor:
         return next((put for start, end, put in spans if put != MASK or (start, end) == (0, len(written))), value)
 
     def _key(self, key: str, known: FoundInOrder) -> str:
-        spans = self._spans(key, known.in_next_key())
-        return with_spans_replaced(key, spans) if spans else key
+        return with_spans_replaced(key, self._spans(key, known.in_next_key()))
 
     def _spans(self, text: str, known: Sequence[Span] | None = None) -> list[Span]:
         """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many.
         `known`: where the known values are, if they were looked for."""
-        places = (span for secret in _likely(self._secrets, text) for span in secret.spans(text))
-        found: list[Span] = [(begin, end, MASK) for begin, end in sorted(islice(places, _MAX_SPANS + 1))]
+        found: list[Span] = [(begin, end, MASK) for begin, end in self._secrets.spans(text)]
         if known is None and self._values is not None:
             known = self._values.spans(text)
         if known:
@@ -206,92 +186,63 @@ class Redactor:
         return merged(found, MASK)
 
 
-def _searched(secrets: Iterable[str]) -> dict[str, list[_Secret]]:
-    """The secrets to search for, by their anchors."""
-    pieces = {piece for secret in secrets if secret.strip() for piece in pieces_of(secret)}
-    found: dict[str, list[_Secret]] = {}
-    for piece in sorted(pieces):
-        found.setdefault(anchor_of(piece), []).append(_Secret(piece))
-    return found
+class _Search:
+    """Finds a set of secrets in texts."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self.secrets = frozenset(secret for secret in secrets if secret.strip())
+        spellings = sorted({_without_surrogates(text) for secret in self.secrets for text in _spellings(secret)})
+        self.longest = max(map(len, spellings), default=0)
+        self._automaton = AhoCorasick(spellings) if spellings else None
+
+    def is_in(self, text: str) -> bool:
+        return bool(self.spans(text))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where secrets are, in order; they may overlap."""
+        if self._automaton is None:
+            return []
+        found: set[tuple[int, int]] = set()
+        for start in range(0, len(text), _SEARCHED_AT_ONCE):
+            part = text[start : start + _SEARCHED_AT_ONCE + self.longest]
+            try:
+                places = self._automaton.find_matches_as_indexes(part, overlapping=True)
+            except UnicodeEncodeError:
+                places = self._automaton.find_matches_as_indexes(_without_surrogates(part), overlapping=True)
+            found |= {(start + begin, start + end) for _, begin, end in places}
+            if len(found) > _MAX_SPANS:
+                return [(0, len(text))]
+        return sorted(found)
 
 
-def _merged(one: dict[str, list[_Secret]], other: dict[str, list[_Secret]]) -> dict[str, list[_Secret]]:
-    return {anchor: one.get(anchor, []) + other.get(anchor, []) for anchor in one.keys() | other.keys()}
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def _likely(secrets: dict[str, list[_Secret]], text: str) -> Iterator[_Secret]:
-    # `in` takes a tenth of the time of a regular expression, and most texts contain no secret.
-    return (secret for anchor, of_anchor in secrets.items() if anchor in text for secret in of_anchor)
+def _without_surrogates(text: str) -> str:
+    """The text with U+FFFD in place of each lone surrogate, which UTF-8 can't encode."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
-class _Secret:
-    """Finds one secret in texts. Its pattern is compiled when a text first contains its head: for a long secret that is
-    not ASCII it takes seconds."""
-
-    def __init__(self, secret: str) -> None:
-        self._secret = secret
-        self._anchor = anchor_of(secret)
-        """Part of every spelling of the secret."""
-        before = secret.index(self._anchor)
-        self._longest_before, self._longest_rest = longest_spelling(secret[:before]), longest_spelling(secret[before:])
-        self.longest = longest_spelling(secret)
-
-    def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        if is_plain(self._secret):
-            yield from ((begin, begin + len(self._secret)) for begin in _places(self._secret, text))
-            return
-        for start, end in self._windows(text):
-            # In parts, so that other threads can run in between.
-            for part in range(start, end, _SEARCHED_AT_ONCE):
-                part_end = min(end, part + _SEARCHED_AT_ONCE + self.longest)
-                if self._head_pattern.search(text, part, part_end):
-                    for match in self._pattern.finditer(text, part, part_end):
-                        yield match.span()
-
-    def _windows(self, text: str) -> Iterator[tuple[int, int]]:
-        """The parts of a text around the anchor of the secret; they do not overlap."""
-        if not self._anchor:
-            yield 0, len(text)
-            return
-        start = end = 0
-        for place in _places(self._anchor, text):
-            if place - self._longest_before > end:
-                if end:
-                    yield start, end
-                start = place - self._longest_before
-            end = min(place + self._longest_rest, len(text))
-            start = max(start, 0)
-        if end:
-            yield start, end
-
-    @cached_property
-    def _head_pattern(self) -> re.Pattern[str]:
-        return pattern_of(head_of(self._secret))
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return pattern_of(self._secret)
-
-
-def _places(searched: str, text: str) -> Iterator[int]:
-    place = text.find(searched)
-    while place >= 0:
-        yield place
-        place = text.find(searched, place + 1)
+def _spellings(secret: str) -> set[str]:
+    """The secret as it is, and as JSON, JSON within JSON, URLs and HTML spell it."""
+    spelled = {secret}
+    for text in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        for_html = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+        once = {text, for_html, text.replace("/", "\\/")}
+        spelled |= once | {json.dumps(one, ensure_ascii=False)[1:-1] for one in once}
+    for safe in ("", "/", "!*'()", ";,/?:@&=+$-_.!~*'()#"):
+        text = quote(secret, safe, errors="replace")
+        small = re.sub("%..", lambda escape: escape[0].lower(), text)
+        spelled |= {text, small, text.replace("%20", "+")}
+    entities = html.escape(secret)
+    spelled |= {entities, html.escape(secret, quote=False)}
+    return spelled | {
+        entities.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+        entities.replace("&#x27;", "&apos;"),
+    }
 
 
 NO_SECRETS = Redactor()
-
-
-def _masked_bytes(text: str, spans: Iterable[Span]) -> bytearray:
-    """`with_spans_replaced`, as UTF-8, which takes a quarter of the memory if the text has an emoji."""
-    data, place = bytearray(), 0
-    for begin, end, put in [*spans, (len(text), len(text), "")]:
-        for start in range(place, begin, _SEARCHED_AT_ONCE):
-            data += text[start : min(begin, start + _SEARCHED_AT_ONCE)].encode("utf-8", "surrogatepass")
-        data += put.encode()
-        place = end
-    return data
 
 
 def payload(value: JsonValue, keep: Payloads, redactor: Redactor) -> str | None:

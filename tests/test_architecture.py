@@ -78,7 +78,6 @@ NEUTRAL |= {
 NEUTRAL |= {
     "field_names",
     "privacy_packages",
-    "secret_spellings",
     "private_files",
     "private_cipher",
     "background_tasks",

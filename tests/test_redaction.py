@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import json
 import re
-import unicodedata
-from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 from urllib.parse import quote, quote_plus
 
 import pytest
 
 from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, recorded_text, shape
-from tests.work import lines_run
 
 SECRET = 'ghp_"quoted"\\token'
 PEM = "-----BEGIN KEY-----\n" + "\n".join(f"{n}abc/DEF+{n}ghi" * 4 for n in range(20)) + "\n-----END KEY-----"
@@ -41,21 +36,6 @@ class TestASecret:
 
 
 ODD = "pä\"ss\\w/ör'd&<é😀>~x! y"
-BYTES = "".join(f"\\x{byte:02x}" if byte >= 0x80 else chr(byte) for byte in ODD.replace("\\", "\\\\").encode())
-NAMED = {'"': "quot", "&": "amp", "<": "lt", ">": "gt", "'": "apos", "ä": "auml", "ö": "ouml", "é": "eacute"}
-NAMED |= {"/": "sol", "\\": "bsol"}
-
-
-def octal_bytes(found: re.Match[str]) -> str:
-    return "".join(f"\\{byte:03o}" for byte in found[0].encode())
-
-
-def as_csv(text: str) -> str:
-    written = io.StringIO()
-    csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="").writerow([text])
-    return written.getvalue()
-
-
 SPELLINGS = {
     "as it is": ODD,
     "JSON of Python": json.dumps(ODD),
@@ -65,36 +45,16 @@ SPELLINGS = {
     .replace("&", "\\u0026")
     .replace("<", "\\u003c")
     .replace(">", "\\u003e"),
-    "JSON in upper case": re.sub(r"\\u....", lambda found: f"\\u{found[0][2:].upper()}", json.dumps(ODD)),
-    "JSON of both kinds": json.dumps(ODD[:8])[1:-1] + json.dumps(ODD[8:], ensure_ascii=False)[1:-1],
     "JSON in JSON": json.dumps(json.dumps(ODD)),
-    "JSON in JSON in JSON": json.dumps(json.dumps(json.dumps(ODD, ensure_ascii=False))),
-    "repr": repr(ODD),
-    "ascii": ascii(ODD),
-    "repr of bytes": repr(ODD.encode()),
-    "bytes as Go quotes them": BYTES,
-    "percent": quote(ODD),
+    "JSON of JavaScript in JSON": json.dumps(json.dumps(ODD, ensure_ascii=False), ensure_ascii=False),
+    "URL path": quote(ODD),
+    "URL component": quote(ODD, safe=""),
+    "encodeURIComponent": quote(ODD, safe="!*'()"),
     "form": quote_plus(ODD, safe=""),
-    "percent twice": quote(quote(ODD, safe=""), safe=""),
     "percent in lower case": re.sub("%..", lambda found: found[0].lower(), quote(ODD)),
     "HTML": html.escape(ODD),
-    "XML": ODD.replace("&", "&amp;").replace("<", "&lt;").encode("ascii", "xmlcharrefreplace").decode(),
-    "wrapped": ODD.replace(" ", "\n    "),
-    "YAML": ODD.replace("\\", "\\\\").replace('"', '\\"').replace("é", "\\xE9").replace("😀", "\\U0001F600"),
-    "CSV": as_csv(ODD),
-    "CSV in JSON": json.dumps(as_csv(ODD)),
-    "CSV in JSON in JSON": json.dumps(json.dumps(as_csv(ODD))),
-    "CSV in a URL": quote(as_csv(ODD)[1:-1]),
-    "SQL": "'" + ODD.replace("'", "''") + "'",
-    "octal bytes as git and C write them": re.sub(r"[^ -~]|[\"\\]", octal_bytes, ODD),
-    "octal": re.sub(r"[ä-ö]", lambda found: f"\\{ord(found[0]):o}", ODD).replace(" ", "\\040"),
-    "HTML with names": "".join(f"&{NAMED[it]};" if it in NAMED else it for it in ODD),
-    "HTML with names in HTML": html.escape("".join(f"&{NAMED[it]};" if it in NAMED else it for it in ODD)),
-    "decomposed": unicodedata.normalize("NFD", ODD),
-    "decomposed in JSON": json.dumps(unicodedata.normalize("NFD", ODD)),
-    "UTF-8 read as Latin-1": ODD.encode().decode("latin-1"),
-    "UTF-8 read as Latin-1 in JSON": json.dumps(ODD.encode().decode("latin-1")),
-    "decomposed UTF-8 read as Latin-1": unicodedata.normalize("NFD", ODD).encode().decode("latin-1"),
+    "XML text": html.escape(ODD, quote=False),
+    "HTML of Go": html.escape(ODD).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
 }
 
 
@@ -102,41 +62,12 @@ class TestASecretInAnySpelling:
     redactor = Redactor([ODD])
 
     @pytest.mark.parametrize("spelling", SPELLINGS)
-    def test_is_replaced_whole(self, spelling: str) -> None:
-        masked = self.redactor.text(f"before {SPELLINGS[spelling]} after")
-        assert re.fullmatch(r"""before b?["'\\]*\*\*\*["'\\]* after""", masked)
-
-    @pytest.mark.parametrize("spelling", SPELLINGS)
-    def test_leaves_what_differs_by_one_character(self, spelling: str) -> None:
-        """The positive control."""
-        written = (
-            SPELLINGS[spelling]
-            .replace("x!", "y!")
-            .replace("x%21", "y%21")
-            .replace("x%2521", "y%2521")
-            .replace("x&#33;", "y&#33;")
-        )
-        assert written != SPELLINGS[spelling]
-        assert self.redactor.text(written) == written
-
-    def test_is_replaced_where_what_reads_utf_8_takes_it_for_windows_1252(self) -> None:
-        secret = "pa\u00dfw\u20acrt 12"
-        misread = secret.encode().decode("cp1252")
-        assert Redactor([secret]).text(f"{misread}, {misread[:-1]}3") == f"***, {misread[:-1]}3"
-
-    @pytest.mark.parametrize("form", ["NFC", "NFD"])
-    def test_is_replaced_in_the_other_form_of_unicode(self, form: Literal["NFC", "NFD"]) -> None:
-        composed = unicodedata.normalize("NFC", "abcé d\u0323\u0307 Å 한글")
-        secret = unicodedata.normalize(form, composed)
-        text = composed if form == "NFD" else unicodedata.normalize("NFD", composed)
-        assert text != secret
-        assert Redactor([secret]).text(f"<{text}>") == "<***>"
-
-    @pytest.mark.parametrize("quote", ['"', "'"])
-    def test_with_several_quotes_in_a_row_is_replaced_where_they_are_doubled(self, quote: str) -> None:
-        secret = f"abc{quote * 3}def{quote}"
-        assert Redactor([secret]).text(f"x{secret.replace(quote, quote * 2)}x") == "x***x"
-        assert Redactor([secret]).text(f"x{secret}x") == "x***x", "control"
+    def test_is_replaced_whole_and_what_differs_by_one_character_stays(self, spelling: str) -> None:
+        text = f"before {SPELLINGS[spelling]} after"
+        assert re.fullmatch(r"""before ["'\\]*\*\*\*["'\\]* after""", self.redactor.text(text))
+        other = re.sub(r"x(!|%21)", r"y\1", text)
+        assert other != text
+        assert self.redactor.text(other) == other, "control"
 
     def test_that_ends_with_a_quote_leaves_the_quotes_of_json(self) -> None:
         assert json.loads(Redactor(['abcdef"']).text(json.dumps({"a": 'abcdef"'}))) == {"a": "***"}
@@ -144,81 +75,23 @@ class TestASecretInAnySpelling:
     def test_is_replaced_within_a_text_that_is_json_in_a_value(self) -> None:
         assert self.redactor.value([{"body": json.dumps({"key": ODD})}]) == [{"body": '{"key": "***"}'}]
 
-    def test_that_is_very_long_is_replaced_whole(self) -> None:
-        long = "".join(f"{number}é/" for number in range(3_000))
-        assert set(Redactor([long]).text(json.dumps(long))) == {'"', "*"}
-
     def test_is_found_wherever_it_is_in_a_long_text_that_looks_like_it(self) -> None:
-        """Only what is around its longest part is searched."""
-        text = "key-0123456789-key " * 2_000 + "x" * 600_000 + "0123456789" + "key-0123456789-kez " * 20_000
+        text = "key-0123456789-key " * 2_000 + "x" * 1_100_000 + "0123456789" + "key-0123456789-kez " * 60_000
         assert Redactor(["key-0123456789-key"]).text(text) == text.replace("key-0123456789-key", "***")
+
+    @pytest.mark.parametrize("before", range(2**20 - 20, 2**20 + 2, 3))
+    def test_is_found_where_one_search_of_a_long_text_ends_and_the_next_begins(self, before: int) -> None:
+        assert Redactor(["key-0123456789-key"]).text("x" * before + "key-0123456789-key") == "x" * before + "***"
 
     def test_that_overlaps_another_leaves_nothing_of_either(self) -> None:
         assert Redactor(["abcdefgh", "ghijklmn"]).text("_abcdefghijklmn_") == "_***_"
 
+    def test_is_replaced_beside_a_lone_surrogate_and_with_one(self) -> None:
+        assert Redactor(["hunter22"]).text("\ud800 hunter22") == "\ud800 ***"
+        assert Redactor(["hunter\ud80022"]).text("a hunter\ud80022") == "a ***"
 
-ASCII = "ghp_abcDEF-123.xyz~9+/="
-ESCAPES: dict[str, Callable[[str], str]] = {
-    "percent": lambda it: f"%{ord(it):02X}",
-    "percent in lower case": lambda it: f"%{ord(it):02x}",
-    "percent twice": lambda it: f"%25{ord(it):02X}",
-    "decimal reference": lambda it: f"&#{ord(it)};",
-    "decimal reference with zeros": lambda it: f"&#{ord(it):04};",
-    "hexadecimal reference": lambda it: f"&#x{ord(it):X};",
-    "JSON": lambda it: f"\\u{ord(it):04x}",
-    "JSON in JSON": lambda it: f"\\\\u{ord(it):04X}",
-    "C": lambda it: f"\\x{ord(it):02x}",
-    "octal": lambda it: f"\\{ord(it):03o}",
-    "a backslash before it": lambda it: f"\\{it}",
-}
-
-
-def test_a_long_secret_costs_little_until_a_text_holds_it() -> None:
-    secret = "".join(map(chr, range(0x400, 0x400 + 300)))
-    redactor = Redactor([secret])
-    before = lines_run(lambda: redactor.text("Привет, a text without it"))
-    assert 5 * before < lines_run(lambda: redactor.text(secret)), "control: its patterns are made then"
-    assert redactor.text(f"Привет, {json.dumps(secret)}") == 'Привет, "***"'
-
-
-@pytest.mark.parametrize(
-    "secret", ['пароль"""""\'\'конец', "пароль \t \n  конец", '""""""""""конец', "       \t\n  конец"]
-)
-def test_a_secret_is_found_whose_head_would_end_within_quotes_or_white_space(secret: str) -> None:
-    redactor = Redactor([secret])
-    for spelled in (
-        secret,
-        json.dumps(secret)[1:-1],
-        quote(secret),
-        secret.replace('"', '""'),
-        " ".join(secret.split()),
-    ):
-        if spelled.strip() != "конец":
-            assert "конец" not in redactor.text(f"a{spelled}b")
-
-
-class TestASecretOfPlainAscii:
-    """Its characters need no escape, and some programs escape them all the same."""
-
-    redactor = Redactor([ASCII])
-
-    @pytest.mark.parametrize("escape", ESCAPES)
-    @pytest.mark.parametrize("escaped", [*sorted(set(re.sub(r"\w", "", ASCII))), "_", re.sub("[a-zA-Z0-9]", "", ASCII)])
-    def test_is_replaced_where_one_or_all_of_its_signs_are_escaped(self, escape: str, escaped: str) -> None:
-        written = "".join(ESCAPES[escape](it) if it in escaped else it for it in ASCII)
-        assert written != ASCII
-        assert self.redactor.text(f"a {written} b") == "a *** b"
-        other = written.replace("123", "124")
-        assert self.redactor.text(f"a {other} b") == f"a {other} b", "control"
-
-    @pytest.mark.parametrize("name", ["&lowbar;", "&#95;", "&#x5f;", "&amp;lowbar;"])
-    def test_is_replaced_where_html_names_a_sign(self, name: str) -> None:
-        assert self.redactor.text(ASCII.replace("_", name)) == "***"
-
-    def test_leaves_what_has_another_sign_in_its_place(self) -> None:
-        """The positive control."""
-        text = ASCII.replace("-", "_")
-        assert self.redactor.text(text) == text
+    def test_that_is_there_too_often_masks_the_whole_text(self) -> None:
+        assert Redactor(["hunter22"]).text("hunter22 " * 100_001) == "***"
 
 
 class TestATextThatIsCut:

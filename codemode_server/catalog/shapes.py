@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from codemode_server.catalog._shape import MAX_KEYS, MAX_WORDS, Shape, as_map, merge, with_keys_as_data
+from codemode_server.catalog._shape import MAX_KEYS, MAX_WORDS, Shape, as_map, merge
 from codemode_server.catalog._shape_reading import DEEPEST, LONGEST_WORD, of, of_reply
 from codemode_server.catalog._varying_keys import (
     Path,
@@ -22,7 +22,6 @@ from codemode_server.catalog._varying_keys import (
     without_asked_for,
     without_keys,
 )
-from codemode_server.field_names import is_field_name, is_label
 
 __all__ = [
     "MAX_NODES",
@@ -115,7 +114,7 @@ def from_json(data: object, depth: int = 0) -> Shape:
     keys = data.get("k", {})
     if not isinstance(keys, dict) or len(keys) > MAX_KEYS:
         raise ValueError("no keys of a shape")
-    shape = Shape(
+    return Shape(
         **counts,
         items=from_json(data["I"], depth + 1) if "I" in data else None,
         keys={key: from_json(inner, depth + 1) for key, inner in keys.items()},
@@ -124,8 +123,6 @@ def from_json(data: object, depth: int = 0) -> Shape:
         keys_vary=data.get("v") == 1,
         words=_words_in(data) if counts["strs"] else {},
     )
-    # Keys written by an earlier version, or by a person, may be data by the current rules.
-    return with_keys_as_data(shape, [key for key in keys if not (is_field_name(key) or is_label(key))])
 
 
 _COUNTS = {

@@ -61,9 +61,8 @@ async def without_secrets(
     protect: Callable[[Reply], Awaitable[Reply]] | None = None,
 ) -> Reply:
     """The reply with its secrets masked, and as `protect` leaves it; its links may be read from now on."""
-    given_uris, box = linked_uris(reply), [reply.value]
-    reply = replace(reply, value=None)
-    reply = replace(reply, value=await run_sized(is_large(box), redactor.take_value, box))
+    given_uris = linked_uris(reply)
+    reply = replace(reply, value=await run_sized(is_large(reply.value), redactor.value, reply.value))
     if protect is not None:
         reply = await protect(reply)
     for given, known in zip(given_uris, linked_uris(reply), strict=False):

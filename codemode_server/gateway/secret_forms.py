@@ -1,8 +1,7 @@
 """Recognizes forms that ask for a secret, by all words that the person reads in them.
 
-A server that wants a secret chooses its words: letters of other alphabets that look like Latin ones, and characters
-that are not seen, make no difference. A warning that comes too often is no longer read, so words that also have a
-harmless meaning count only where they can be meant as a secret.
+A warning that comes too often is no longer read, so words that also have a harmless meaning count only where they can
+be meant as a secret.
 """
 
 from __future__ import annotations
@@ -34,11 +33,6 @@ _HARMLESS = re.compile(
 _AMOUNTS = re.compile(r"\b(?:tokens?|seed)\b")
 """What a number can be without being a secret."""
 _BETWEEN_WORDS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
-_LOOKALIKES = str.maketrans(
-    "авсԁеһіјкӏмнорԛѕтухѵԝгпАВСԀЕНІЈКӀМОРԚЅТУХѴԜαβεηικνορτυχωγϲΑΒΕΗΙΚΜΝΟΡΤΥΧΖϹıɑɡօո",
-    "abcdehijklmhopqstyxvwrnABCDEHIJKlMOPQSTYXVWabenikvoptuxwycABEHIKMNOPTYXZCiagon",
-)
-"""Cyrillic, Greek and other letters, and the Latin ones that they look like."""
 
 
 def asks_for_secret(params: Mapping[str, Any]) -> bool:
@@ -85,7 +79,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _as_read(text: str) -> str:
-    """In lowercase Latin letters without accents, with one space between words."""
-    latin = unicodedata.normalize("NFKD", clean(text).translate(_LOOKALIKES))
-    letters = "".join(it for it in latin if not unicodedata.combining(it)).translate(_LOOKALIKES)
+    """In lowercase letters without accents, with one space between words."""
+    letters = "".join(it for it in unicodedata.normalize("NFKD", clean(text)) if not unicodedata.combining(it))
     return _BETWEEN_WORDS.sub(" ", letters).casefold()

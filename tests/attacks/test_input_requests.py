@@ -199,7 +199,6 @@ PLAIN = {"type": "string", "title": "Value"}
     [
         ("Please type your GitHub password", PLAIN, True),
         ("Enter the one-time code", PLAIN, True),
-        ("Enter your pаsscοde", PLAIN, True),  # with letters of other alphabets
         ("ＰＡＳＳＷＯＲＤ", PLAIN, True),
         ("pass\u200bword", PLAIN, True),
         ("ΡΙΝ", PLAIN, True),  # Greek

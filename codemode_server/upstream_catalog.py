@@ -46,7 +46,7 @@ class UpstreamCatalog:
         self._readable = last_run.readable
         last_run.listings.is_protected = partial(is_protected, config)
         last_run.definition_store.protect(partial(is_protected, config))
-        last_run.listings.encrypt_stored()
+        last_run.listings.delete_plain()
         listings = SeenListings(last_run.listings, self.definitions, self._readable, stores.audit)
         self.pool = upstream_pool(loaded, listings, config, self.listings_changed)
         self._learning = learning

@@ -21,7 +21,7 @@ from codemode_server.gateway import audit, pipeline
 from codemode_server.sandbox import frames, guest
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.search import usage_stats, usage_store
-from codemode_server.storage import listing_store, reserve, sqlite_history, sqlite_savings, upkeep
+from codemode_server.storage import listing_store, sqlite_history, sqlite_savings, upkeep
 from codemode_server.upstreams import _listing, _messages
 from codemode_server.web.ui import admission
 from tests import fork_server
@@ -112,11 +112,9 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
             r"(\d+) KiB of a program and (\d+) KiB of an error",
             (audit.MAX_CODE_CHARACTERS // KIB, audit.MAX_ERROR_CHARACTERS // KIB),
         ),
-        (r"not used for (\d+) days or more", (min(cache.days for cache in upkeep.CACHES),)),
+        (r"not used for (\d+) days or more", (min(days for *_, days in upkeep.CACHES),)),
         (r"not used for (\d+) days \(for one", (component._UNUSED_SECONDS / 86_400,)),
         (r"the newest ([\d,]+) exchanges", (sqlite_savings.MAX_EXCHANGES,)),
-        (r"holds (\d+) MiB in reserve", (reserve.SIZE_BYTES // MIB,)),
-        (r"filled again when (\d+) MiB are free", (reserve._FREE_BYTES // MIB,)),
         (r"and for (\d+) tools at most", (usage_stats._MAX_AT_ONCE,)),
         (r"at most (\d+) words and (\d+) characters", (field_names._MAX_WORDS, field_names._MAX_CHARACTERS)),
         (r"The token is (\d+) random bytes", (http_token._BYTES,)),

@@ -28,7 +28,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.approvals.message import one_line, pattern_text, short_text, whole_text
 from codemode_server.first_listing import state_folder
 from codemode_server.redaction import Redactor
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.text import clean_line
 

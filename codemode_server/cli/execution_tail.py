@@ -19,9 +19,9 @@ from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.first_listing import state_folder
 from codemode_server.redaction import Redactor
-from codemode_server.storage.audit_tail import AuditTail
 from codemode_server.storage.database import Database
 from codemode_server.storage.interrupted import settle_before_reading
+from codemode_server.storage.sqlite_audit import AuditTail
 
 _POLL_SECONDS = 0.3
 

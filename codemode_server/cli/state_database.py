@@ -9,9 +9,8 @@ from contextlib import contextmanager
 
 from codemode_server.config import LoadedSettings
 from codemode_server.first_listing import state_folder
-from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.database import FILE_NAME, unavailable
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.unusable import unavailable
 
 
 def has_database(loaded: LoadedSettings) -> bool:

@@ -1,15 +1,17 @@
-"""Opens the one SQLite file of an installation, and handles its damage, its removal and a full disk.
+"""Opens the one SQLite file of an installation, and explains why it cannot be used.
 
-Several products may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. One thread
+Several servers may have it open at once (two hosts on one machine); WAL and a busy timeout make that work. One thread
 and connection write journal, audit, listings, learned types and usage statistics; vectors and the upkeep have a
 connection each, since transactions belong to connections. The connection of the event loop only reads.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -20,9 +22,7 @@ from typing import Literal, TypeVar
 from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
 from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
 from codemode_server.processes.file_lock import held
-from codemode_server.storage.migrations import TABLES, migrate
-from codemode_server.storage.reserve import Reserve
-from codemode_server.storage.unusable import ELSEWHERE, damaged, full, unavailable
+from codemode_server.storage.schema import SCHEMA, VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -35,14 +35,19 @@ FILE_SUFFIXES = ("", "-wal", "-shm")
 _WAL_BYTES = 4 * 2**20
 """Size to which SQLite truncates the write-ahead log after a checkpoint."""
 _BUSY_SECONDS = 5.0
-"""How long to wait for the lock of another product."""
+"""How long to wait for the lock of another process."""
+_FULL_BELOW_BYTES = 64 * 1024
+"""SQLite may report a full disk as an I/O error; with less free space than this, the disk is taken for full."""
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class _OtherSchema(Exception):
+    """Raised for a database that another version made."""
 
 
 class Database:
-    """An open database. Each failure raises a `JournalUnavailable` that names the file and the remedy.
-
-    If the file was moved or removed, the next use opens or creates the one at the same path.
-    """
+    """An open database. Each failure raises a `JournalUnavailable` that names the file and the remedy."""
 
     def __init__(self, folder: Path, *, on_damage: OnDamage = "refuse") -> None:
         """Open or create the database in `folder`. `on_damage`: what to do with a damaged file.
@@ -51,12 +56,8 @@ class Database:
             JournalUnavailable: it cannot be opened.
         """
         self.path = folder / FILE_NAME
-        self.reserve = Reserve(folder)
-        self._on_damage = on_damage
         self._is_closed = False
-        self._damage: tuple[tuple[int, int], JournalDamaged] | None = None
-        """Identity of a file in which SQLite found damage while it was used, and the error."""
-        self._connection = self._open(is_start=True)
+        self._connection = _open(self.path, on_damage)
         self._identity = _identity(self.path)
 
     @contextmanager
@@ -64,137 +65,51 @@ class Database:
         """The connection, for one statement or transaction.
 
         Raises:
-            JournalUnavailable: if SQLite fails: full disk, lock held for 5 seconds, damaged or read-only file.
+            JournalUnavailable: if SQLite fails: full disk, lock held for 5 seconds, damaged or read-only file; or if
+                the file was moved or removed.
         """
-        if not self._is_closed and not self._connection.in_transaction and self._identity != _identity(self.path):
-            self._reopen()
+        if not self._is_closed and self._identity != _identity(self.path):
+            # SQLite would go on writing to a file that nobody can find any more.
+            raise JournalUnavailable(
+                f"the record {self.path} was moved or removed while codemode-server was running. Put it back, or "
+                "restart codemode-server, which makes a new one."
+            )
         try:
             yield self._connection
         except sqlite3.Error as error:
             problem = unavailable(self.path, error)
             if isinstance(problem, JournalDamaged):
-                self._note_damage(problem)
+                with suppress(OSError):
+                    _damage_mark(self.path).touch(0o600)
             raise problem from error
 
-    @contextmanager
-    def change(self) -> Iterator[sqlite3.Connection]:
-        """The connection in a transaction, for data that can be recreated; not for journal and audit.
-
-        The file is locked before anything is read, so that changes of another product are not overwritten. The last 4
-        MiB of a disk are left for journal and audit.
+    def transact(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        """Do a step in a transaction.
 
         Raises:
             JournalUnavailable: as `use`.
         """
-        if self.reserve.is_needed:
-            raise full(self.path)
         with self.use() as connection, transaction(connection):
-            yield connection
+            return step(connection)
 
     def write(self, statement: str, values: tuple[object, ...]) -> int:
-        """Execute one statement of journal or audit; returns the number of changed rows.
+        """Execute one statement; returns the number of changed rows.
 
         Raises:
             JournalUnavailable: as `use`.
         """
-        return self.with_reserve(lambda connection: connection.execute(statement, values).rowcount)
-
-    def transact(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a step of journal or audit in a transaction; it may be repeated after a failure.
-
-        Raises:
-            JournalUnavailable: as `use`.
-        """
-
-        def all_or_nothing(connection: sqlite3.Connection) -> T:
-            with transaction(connection):
-                return step(connection)
-
-        return self.with_reserve(all_or_nothing)
-
-    def with_reserve(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a step of journal or audit, or one that frees space. If the disk is full, it uses up the reserve.
-
-        Raises:
-            JournalUnavailable: as `use`.
-        """
-        while True:
-            try:
-                with self.use() as connection:
-                    return step(connection)
-            except JournalFull:
-                if not self.reserve.give_up():
-                    raise
+        with self.use() as connection:
+            return connection.execute(statement, values).rowcount
 
     def close(self) -> None:
         self._is_closed = True
         with suppress(sqlite3.Error):
             self._connection.close()
 
-    def _open(self, *, is_start: bool) -> sqlite3.Connection:
-        while True:
-            try:
-                if self._damage is not None:
-                    return self._opened_anew(is_start=is_start)
-                return _opened(self.path, is_start=is_start)
-            except JournalFull:
-                if not self.reserve.give_up():
-                    raise
-            except JournalDamaged:
-                if self._on_damage != "set_aside":
-                    raise
-                return self._opened_anew(is_start=is_start)
-
-    def _opened_anew(self, *, is_start: bool) -> sqlite3.Connection:
-        """Rename the damaged file and make a new one, unless another product has done that already."""
-        try:
-            with held(self.path.with_name(f"{FILE_NAME}.lock")):
-                if self._damage is not None and self._damage[0] == _identity(self.path):
-                    return self._set_aside_for(self._damage[1])
-                try:
-                    return _opened(self.path, is_start=is_start)
-                except JournalDamaged as damage:
-                    return self._set_aside_for(damage)
-        except OSError as error:
-            raise unavailable(self.path, error) from error
-
-    def _set_aside_for(self, damage: JournalDamaged) -> sqlite3.Connection:
-        logger.warning("%s It was set aside as %s.", damage, self._set_aside())
-        return _opened(self.path, is_start=False)
-
-    def _set_aside(self) -> Path:
-        """Rename the files to a new name that `set_aside` finds. The caller holds the lock, so names do not collide."""
-        aside = self.path
-        while any(os.path.lexists(aside.with_name(aside.name + suffix)) for suffix in FILE_SUFFIXES):
-            now = time.time()
-            at = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{int(now % 1 * 1e6):06}"
-            aside = self.path.with_name(f"{FILE_NAME}.damaged-{at}")
-        # The main file comes last: as soon as it is gone, a product that opens the database makes a new one.
-        for suffix in reversed(FILE_SUFFIXES):
-            with suppress(FileNotFoundError):
-                self.path.with_name(FILE_NAME + suffix).rename(aside.with_name(aside.name + suffix))
-        _damage_mark(self.path).unlink(missing_ok=True)
-        return aside
-
-    def _reopen(self) -> None:
-        logger.warning("the record %s was moved, removed or damaged; what is there now is used", self.path)
-        connection = self._open(is_start=False)
-        with suppress(sqlite3.Error):
-            self._connection.close()
-        self._connection, self._identity, self._damage = connection, _identity(self.path), None
-
-    def _note_damage(self, problem: JournalDamaged) -> None:
-        """Have the next start check the whole file, since SQLite may not have met all damage. If damaged files are set
-        aside, the next use does so without that check, which would block the event loop."""
-        with suppress(OSError):
-            _damage_mark(self.path).touch(0o600)
-        if self._on_damage == "set_aside" and self._identity is not None:
-            self._damage, self._identity = (self._identity, problem), None
-
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All changes or none. The file is locked first, so that changes of other products are seen."""
+    """All changes or none. The file is locked first, so that changes of other processes are seen."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -210,13 +125,58 @@ def placeholders(count: int) -> str:
 
 
 def set_aside(folder: Path) -> list[str]:
-    """Names of the damaged databases that were set aside in a folder, oldest first."""
-    name = re.compile(rf"({re.escape(FILE_NAME)}\.damaged-\d{{8}}-\d{{6}}(?:-\d{{6}})?)(?:-wal|-shm)?")
-    return sorted({found[1] for path in folder.iterdir() if (found := name.fullmatch(path.name))})
+    """Names of the databases that were set aside in a folder, oldest first."""
+    name = re.compile(rf"({re.escape(FILE_NAME)}\.set-aside-\d{{8}}-\d{{6}}-\d{{6}})(?:-wal|-shm)?")
+    return sorted({match[1] for path in folder.iterdir() if (match := name.fullmatch(path.name))})
+
+
+def unavailable(path: Path, error: Exception) -> JournalUnavailable:
+    """The error to raise for an error of SQLite or of the file system."""
+    code = _primary_code(error)
+    if code in _DAMAGE:
+        return _damaged(path, str(error))
+    if _is_full(path, error, code):
+        return JournalFull(
+            f"the record {path} can't be used: database or disk is full. Free some disk space; "
+            "`codemode-server workspace clean` removes the programs' files."
+        )
+    if code in _LOCKED:
+        cause = f"another program has had it locked for seconds ({error})"
+        remedy = "End that program, for instance a database browser or a backup; `lsof` names it"
+    else:
+        cause = (isinstance(error, OSError) and error.strerror) or str(error)
+        remedy = "Make it and its folder yours and writable, or set state.dir in upstream.yaml to another folder"
+    return JournalUnavailable(f"the record {path} can't be used: {cause}. {remedy}.")
+
+
+def is_locked(error: Exception) -> bool:
+    """Whether `error` says that another process holds the lock of the database."""
+    return isinstance(error, JournalUnavailable) and _primary_code(error.__cause__) in _LOCKED
+
+
+def _damaged(path: Path, reason: str) -> JournalDamaged:
+    return JournalDamaged(
+        f"the record {path} can't be used: it is damaged ({reason}). Restore it from a backup, or move it away, and a "
+        "new one is made without the past calls and learned types; state.on_damage: set_aside in upstream.yaml does "
+        "that at the next start."
+    )
+
+
+def _primary_code(error: BaseException | None) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if isinstance(code, int) else None
+
+
+def _is_full(path: Path, error: Exception, code: int | None) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and path.parent.is_dir():
+        return shutil.disk_usage(path.parent).free < _FULL_BELOW_BYTES
+    return code == sqlite3.SQLITE_FULL
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file is at the path; None if there is none."""
+    """Device and inode of the file; None if there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 - done at each use, and `Path.stat` takes twice as long
     except OSError:
@@ -225,14 +185,48 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _damage_mark(path: Path) -> Path:
+    """A file that has the next start check the whole database: SQLite may not have met all damage."""
     return path.with_name(f"{path.name}.damage-met")
 
 
-def _opened(path: Path, *, is_start: bool) -> sqlite3.Connection:
-    """A connection to a sound database of this version; if damage was found earlier, a start checks all of it.
+def _open(path: Path, on_damage: OnDamage) -> sqlite3.Connection:
+    try:
+        return _connection(path)
+    except (JournalDamaged, _OtherSchema) as problem:
+        if isinstance(problem, JournalDamaged) and on_damage != "set_aside":
+            raise
+    try:
+        with held(path.with_name(f"{FILE_NAME}.lock")):
+            try:
+                return _connection(path)  # another process may have set it aside meanwhile
+            except (JournalDamaged, _OtherSchema) as problem:
+                logger.warning("%s It was set aside as %s, and a new one is made.", problem, _set_aside(path))
+                return _connection(path)
+    except OSError as error:
+        raise unavailable(path, error) from error
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename the files to a new name that `set_aside` lists. The caller holds the lock, so names do not collide."""
+    aside = path
+    while any(os.path.lexists(aside.with_name(aside.name + suffix)) for suffix in FILE_SUFFIXES):
+        now = time.time()
+        at = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{int(now % 1 * 1e6):06}"
+        aside = path.with_name(f"{FILE_NAME}.set-aside-{at}")
+    # The main file comes last: as soon as it is gone, a process that opens the database makes a new one.
+    for suffix in reversed(FILE_SUFFIXES):
+        with suppress(FileNotFoundError):
+            path.with_name(FILE_NAME + suffix).rename(aside.with_name(aside.name + suffix))
+    _damage_mark(path).unlink(missing_ok=True)
+    return aside
+
+
+def _connection(path: Path) -> sqlite3.Connection:
+    """A connection to a sound database of this version.
 
     Raises:
         JournalUnavailable: the file cannot be used.
+        _OtherSchema: another version made it.
     """
     try:
         connection = _connect(path)
@@ -240,13 +234,15 @@ def _opened(path: Path, *, is_start: bool) -> sqlite3.Connection:
             _use_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
-            migrate(connection, path)
-            _check(connection, path, is_start=is_start)
+            _check_schema(connection, path)
+            _check_marked(connection, path)
         except BaseException:
             connection.close()
             raise
     except NotPrivate as error:
-        raise JournalUnavailable(f"the record {path} can't be used: {error}; or {ELSEWHERE}") from error
+        raise JournalUnavailable(
+            f"the record {path} can't be used: {error}; or set state.dir in upstream.yaml to another folder"
+        ) from error
     except (OSError, sqlite3.Error) as error:
         raise unavailable(path, error) from error
     return connection
@@ -265,7 +261,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL, with retries: SQLite does not wait for another product that does the same at this moment."""
+    """Switch to WAL, with retries: SQLite does not wait for another process that does the same at this moment."""
     until = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -280,20 +276,42 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             return
 
 
-def _check(connection: sqlite3.Connection, path: Path, *, is_start: bool) -> None:
-    """Check that the tables exist; at a start also the whole file, if damage was found earlier (two seconds per GB).
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Create the tables of a new database, and check those of an existing one."""
+    if _version(connection) == 0:
+        with transaction(connection):  # another process may have created them meanwhile
+            if _version(connection) == 0:
+                if _tables(connection):
+                    raise _damaged(path, "it has tables of another program")
+                for statement in filter(str.strip, SCHEMA.split(";")):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+    if (version := _version(connection)) != VERSION:
+        raise _OtherSchema(f"the record {path} was written by another version of codemode-server (schema {version}).")
+    names = re.findall(r"CREATE TABLE (\w+)", SCHEMA)
+    if missing := sorted({*names} - _tables(connection)):
+        raise _damaged(path, f"there is no table {missing[0]!r}")
 
-    Only `integrity_check` compares the indexes with their tables.
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _check_marked(connection: sqlite3.Connection, path: Path) -> None:
+    """Check the whole file if damage was met earlier (two seconds per GB). Only `integrity_check` compares the indexes
+    with their tables.
 
     Raises:
         JournalDamaged: the file is damaged.
     """
-    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if missing := sorted(TABLES - there):
-        raise damaged(path, f"there is no table {missing[0]!r}")
     mark = _damage_mark(path)
-    if is_start and mark.exists():
-        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if found != "ok":
-            raise damaged(path, str(found))
+    if mark.exists():
+        (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if answer != "ok":
+            raise _damaged(path, str(answer))
         mark.unlink(missing_ok=True)

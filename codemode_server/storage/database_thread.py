@@ -2,8 +2,7 @@
 
 The event loop never waits for the disk: a step is queued, the thread does all queued steps in one transaction, and
 their callers continue after the commit. A step is queued before its caller first awaits, so that a cancelled caller
-neither loses nor repeats a write, and steps are done in the order in which they were requested. Those of caches are
-done after the others, in a transaction of their own, and fail when little disk space is left.
+neither loses nor repeats a write, and steps are done in the order in which they were requested.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
-from codemode_server.storage.database import Database, OnDamage, transaction
-from codemode_server.storage.unusable import is_locked
+from codemode_server.storage.database import Database, OnDamage, is_locked, transaction
 
 if TYPE_CHECKING:
     import asyncio  # not at run time before the first answer to the host
@@ -45,7 +43,6 @@ class _Request(Generic[T]):
 
     step: Step[T]
     is_durable: bool = False
-    is_cache: bool = False
     future: asyncio.Future[T] | None = None
     on_error: Callable[[Exception], None] | None = None
     """Called in the thread, before any later step, if nobody awaits the step."""
@@ -67,7 +64,7 @@ class DatabaseThread:
         self._database: Database | None = None
         self._is_closed = False
 
-    async def run(self, step: Step[T], *, is_durable: bool = False, is_cache: bool = False) -> T:
+    async def run(self, step: Step[T], *, is_durable: bool = False) -> T:
         """Do a step in a transaction and return after the commit. A step may be repeated after a failure.
 
         A committed step survives the death of the process, and with `is_durable` also a power cut.
@@ -78,7 +75,7 @@ class DatabaseThread:
         from asyncio import get_running_loop
 
         future: asyncio.Future[T] = get_running_loop().create_future()
-        if not self._put(_Request(step, is_durable, is_cache, future)):
+        if not self._put(_Request(step, is_durable, future)):
             raise JournalUnavailable(_ENDING)
         return await future
 
@@ -88,7 +85,6 @@ class DatabaseThread:
         loss: str = "",
         *,
         on_error: Callable[[Exception], None] | None = None,
-        is_cache: bool = False,
         is_held: bool = True,
     ) -> None:
         """Queue a step without waiting; it is done before all later ones. An error is passed to `on_error`, which is
@@ -101,7 +97,7 @@ class DatabaseThread:
             if self._is_closed:
                 logger.warning(_ENDING)
                 return
-            self._posted.append(_Request(step, is_cache=is_cache, on_error=on_error or partial(_log_loss, loss)))
+            self._posted.append(_Request(step, on_error=on_error or partial(_log_loss, loss)))
             is_first = len(self._posted) == 1
         if not is_held:
             self._put()
@@ -146,26 +142,22 @@ class DatabaseThread:
                     waiting.append(self._requests.get_nowait())
             is_ending = None in waiting
             requests = [request for queued in waiting for request in queued or ()]
-            for is_cache in (False, True):
-                if alike := [request for request in requests if request.is_cache is is_cache]:
-                    self._do(alike)
-                    _answer(alike)
+            if requests:
+                self._do(requests)
+                _answer(requests)
         if self._database is not None:
             self._database.close()
 
     def _do(self, requests: Sequence[_Request[Any]]) -> None:
         """Do the steps together, or, if one of them fails, each on its own.
 
-        With a lock that another product holds, they fail together: each would wait for it as long as all did.
+        With a lock that another process holds, they fail together: each would wait for it as long as all did.
         """
         try:
             if self._database is None:
                 self._database = Database(self._folder, on_damage=self._on_damage)
-            if requests[0].is_cache:
-                with self._database.change() as connection:
-                    _run_steps(requests, connection)
-            else:
-                self._database.with_reserve(partial(_transact, requests))
+            with self._database.use() as connection:
+                _transact(requests, connection)
         except Exception as error:  # noqa: BLE001 - raised in the caller
             if len(requests) > 1 and self._database is not None and not is_locked(error):
                 for request in requests:
@@ -182,14 +174,10 @@ def _transact(requests: Sequence[_Request[Any]], connection: sqlite3.Connection)
         connection.execute("PRAGMA synchronous = FULL")
     try:
         with transaction(connection):
-            _run_steps(requests, connection)
+            for request in requests:
+                request.result = request.step(connection)
     finally:
         connection.execute("PRAGMA synchronous = NORMAL")
-
-
-def _run_steps(requests: Sequence[_Request[Any]], connection: sqlite3.Connection) -> None:
-    for request in requests:
-        request.result = request.step(connection)
 
 
 def _answer(requests: Sequence[_Request[Any]]) -> None:

@@ -1,6 +1,6 @@
-"""Records executions of killed products as interrupted: in a product's upkeep, and before a command shows the record.
+"""Records executions of killed processes as interrupted: in the upkeep, and before a command shows the record.
 
-Which products live is known by the locks of their folders, so any number of processes may do this at once.
+Which processes live is known by the locks of their folders, so any number of processes may do this at once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,19 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.private_files import NotPrivate
-from codemode_server.storage.audit_chain import append_row
 from codemode_server.storage.database import Database
 from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.sqlite_audit import append_values, values_of
 
 logger = logging.getLogger(__name__)
 
 _MAX_EXECUTION_SECONDS = 3 * 86_400.0
 """No execution takes longer; one that is older was interrupted, whoever ran it."""
+_BYTES = (
+    "300 + IFNULL(LENGTH(code), 0)"
+    " + TOTAL(200 + IFNULL(LENGTH(made.arguments), 0) + IFNULL(LENGTH(made.result), 0) + IFNULL(LENGTH(made.error), 0))"
+)
+"""SQL for the approximate size of an execution, with fixed-size fields and index entries."""
 
 
 def settle_interrupted(database: Database, ownership: Ownership, now: float) -> None:
@@ -46,7 +51,7 @@ def settle_interrupted(database: Database, ownership: Ownership, now: float) -> 
         rows = connection.execute(
             "SELECT DISTINCT owner FROM journal_executions WHERE ended_at IS NULL AND owner IS NOT NULL"
         ).fetchall()
-    # Of products without a folder: somebody removed it, or the database was restored.
+    # Owners without a folder: somebody removed it, or the database was restored.
     for name in ownership.gone(name for (name,) in rows):
         _settle(database, "owner = ?", name, now)
 
@@ -57,7 +62,7 @@ def settle_before_reading(folder: Path) -> None:
         with closing(Database(folder)) as database:
             settle_interrupted(database, Ownership(folder), time.time())
     except (JournalUnavailable, NotPrivate, OSError) as error:
-        logger.warning("executions of products that were killed are shown as running: %s", error)
+        logger.warning("executions of servers that were killed are shown as running: %s", error)
 
 
 def _settle(database: Database, which: str, value: object, now: float) -> None:
@@ -71,8 +76,9 @@ def _interrupt(which: str, value: object, now: float, connection: sqlite3.Connec
     ).fetchall()
     for execution_id, principal, session_id in executions:
         connection.execute(
-            "UPDATE journal_executions SET status = ?2, error = ?3, ended_at = ?4, calls ="
-            " (SELECT COUNT(*) FROM journal_calls WHERE execution_id = ?1) WHERE execution_id = ?1",
+            "UPDATE journal_executions SET status = ?2, error = ?3, ended_at = ?4, (calls, bytes) ="  # noqa: S608
+            f" (SELECT COUNT(*), {_BYTES} FROM journal_calls AS made WHERE made.execution_id = ?1)"
+            " WHERE execution_id = ?1",
             (execution_id, ExecutionStatus.INTERRUPTED, INTERRUPTED, now),
         )
         ended = AuditEvent(
@@ -84,4 +90,4 @@ def _interrupt(which: str, value: object, now: float, connection: sqlite3.Connec
             status=ExecutionStatus.INTERRUPTED,
             error=INTERRUPTED,
         )
-        append_row(connection, ended)
+        append_values(connection, values_of(ended))

@@ -34,6 +34,7 @@ _DELETE_OLD = """
         ) WHERE place = 1 OR (place <= ? AND size <= ?)
     )
 """
+_DELETE_PLAIN = "DELETE FROM listings WHERE upstream = ? AND typeof(listing) = 'text'"
 
 
 class ListingStore:
@@ -90,27 +91,16 @@ class ListingStore:
             logger.warning("the tools of a protected server can't be stored for next time: %s", error)
             return None
 
-    def encrypt_stored(self) -> None:
-        """Encrypt what was stored of servers that are protected now. Where the key can't be used, it is deleted."""
-        self._thread.post(self._seal_stored, "lists of tools of protected servers can't be encrypted", is_cache=True)
+    def delete_plain(self) -> None:
+        """Delete what was stored in plain text of servers that are protected now."""
 
-    def _seal_stored(self, connection: sqlite3.Connection) -> None:
-        rows = connection.execute(
-            "SELECT upstream, fingerprint FROM listings WHERE typeof(listing) = 'text'"
-        ).fetchall()
-        for name, fingerprint in rows:
-            if not self.is_protected(name):
-                continue
-            key = name, fingerprint
-            ((text,),) = connection.execute(
-                "SELECT listing FROM listings WHERE (upstream, fingerprint) = (?, ?)", key
-            ).fetchall()
-            if (sealed := self._sealed(text, _place(*key))) is None:
-                connection.execute("DELETE FROM listings WHERE (upstream, fingerprint) = (?, ?)", key)
-            else:
-                connection.execute(
-                    "UPDATE listings SET listing = ? WHERE (upstream, fingerprint) = (?, ?)", (sealed, *key)
-                )
+        def delete(connection: sqlite3.Connection) -> None:
+            rows = connection.execute("SELECT DISTINCT upstream FROM listings WHERE typeof(listing) = 'text'")
+            for (name,) in rows.fetchall():
+                if self.is_protected(name):
+                    connection.execute(_DELETE_PLAIN, (name,))
+
+        self._thread.post(delete, "lists of tools of protected servers can't be deleted")
 
     async def put(self, name: str, fingerprint: str, listing: CachedListing) -> None:
         self._read[name] = fingerprint, listing
@@ -131,14 +121,14 @@ class ListingStore:
         def replace(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM listings WHERE upstream = ? AND fingerprint = ?", (name, fingerprint))
             if is_protected:  # also what was stored before it was protected
-                connection.execute("DELETE FROM listings WHERE upstream = ? AND typeof(listing) = 'text'", (name,))
+                connection.execute(_DELETE_PLAIN, (name,))
             if stored is not None:
                 connection.execute(
                     "INSERT INTO listings (upstream, fingerprint, listing, stored_at) VALUES (?, ?, ?, ?)", row
                 )
             connection.execute(_DELETE_OLD, (name, name, _MAX_OF_UPSTREAM, MAX_LISTING_CHARACTERS))
 
-        self._thread.post(replace, f"the tools of {name} can't be stored for next time", is_cache=True)
+        self._thread.post(replace, f"the tools of {name} can't be stored for next time")
 
 
 def _place(name: str, fingerprint: str) -> str:

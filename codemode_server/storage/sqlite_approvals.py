@@ -8,6 +8,7 @@ a question until it is answered.
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -17,11 +18,12 @@ from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnsw
 from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
+from codemode_server.domain.tools import Effect
+from codemode_server.json_bytes import json_bytes
 from codemode_server.private_cipher import ValueUnreadable
-from codemode_server.storage.approval_values import from_answer, from_question, to_answer, to_question
 from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 
 _COLUMNS = "approval_id, execution_id, principal, session_id, asked_at, expires_at, question, answer"
 _HINT_BYTES = 2
@@ -54,7 +56,7 @@ class SqliteApprovals:
         return await self._thread.run(ask)
 
     def _insert(self, connection: sqlite3.Connection, approval: Approval) -> None:
-        question = to_question(approval.key, approval.definition, approval.question)
+        question = _to_question(approval.key, approval.definition, approval.question)
         connection.execute(
             f"INSERT INTO approvals ({_COLUMNS}, key_hint) VALUES ({placeholders(9)})",  # noqa: S608
             (
@@ -78,7 +80,7 @@ class SqliteApprovals:
             scope = answer.scope if answer.is_approved and answer.scope is not AnswerScope.CALL else None
             connection.execute(
                 "UPDATE approvals SET scope = ?, answer = ? WHERE approval_id = ?",
-                (scope, self._cipher.encrypt(to_answer(answer), f"approval/{approval_id}/answer"), approval_id),
+                (scope, self._cipher.encrypt(_to_answer(answer), f"approval/{approval_id}/answer"), approval_id),
             )
             self._replace_question(connection, found, found.question.without_values())
             return replace(found, answer=answer)
@@ -100,7 +102,7 @@ class SqliteApprovals:
     def _replace_question(self, connection: sqlite3.Connection, approval: Approval, shown: Question) -> None:
         if shown == approval.question:
             return
-        question = to_question(approval.key, approval.definition, shown)
+        question = _to_question(approval.key, approval.definition, shown)
         sealed = self._cipher.encrypt(question, f"approval/{approval.approval_id}/question")
         connection.execute("UPDATE approvals SET question = ? WHERE approval_id = ?", (sealed, approval.approval_id))
 
@@ -146,10 +148,10 @@ class SqliteApprovals:
 
     def _approval(self, row: _Row) -> Approval:
         name, execution_id, principal, session_id, asked_at, expires_at, sealed, sealed_answer = row
-        key, definition, question = from_question(self._cipher.decrypt(sealed, f"approval/{name}/question"))
+        key, definition, question = _from_question(self._cipher.decrypt(sealed, f"approval/{name}/question"))
         answer = None
         if sealed_answer is not None:
-            answer = from_answer(self._cipher.decrypt(sealed_answer, f"approval/{name}/answer"))
+            answer = _from_answer(self._cipher.decrypt(sealed_answer, f"approval/{name}/answer"))
         return Approval(
             ApprovalId(name),
             ExecutionId(execution_id),
@@ -167,3 +169,31 @@ class SqliteApprovals:
 def _hint(key: CallKey) -> int:
     text = "\0".join((key.server, key.tool, key.arguments_digest, str(key.occurrence)))
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:_HINT_BYTES])
+
+
+def _to_question(key: CallKey, definition: str, question: Question) -> bytes:
+    """What is stored of a question."""
+    call = [key.server, key.tool, key.arguments_digest, key.occurrence]
+    fields = {name: getattr(question, name) for name in Question.__slots__}
+    return json_bytes({"call": call, "definition": definition, "question": fields}, "surrogatepass")
+
+
+def _from_question(data: bytes) -> tuple[CallKey, str, Question]:
+    """The key of the call, the digest of the tool's definition, and the question."""
+    stored = json.loads(data.decode("utf-8", "surrogatepass"))
+    fields: dict[str, Any] = stored["question"]
+    fields["effect"] = Effect(fields["effect"])
+    for name in ("done", "lines", "changes", "sources"):
+        fields[name] = tuple(fields.get(name, ()))
+    return CallKey(*stored["call"]), stored["definition"], Question(**fields)
+
+
+def _to_answer(answer: ApprovalAnswer) -> bytes:
+    """What is stored of an answer."""
+    return json_bytes({name: getattr(answer, name) for name in ApprovalAnswer.__slots__}, "surrogatepass")
+
+
+def _from_answer(data: bytes) -> ApprovalAnswer:
+    """The answer that was stored."""
+    fields: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
+    return ApprovalAnswer(**{**fields, "scope": AnswerScope(fields["scope"])})

@@ -1,31 +1,41 @@
-"""The audit on SQLite; `audit_chain` writes its rows and computes their digests."""
+"""The audit on SQLite: a hash chain of rows, each of which holds the digest of the row before it and of itself.
+
+Retention deletes the oldest rows and stores the digest of the last deleted one, the anchor, so that the rest can still
+be verified. The head is the number and digest of the newest row, in a table of its own: a new row continues the chain
+from the head, so newest rows that were removed stay missing. Chain and head show that a row was changed, inserted,
+moved or deleted. Somebody who can write the file can still change the head as well, remove the oldest rows and set the
+anchor to match, or compute the whole chain anew. To notice that, copy the newest digest elsewhere from time to time.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord
-from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import AuditEvent, AuditRow
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
 from codemode_server.gateway.audit_history import execution_record
-from codemode_server.storage.audit_chain import (
-    COLUMNS,
-    anchor_of,
-    append_values,
-    digest_of,
-    event_of,
-    head_of,
-    last_of,
-    size_of,
-    values_of,
-)
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 
+COLUMNS = (
+    "kind, principal, session_id, execution_id, at, seq, server, tool, decision, reason, status, milliseconds,"
+    " payload, error, level"
+)
+_ROW_BYTES = 250
+"""About the size of the fixed-size fields and index entries of a row."""
+_INSERT = (
+    f"INSERT INTO audit (number, {COLUMNS}, digest, bytes)"  # noqa: S608
+    f" VALUES (?, {', '.join('?' * (COLUMNS.count(',') + 1))}, ?, ?)"
+)
 _VERIFIED_AT_ONCE = 1_000
+_FOLLOWED_AT_ONCE = 1_000
 
 
 class SqliteAudit:
@@ -159,3 +169,126 @@ def _record(connection: sqlite3.Connection, started: AuditEvent) -> ExecutionRec
         "SELECT COUNT(*) FROM audit WHERE principal = ? AND execution_id = ? AND kind = 'call_decided'", its
     ).fetchone()
     return execution_record(started, event_of(ended) if ended else None, calls)
+
+
+class AuditTail:
+    """Follows the rows of one principal while other processes write them, without a lock that they would wait for."""
+
+    def __init__(
+        self, database: Database, principal: Principal, execution_id: ExecutionId | None = None, *, rows: int
+    ) -> None:
+        """`rows`: that many of those that are there come with the first look."""
+        self._database = database
+        self._where = "principal = ?"
+        self._values: tuple[str, ...] = (principal.principal_id,)
+        if execution_id is not None:
+            self._where, self._values = f"{self._where} AND execution_id = ?", (*self._values, execution_id)
+        self._version: int | None = None
+        with database.use() as connection:
+            self._after = self._start(connection, rows)
+
+    def _start(self, connection: sqlite3.Connection, rows: int) -> int:
+        """The number after which the first look begins."""
+        row = connection.execute(
+            f"SELECT number FROM audit WHERE {self._where} ORDER BY number DESC LIMIT 1 OFFSET ?",  # noqa: S608
+            (*self._values, rows),
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+    def new_rows(self) -> list[AuditRow]:
+        """In order; at most a thousand at once. Raises `JournalUnavailable`."""
+        with self._database.use() as connection:
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            if version == self._version:  # no other connection has written anything
+                return []
+            found = connection.execute(
+                f"SELECT number, {COLUMNS}, digest FROM audit WHERE {self._where} AND number > ?"  # noqa: S608
+                " ORDER BY number LIMIT ?",
+                (*self._values, self._after, _FOLLOWED_AT_ONCE),
+            ).fetchall()
+        if len(found) < _FOLLOWED_AT_ONCE:
+            self._version = version
+        self._after = found[-1][0] if found else self._after
+        return [AuditRow(number, event_of(row), digest) for number, *row, digest in found]
+
+
+def append_values(connection: sqlite3.Connection, values: Sequence[Any]) -> None:
+    """Append an event by its `values_of`, in a transaction of the caller that has locked the file."""
+    number, before = head_of(connection) or last_of(connection)
+    head = number + 1, digest_of(before, values)
+    connection.execute(_INSERT, (head[0], *values, head[1], size_of(values)))
+    connection.execute("UPDATE audit_head SET number = ?, digest = ?", head)
+
+
+def size_of(values: Sequence[Any]) -> int:
+    """Approximate size in bytes of the row with these values."""
+    return _ROW_BYTES + sum(len(value) for value in values if isinstance(value, str))
+
+
+def delete_audit_rows(connection: sqlite3.Connection, *, until: int, limit: int) -> int:
+    """Delete at most `limit` of the oldest rows up to number `until`, and move the anchor, in a transaction of the
+    caller; returns the number of deleted rows."""
+    oldest = connection.execute(
+        "SELECT number, digest FROM audit WHERE number <= ? ORDER BY number LIMIT ?", (until, limit)
+    ).fetchall()
+    if oldest:
+        connection.execute("UPDATE audit_anchor SET number = ?, digest = ?", oldest[-1])
+        connection.execute("DELETE FROM audit WHERE number <= ?", oldest[-1][:1])
+    return len(oldest)
+
+
+def anchor_of(connection: sqlite3.Connection) -> tuple[int, str]:
+    """Number and digest of the last row that retention deleted."""
+    row = connection.execute("SELECT number, digest FROM audit_anchor").fetchone()
+    return row or (0, "")  # somebody deleted it; then the oldest row does not fit
+
+
+def head_of(connection: sqlite3.Connection) -> tuple[int, str] | None:
+    """Number and digest of the newest row as the head has them; None where somebody deleted that."""
+    row: tuple[int, str] | None = connection.execute("SELECT number, digest FROM audit_head").fetchone()
+    return row
+
+
+def last_of(connection: sqlite3.Connection) -> tuple[int, str]:
+    """Number and digest of the newest row, or of the last one that retention deleted."""
+    row = connection.execute("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1").fetchone()
+    return row or anchor_of(connection)
+
+
+def values_of(event: AuditEvent) -> tuple[Any, ...]:
+    """The columns of an event, with the types that SQLite returns, so that the digest can be verified."""
+    milliseconds = None if event.milliseconds is None else float(event.milliseconds)
+    texts = (event.kind, event.principal.principal_id, event.session_id, event.execution_id)
+    after = (event.server, event.tool, event.decision, event.reason, event.status)
+    last = (event.payload, event.error, event.level)
+    return (
+        *map(_storable, texts),
+        float(event.at),
+        event.seq,
+        *map(_storable, after),
+        milliseconds,
+        *map(_storable, last),
+    )
+
+
+def _storable(text: str | None) -> str | None:
+    """A plain string without halves of surrogate pairs, which SQLite refuses."""
+    return None if text is None else str(text).encode("utf-8", "replace").decode()
+
+
+def event_of(row: Sequence[Any]) -> AuditEvent:
+    kind, principal, session_id, execution_id, *others = row
+    return AuditEvent(
+        AuditEventKind(kind), Principal(PrincipalId(principal)), session_id, ExecutionId(execution_id), *others
+    )
+
+
+def digest_of(before: str, values: Sequence[Any]) -> str:
+    """Digest of a row with these values; `before` is the digest of the row before it."""
+    # Only somebody who changes the file stores bytes.
+    canonical = json.dumps(values, ensure_ascii=True, separators=(",", ":"), default=_hexadecimal).encode()
+    return hashlib.sha256(before.encode() + canonical).hexdigest()
+
+
+def _hexadecimal(value: bytes) -> dict[str, str]:
+    return {"bytes": value.hex()}

@@ -47,9 +47,10 @@ class SqliteDefinitions:
         self._is_protected = is_protected
 
     def protect(self, is_protected: Callable[[str], bool]) -> None:
-        """Encrypt the definitions of these servers from now on, and those that are stored."""
+        """Encrypt the texts of these servers' definitions from now on, and delete those that are stored in plain text:
+        a definition is then known by its digest alone."""
         self._is_protected = is_protected
-        self._thread.post(self._seal_stored, "tool definitions of protected servers can't be encrypted", is_cache=True)
+        self._thread.post(self._delete_plain, "tool definitions of protected servers can't be deleted")
 
     def known(self, principal: Principal, server: str | None = None, tool: str | None = None) -> list[KnownDefinition]:
         with self._database.use() as connection:
@@ -116,23 +117,13 @@ class SqliteDefinitions:
             logger.warning("the definition of a tool of a protected server is stored without its text: %s", error)
             return b""
 
-    def _seal_stored(self, connection: sqlite3.Connection) -> None:
+    def _delete_plain(self, connection: sqlite3.Connection) -> None:
         for (server,) in connection.execute("SELECT DISTINCT server FROM tool_definitions").fetchall():
-            if not self._is_protected(server):
-                continue
-            rows = connection.execute(
-                "SELECT principal, tool, digest, definition FROM tool_definitions"
-                " WHERE server = ? AND substr(definition, 1, 1) = ?",
-                (server, _COMPRESSED),
-            )
-            for principal_id, tool, digest, data in rows.fetchall():
-                sealed = self._sealed(data, _place(principal_id, server, tool, digest))
-                if not sealed:
-                    return  # without the key; it is the only copy
+            if self._is_protected(server):
                 connection.execute(
-                    "UPDATE tool_definitions SET definition = ?, size = ?"
-                    " WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
-                    (sealed, len(sealed), principal_id, server, tool, digest),
+                    "UPDATE tool_definitions SET definition = x'', size = 0"
+                    " WHERE server = ? AND substr(definition, 1, 1) = ?",
+                    (server, _COMPRESSED),
                 )
 
 

@@ -28,12 +28,23 @@ from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, join
 from codemode_server.json_bytes import json_bytes
 from codemode_server.off_loop import is_large, run_large
 from codemode_server.private_cipher import ValueUnreadable
-from codemode_server.storage import journal_repetition
 from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.execution_rows import EXECUTION_COLUMNS, applying, to_record, to_row
-from codemode_server.storage.journal_cipher import JournalCipher
-from codemode_server.storage.journal_decisions import detail_of, to_decision
+from codemode_server.storage.journal_values import (
+    EXECUTION_COLUMNS,
+    READ_CLOCK,
+    READ_SEED,
+    JournalCipher,
+    applying,
+    detail_of,
+    from_piece,
+    from_repeat,
+    to_decision,
+    to_piece,
+    to_record,
+    to_repeat,
+    to_row,
+)
 from codemode_server.storage.ownership import Ownership
 
 _MAX_NAME_CHARACTERS = 1_000
@@ -94,7 +105,7 @@ class SqliteJournal:
                         description=self._encrypted(record.description, f"{record.execution_id}/description"),
                     ),
                     owner,
-                    self._encrypted(repeat and journal_repetition.from_repeat(repeat), f"{record.execution_id}/seed"),
+                    self._encrypted(repeat and from_repeat(repeat), f"{record.execution_id}/seed"),
                 ),
             )
             return None
@@ -230,17 +241,15 @@ class SqliteJournal:
         self._thread.post(update, on_error=keep_error, is_held=False)
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
-        rows = await self._select(
-            f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
-            " AND execution_id = :execution_id",
-            {"principal": principal.principal_id, "execution_id": execution_id},
-        )
-        return (await run_large(self._execution_records, rows))[0] if rows else None
+        return await self._execution(principal, "execution_id", execution_id)
 
     async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
+        return await self._execution(principal, "applies", execution_id)
+
+    async def _execution(self, principal: Principal, column: str, execution_id: ExecutionId) -> ExecutionRecord | None:
         rows = await self._select(
             f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
-            " AND applies = :execution_id",
+            f" AND {column} = :execution_id",
             {"principal": principal.principal_id, "execution_id": execution_id},
         )
         return (await run_large(self._execution_records, rows))[0] if rows else None
@@ -251,11 +260,7 @@ class SqliteJournal:
         rows = await self._select(
             f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
             " AND started_at < :before ORDER BY started_at DESC LIMIT :limit",
-            {
-                "principal": principal.principal_id,
-                "before": float("inf") if before is None else before,
-                "limit": limit,
-            },
+            {"principal": principal.principal_id, "before": before or float("inf"), "limit": limit},
         )
         return await run_large(self._execution_records, rows)
 
@@ -279,20 +284,18 @@ class SqliteJournal:
         return (await run_large(self._call_records, execution_id, rows))[0] if rows else None
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
-        rows = await self._select(
-            journal_repetition.READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id}
-        )
+        rows = await self._select(READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id})
         if not rows or rows[0][0] is None:
             return None
         ((seed, last),) = rows
         sealed = {
             f"{execution_id}/{seq}/clock": data
-            for seq, data in await self._select(journal_repetition.READ_CLOCK, {"execution_id": execution_id})
+            for seq, data in await self._select(READ_CLOCK, {"execution_id": execution_id})
         }
         if last is not None:
             sealed[f"{execution_id}/clock"] = last
         try:
-            began = journal_repetition.to_repeat(self._decrypted(seed, f"{execution_id}/seed"))
+            began = to_repeat(self._decrypted(seed, f"{execution_id}/seed"))
         except ValueUnreadable:
             return None
         return replace(began, clock=joined(await run_large(self._pieces, sealed)))
@@ -302,7 +305,7 @@ class SqliteJournal:
 
     def _piece(self, data: bytes, place: str) -> ClockPiece | None:
         try:
-            return journal_repetition.to_piece(self._decrypted(data, place))
+            return to_piece(self._decrypted(data, place))
         except ValueUnreadable:
             return None
 
@@ -331,9 +334,7 @@ class SqliteJournal:
         return self._cipher.encrypt(data, place) if data else _OMITTED
 
     def _encrypted_piece(self, execution_id: ExecutionId, piece: ClockPiece | None, place: str) -> bytes | None:
-        return (
-            None if piece is None else self._bounded(execution_id, _json(journal_repetition.from_piece(piece)), place)
-        )
+        return None if piece is None else self._bounded(execution_id, _json(from_piece(piece)), place)
 
     def _encrypted(self, value: JsonValue, place: str) -> bytes | None:
         return None if value is None else self._cipher.encrypt(_json(value), place)

@@ -31,7 +31,7 @@ class SqliteExchanges:
 
     def add(self, exchange: Exchange) -> None:
         """Queue it to be written. A failure is logged and stops nothing."""
-        self._thread.post(lambda connection: _insert(connection, exchange), "a count of tokens is lost", is_cache=True)
+        self._thread.post(lambda connection: _insert(connection, exchange), "a count of tokens is lost")
 
 
 class SqliteSavings:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import secrets
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
+from codemode_server.file_stamps import FileStamp
+from codemode_server.private_files import replace_private
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.forgotten_sources import ForgottenSources
 
+logger = logging.getLogger(__name__)
+
+_FORGOTTEN_FILE = "forgotten-sources.json"
+_MAX_FORGOTTEN = 1_000
 _SESSION_DAYS = 30.0
 """What a session has read is held this long, for executions that are resumed."""
 _MAX_ROWS = 20_000
@@ -122,3 +131,52 @@ def _forget_old(connection: sqlite3.Connection) -> None:
 def _source(row: Sequence[Any], holder: str) -> Source:
     server, tool, title, labels, at = row
     return Source(server, tool, title, frozenset(labels.split()), at, is_in_workspace=holder == WORKSPACE)
+
+
+class ForgottenSources:
+    """A file beside the database that lists whose sources the person has forgotten, and when.
+
+    Running servers hold sources in memory. They look whether the file has changed before they add a source or decide by
+    one, which costs less than a query; so nothing that is read after a server has noticed is forgotten with the rest.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """What is in it already counts as noticed."""
+        self._path = folder / _FORGOTTEN_FILE
+        self._identity = self._identity_now()
+        self._times = self._read()
+
+    def take(self) -> list[Holder]:
+        """Those whose sources were forgotten since this was asked last."""
+        if (identity := self._identity_now()) == self._identity:
+            return []
+        before, self._times = self._times, self._read()
+        self._identity = identity
+        return [holder for holder, at in self._times.items() if before.get(holder) != at]
+
+    def note(self, holders: Iterable[Holder]) -> None:
+        """Have every product forget these.
+
+        Raises:
+            OSError: the file can't be written.
+        """
+        times = self._read() | dict.fromkeys(holders, time.time())
+        newest = sorted(times.items(), key=lambda it: it[1])[-_MAX_FORGOTTEN:]
+        replace_private(self._path, json.dumps([[*holder, at] for holder, at in newest]).encode())
+
+    def _identity_now(self) -> FileStamp | None:
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 - done at each call; a Path costs as much again
+        except OSError:
+            return None
+        return FileStamp.of(found)
+
+    def _read(self) -> dict[Holder, float]:
+        try:
+            rows = json.loads(self._path.read_bytes())
+            return {(PrincipalId(principal), holder): float(at) for principal, holder, at in rows}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, TypeError) as error:
+            logger.warning("nothing is forgotten of what sessions have read: %s", error)
+            return {}

@@ -22,10 +22,18 @@ from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, PersonalVal
 from codemode_server.off_loop import run_sized
 from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.forgotten_tokens import KEPT_CHANGES
 from codemode_server.storage.token_room import Room, room_of, room_of_new, without_room
 
 KEY_NAME = "privacy.key"
+KEPT_CHANGES = 10_000
+"""Rows of so many of the latest changes of a principal stay. A process that has missed more reads all tokens anew."""
+_TO_DELETE = """
+SELECT principal, label, number FROM privacy_tokens AS row WHERE value IS NULL
+AND change <= (SELECT max(change) FROM privacy_tokens WHERE principal = row.principal) - ?
+AND number < (SELECT max(number) FROM privacy_tokens WHERE principal = row.principal AND label = row.label)
+LIMIT ?
+"""
+_DELETED_AT_ONCE = 500
 _COLUMNS = "label, number, kind, value, made_at, used_at, server"
 _FEW = 200
 """So many values are decrypted on the event loop."""
@@ -262,3 +270,13 @@ def _kind_of_deleted(connection: sqlite3.Connection, principal: PrincipalId, lab
 
 def _place(principal: PrincipalId, token: str) -> str:
     return f"privacy/{principal}/{token}"
+
+
+def delete_forgotten_tokens(connection: sqlite3.Connection) -> int:
+    """Delete rows of tokens that were forgotten or have expired, once other processes have noticed it; returns the
+    number of deleted rows. A transaction of the caller deletes a few."""
+    rows = connection.execute(_TO_DELETE, (KEPT_CHANGES, _DELETED_AT_ONCE)).fetchall()
+    connection.executemany(
+        "DELETE FROM privacy_tokens WHERE (principal, label, number) = (?, ?, ?) AND value IS NULL", rows
+    )
+    return len(rows)

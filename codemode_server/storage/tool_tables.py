@@ -81,7 +81,7 @@ class _ToolTable(Generic[K, V]):
             )
 
         try:
-            await self._thread.run(replace, is_cache=True)
+            await self._thread.run(replace)
         except JournalUnavailable as error:
             self._log("stored for next time", error)
             return False
@@ -89,7 +89,7 @@ class _ToolTable(Generic[K, V]):
 
     def forget(self) -> None:
         delete, loss = f"DELETE FROM {self._table}", f"{self._content} can't be forgotten"  # noqa: S608
-        self._thread.post(lambda connection: connection.execute(delete), loss, is_cache=True)
+        self._thread.post(lambda connection: connection.execute(delete), loss)
 
     def _log(self, what: str, error: JournalUnavailable) -> None:
         if not self._has_failed:

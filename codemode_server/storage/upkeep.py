@@ -1,7 +1,7 @@
-"""Bounds the state folder: ends executions of killed products, deletes old and surplus rows, and frees disk space.
+"""Bounds the state folder: ends executions of killed processes, deletes old and surplus rows, and frees disk space.
 
 It works in a thread with its own connection, in transactions of a few milliseconds with pauses between them, since
-journal and audit write at the same time. Several products may do this at once. Running executions are never deleted.
+journal and audit write at the same time. Several processes may do this at once. Running executions are never deleted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,36 +20,40 @@ from typing import TypeVarTuple
 import anyio
 import anyio.to_thread
 
-from codemode_server.domain.errors import JournalFull, JournalUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.private_files import NotPrivate
-from codemode_server.storage.audit_chain import delete_audit_rows
 from codemode_server.storage.database import FILE_SUFFIXES, Database, placeholders, set_aside
-from codemode_server.storage.forgotten_tokens import delete_forgotten_tokens
 from codemode_server.storage.interrupted import settle_interrupted
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.reserve import Reserve
+from codemode_server.storage.sqlite_audit import delete_audit_rows
 from codemode_server.storage.sqlite_savings import delete_savings, last_to_delete
+from codemode_server.storage.sqlite_tokens import delete_forgotten_tokens
 
 logger = logging.getLogger(__name__)
 Ts = TypeVarTuple("Ts")
 
 _DAY = 86_400.0
-_EVERY_SECONDS = 3_600.0
-_RESERVE_SECONDS = 60.0
-"""How often the reserve is checked."""
-_PAUSE_SECONDS = 0.005
+_INTERVAL_S = 3_600.0
+_PAUSE_S = 0.005
 _STEPS_BETWEEN_CHECKS = 10_000
-"""Steps of SQLite's virtual machine, about a millisecond, after which a statement stops if the product is ending."""
-_EXECUTIONS_AT_ONCE = 20
-_ROWS_AT_ONCE = 20
+"""Steps of SQLite's virtual machine, about a millisecond, after which a statement stops if the server is ending."""
+_BATCH_ROWS = 20
 _LOG_PAGES = 100
-_PAGES_AT_ONCE = 128
+_BATCH_PAGES = 128
 _FREE_PAGES = 256
 """Free pages that stay in the file for the next writes."""
-_CONVERTED_BYTES = 32 * 2**20
-"""A database of an older version that is at most this large is rewritten, in 0.2 seconds, so that it can shrink."""
-_SET_ASIDE = 2
-"""Number of the newest damaged databases that are not deleted."""
+_MAX_SET_ASIDE = 2
+"""Number of the newest databases that were set aside and are not deleted."""
+
+CACHES = (
+    ("listings", "upstream, fingerprint", "stored_at", 90),
+    ("shapes", "upstream, tool, schemas", "stored_at", 180),
+    ("vectors", "model, key", "used_at", 90),
+    ("habits", "server, tool", "used_at", 365),
+    ("lone_habits", "server, tool", "used_at", 365),
+)
+"""Tables whose rows can be recreated: the columns of the key and of the time, and the days for which a row is stored.
+Their stores limit their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +64,8 @@ class Retention:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Cache:
-    """A table whose rows can be recreated, and its limits."""
-
-    table: str
-    key: str
-    time: str
-    content: str
-    days: int
-    bytes: int | None
-    """None if the store itself limits its size."""
-
-
-CACHES = (
-    _Cache("listings", "upstream, fingerprint", "stored_at", "listing", 90, 64 * 2**20),
-    _Cache("shapes", "upstream, tool, schemas", "stored_at", "observed", 180, 32 * 2**20),
-    _Cache("vectors", "model, key", "used_at", "vector", 90, None),
-    _Cache("habits", "server, tool", "used_at", "tool", 365, None),
-    _Cache("lone_habits", "server, tool", "used_at", "tool", 365, None),
-)
-
-
 class Upkeep:
-    """Does the upkeep of one state folder for one product."""
+    """Does the upkeep of one state folder for one process."""
 
     def __init__(
         self,
@@ -118,18 +100,11 @@ class Upkeep:
 
     async def run(self) -> None:
         """Do a pass now, each hour, and whenever much was written."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._keep_reserve)
-            while True:
-                await anyio.to_thread.run_sync(self.pass_once)
-                with anyio.move_on_after(_EVERY_SECONDS):
-                    await self._woken.wait()
-                self._woken = anyio.Event()
-
-    async def _keep_reserve(self) -> None:
         while True:
-            await anyio.to_thread.run_sync(Reserve(self._folder).take, self._is_ending.is_set)
-            await anyio.sleep(_RESERVE_SECONDS)
+            await anyio.to_thread.run_sync(self.pass_once)
+            with anyio.move_on_after(_INTERVAL_S):
+                await self._woken.wait()
+            self._woken = anyio.Event()
 
     def end(self) -> None:
         """End the work in threads within milliseconds; an interrupted statement changes nothing."""
@@ -145,14 +120,14 @@ class Upkeep:
                     connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
                     connection.set_progress_handler(self._is_ending.is_set, _STEPS_BETWEEN_CHECKS)
                 problems += [
-                    self._problem(self._forget_set_aside),
-                    self._problem(self._settle_interrupted, database),
+                    self._problem(self._delete_set_aside),
+                    self._problem(settle_interrupted, database, self._ownership, self._clock()),
                     self._problem(self._delete_executions, database),
                     self._problem(self._delete_orphans, database),
                     self._problem(self._delete_audit, database),
                     self._problem(self._delete_savings, database),
-                    self._problem(delete_forgotten_tokens, database, self._is_ending.wait, _PAUSE_SECONDS),
-                    *(self._problem(self._delete_cached, database, cache) for cache in CACHES),
+                    self._problem(self._in_batches, partial(database.transact, delete_forgotten_tokens)),
+                    *(self._problem(self._delete_cached, database, *cache) for cache in CACHES),
                     self._problem(self._shrink, database),
                 ]
         except (JournalUnavailable, NotPrivate, OSError) as error:
@@ -161,7 +136,7 @@ class Upkeep:
             logger.warning("old records can't be deleted: %s", problem)
 
     def _problem(self, step: Callable[[*Ts], None], *args: *Ts) -> str | None:
-        """Do a step; returns why it failed, or None if it succeeded or the product is ending."""
+        """Do a step; returns why it failed, or None if it succeeded or the server is ending."""
         if self._is_ending.is_set():
             return None
         try:
@@ -170,48 +145,41 @@ class Upkeep:
             return None if self._is_ending.is_set() else str(error)
         return None
 
-    def _settle_interrupted(self, database: Database) -> None:
-        settle_interrupted(database, self._ownership, self._clock())
+    def _in_batches(self, delete: Callable[[], int]) -> None:
+        """Repeat a deletion of a few rows until it finds none."""
+        while not self._is_ending.is_set() and delete():
+            self._is_ending.wait(_PAUSE_S)
+
+    def _delete(self, database: Database, table: str, key: str, where: str, values: Sequence[object]) -> None:
+        statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {where} LIMIT ?)"  # noqa: S608
+        self._in_batches(partial(database.write, statement, (*values, _BATCH_ROWS)))
 
     def _delete_executions(self, database: Database) -> None:
-        self._measure(database)
         limits = [self._clock() - self._journal.days * _DAY] if self._journal.days else []
         if self._journal.bytes and (until := _too_much(database, self._journal.bytes)) is not None:
             limits.append(until)
-        while limits and not self._is_ending.is_set():
+
+        def delete() -> int:
             with database.use() as connection:
                 rows = connection.execute(
                     "SELECT execution_id FROM journal_executions WHERE ended_at <= ? ORDER BY ended_at LIMIT ?",
-                    (max(limits), _EXECUTIONS_AT_ONCE),
+                    (max(limits), _BATCH_ROWS),
                 ).fetchall()
-            if not rows:
-                return
-            which = f"execution_id IN ({placeholders(len(rows))})"
-            self._delete(database, "journal_calls", "execution_id, seq", which, _flat(rows))
-            self._delete(database, "approvals", "approval_id", which, _flat(rows))
-            self._delete(database, "journal_executions", "execution_id", which, _flat(rows))
+            names = [name for (name,) in rows]
+            which = f"execution_id IN ({placeholders(len(names))})"
+            self._delete(database, "journal_calls", "execution_id, seq", which, names)
+            self._delete(database, "approvals", "approval_id", which, names)
+            self._delete(database, "journal_executions", "execution_id", which, names)
+            return len(names)
+
+        if limits:
+            self._in_batches(delete)
 
     def _delete_orphans(self, database: Database) -> None:
         """Delete calls and questions of a running execution that was taken for dead and deleted."""
         where = "execution_id NOT IN (SELECT execution_id FROM journal_executions)"
         self._delete(database, "journal_calls", "execution_id, seq", where, ())
         self._delete(database, "approvals", "approval_id", where, ())
-
-    def _measure(self, database: Database) -> None:
-        """Record the size of executions that were marked as interrupted, which have none yet."""
-        while not self._is_ending.is_set():
-            with database.use() as connection:
-                rows = connection.execute(
-                    f"SELECT {_EXECUTION_BYTES} + COALESCE((SELECT SUM({_CALL_BYTES}) FROM journal_calls AS made"  # noqa: S608
-                    " WHERE made.execution_id = journal_executions.execution_id), 0), execution_id"
-                    " FROM journal_executions WHERE bytes IS NULL AND ended_at IS NOT NULL LIMIT ?",
-                    (_ROWS_AT_ONCE,),
-                ).fetchall()
-            if not rows:
-                return
-            for row in rows:
-                database.write("UPDATE journal_executions SET bytes = ? WHERE execution_id = ?", row)
-            self._is_ending.wait(_PAUSE_SECONDS)
 
     def _delete_audit(self, database: Database) -> None:
         """Delete the oldest rows; the rest is still a valid chain."""
@@ -227,83 +195,38 @@ class Upkeep:
                 newest_first = connection.execute("SELECT number, bytes FROM audit ORDER BY number DESC")
                 limits.append(int(_beyond(newest_first, self._audit.bytes * 9 // 10) or 0))
                 newest_first.close()  # while it is open, SQLite refuses to write once others have written
-        count = _ROWS_AT_ONCE
-        while limits and count == _ROWS_AT_ONCE and not self._is_ending.is_set():
-            count = database.transact(partial(delete_audit_rows, until=max(limits), limit=_ROWS_AT_ONCE))
-            self._is_ending.wait(_PAUSE_SECONDS)
+        if limits:
+            delete = partial(delete_audit_rows, until=max(limits), limit=_BATCH_ROWS)
+            self._in_batches(partial(database.transact, delete))
 
     def _delete_savings(self, database: Database) -> None:
         """Delete counts of tokens that are as old as deleted rows of the audit, and surplus ones."""
         before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
         with database.use() as connection:
             until = last_to_delete(connection, before)
-        count = _ROWS_AT_ONCE
-        while count == _ROWS_AT_ONCE and not self._is_ending.is_set():
-            count = database.transact(partial(delete_savings, until=until, limit=_ROWS_AT_ONCE))
-            self._is_ending.wait(_PAUSE_SECONDS)
+        self._in_batches(partial(database.transact, partial(delete_savings, until=until, limit=_BATCH_ROWS)))
 
-    def _delete_cached(self, database: Database, cache: _Cache) -> None:
-        """Delete rows that were not used for long, and the oldest ones beyond the size limit."""
-        old = self._clock() - cache.days * _DAY
-        self._delete(database, cache.table, cache.key, f"{cache.time} < ?", (old,))
-        if cache.bytes is None:
-            return
-        with database.use() as connection:
-            until = _beyond(
-                connection.execute(
-                    f"SELECT {cache.time}, {_size(cache.content)} FROM {cache.table} ORDER BY {cache.time} DESC"  # noqa: S608
-                ),
-                cache.bytes,
-            )
-        if until is not None:
-            self._delete(database, cache.table, cache.key, f"{cache.time} <= ?", (until,))
-
-    def _delete(self, database: Database, table: str, key: str, where: str, values: Sequence[object]) -> None:
-        count = _ROWS_AT_ONCE
-        statement = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {where} LIMIT ?)"  # noqa: S608
-        while count == _ROWS_AT_ONCE and not self._is_ending.is_set():
-            count = database.write(statement, (*values, _ROWS_AT_ONCE))
-            self._is_ending.wait(_PAUSE_SECONDS)
+    def _delete_cached(self, database: Database, table: str, key: str, time_column: str, days: int) -> None:
+        self._delete(database, table, key, f"{time_column} < ?", (self._clock() - days * _DAY,))
 
     def _shrink(self, database: Database) -> None:
-        """Return free pages to the disk. A large database of an older version cannot; it reuses them."""
-        with suppress(JournalFull), database.use() as connection:
-            if not _can_shrink(connection):
-                return
-            while _pragma(connection, "freelist_count") > _FREE_PAGES and not self._is_ending.is_set():
-                database.with_reserve(_free_pages)
-                self._is_ending.wait(_PAUSE_SECONDS)
+        """Return free pages to the disk."""
+        with database.use() as connection:
+
+            def free_pages() -> int:
+                if _pragma(connection, "freelist_count") <= _FREE_PAGES:
+                    return 0
+                # `execute` would step once and free one page, since the statement returns rows without columns.
+                connection.executescript(f"PRAGMA incremental_vacuum({_BATCH_PAGES})")
+                return _BATCH_PAGES
+
+            self._in_batches(free_pages)
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def _forget_set_aside(self) -> None:
-        for name in set_aside(self._folder)[:-_SET_ASIDE]:
+    def _delete_set_aside(self) -> None:
+        for name in set_aside(self._folder)[:-_MAX_SET_ASIDE]:
             for suffix in FILE_SUFFIXES:
                 (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
-
-
-def _can_shrink(connection: sqlite3.Connection) -> bool:
-    """Whether the database has free pages to return; a small one of an older version is rewritten first."""
-    if _pragma(connection, "auto_vacuum") == 0:
-        used = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
-        if used * _pragma(connection, "page_size") > _CONVERTED_BYTES:
-            return False
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute("VACUUM")
-    return _pragma(connection, "freelist_count") > _FREE_PAGES
-
-
-def _free_pages(connection: sqlite3.Connection) -> None:
-    # `execute` would step once and free one page, since the statement returns rows without columns.
-    connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
-
-
-def _size(column: str) -> str:
-    return f"LENGTH(CAST(COALESCE({column}, '') AS BLOB))"
-
-
-_EXECUTION_BYTES = f"300 + {_size('code')} + {_size('error')}"
-_CALL_BYTES = f"200 + {_size('arguments')} + {_size('result')} + {_size('error')}"
-"""SQL for the approximate size of a row, with its fixed-size fields and index entries."""
 
 
 def _too_much(database: Database, most: int) -> float | None:
@@ -334,7 +257,3 @@ def _beyond(newest_first: Iterable[tuple[float, int]], most_bytes: int) -> float
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     (value,) = connection.execute(f"PRAGMA {name}").fetchone()
     return int(value)
-
-
-def _flat(rows: Sequence[tuple[str]]) -> tuple[str, ...]:
-    return tuple(value for (value,) in rows)

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from codemode_server.domain.errors import JournalUnavailable
@@ -51,8 +52,7 @@ class SqliteVectorCache:
         with self._turn:
             try:
                 if (database := self._opened()) is not None:
-                    with database.change() as connection:
-                        self._write(connection, model, vectors)
+                    database.transact(partial(self._write, model, vectors))
             except JournalUnavailable as error:
                 self._give_up(error)
 
@@ -69,7 +69,7 @@ class SqliteVectorCache:
                 (self._bytes,) = connection.execute("SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM vectors").fetchone()
         return self._database
 
-    def _write(self, connection: sqlite3.Connection, model: str, vectors: Mapping[bytes, bytes]) -> None:
+    def _write(self, model: str, vectors: Mapping[bytes, bytes], connection: sqlite3.Connection) -> None:
         now = time.time()
         connection.executemany(
             "INSERT OR REPLACE INTO vectors (model, key, vector, used_at) VALUES (?, ?, ?, ?)",

@@ -345,7 +345,7 @@ async def test_listings_take_a_bounded_part_of_the_database(kit: Kit, tmp_path: 
             pool.connect()
             assert await pool.wait_settled(20)
             assert len(kit.listing(pool, "s").tools) == tools + 2
-        await thread.run(lambda connection: None, is_cache=True)
+        await thread.run(lambda connection: None)
         kept.append(ListingStore(database, thread).get("s", fingerprint(settings)) is not None)
     assert kept == [True, False, True, False, True]
     with database.use() as connection:

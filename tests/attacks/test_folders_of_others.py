@@ -138,8 +138,7 @@ def test_no_file_of_the_database_is_readable_by_others(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         database = Database(tmp_path)
-        with database.change() as connection:
-            connection.execute("DELETE FROM habits")
+        database.write("DELETE FROM habits", ())
         files = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
         database.close()
     finally:

@@ -53,7 +53,7 @@ class Product:
 
     async def stored(self) -> list[dict[str, Any]]:
         """All exchanges, once those on their way are written."""
-        await self.app.stores.thread.run(lambda connection: None, is_cache=True)
+        await self.app.stores.thread.run(lambda connection: None)
         with closing(sqlite3.connect(self.app.state_folder / "codemode.db")) as database:
             database.row_factory = sqlite3.Row
             return [dict(row) for row in database.execute("SELECT * FROM savings ORDER BY number")]

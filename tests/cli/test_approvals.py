@@ -25,7 +25,7 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import Effect
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.product import configuration
 

@@ -15,10 +15,8 @@ import anyio.to_thread
 import pytest
 
 from codemode_server.cli import run
-from codemode_server.storage.audit_chain import insert_after, last_of, make_head, values_of
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.migrations import MIGRATIONS
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from tests.behaviour.product import configuration
 from tests.conformance.test_audit import SOMEBODY, X1, X2, ended, started
@@ -157,30 +155,6 @@ async def test_a_noted_digest_shows_a_removal_that_changed_the_head_too(
     capsys.readouterr()
     assert await verify(tmp_path, "--noted", digest) == 1
     assert capsys.readouterr().out.startswith("the noted digest is not in the audit")
-
-
-async def test_an_audit_of_an_earlier_version_gets_a_head(tmp_path: Path) -> None:
-    """A product of that version that still has the file open moves the head by a trigger."""
-    configuration(tmp_path, {})
-    (tmp_path / "state").mkdir(mode=0o700)
-    before = MIGRATIONS.index(make_head)
-    with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = wal")
-        for step in MIGRATIONS[:before]:
-            if isinstance(step, str):
-                connection.executescript(step)
-            else:
-                step(connection)
-        connection.execute(f"PRAGMA user_version = {before}")
-        for _ in range(3):
-            insert_after(connection, last_of(connection), values_of(started(X1)))
-        await append(tmp_path, 1)
-        assert await verify(tmp_path) == 0
-        insert_after(connection, last_of(connection), values_of(started(X1)))
-        await append(tmp_path, 1)
-    assert await verify(tmp_path) == 0
-    change(tmp_path, "DELETE FROM audit WHERE number = 6")
-    assert await verify(tmp_path) == 1, "control"
 
 
 async def test_nothing_is_written_where_nothing_was_recorded(

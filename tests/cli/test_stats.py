@@ -32,7 +32,7 @@ async def record(folder: Path, *exchanges: Exchange) -> None:
     store = SqliteExchanges(thread)
     for exchange in exchanges:
         store.add(exchange)
-    await thread.run(lambda connection: None, is_cache=True)
+    await thread.run(lambda connection: None)
     thread.close()
 
 

@@ -25,7 +25,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.store import ApprovalStore
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.testing.memory_approvals import MemoryApprovals
 

@@ -30,7 +30,7 @@ from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.repetition import ClockLog, ClockRecord, Repeat
 from codemode_server.gateway.journal import Journal
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.testing.memory_journal import MemoryJournal
 

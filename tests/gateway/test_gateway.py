@@ -42,7 +42,7 @@ from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.testing.memory_upstreams import READ_RESOURCE, MemoryUpstreams

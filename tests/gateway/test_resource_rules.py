@@ -20,7 +20,7 @@ from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.testing.memory_upstreams import MemoryUpstreams
 

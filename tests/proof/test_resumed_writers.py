@@ -24,7 +24,7 @@ from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import Answer, Host
 from tests.proof.published_writers import CONCURRENT, PROGRAM, WRITES, Point, Shop, When, name_of, once, run_until

@@ -17,16 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 
-from codemode_server.domain.errors import JournalUnavailable
-from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.migrations import MIGRATIONS
+from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.schema import VERSION
 from tests.behaviour.product import PLAIN, configuration, in_memory, office, over_stdio
 from tests.storage.at_once import STARTS, run_at_once
-from tests.storage.journal_rows import begin_execution
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
@@ -52,68 +47,8 @@ def test_processes_that_open_it_at_once_create_the_schema_once_and_all_write(tmp
     for attempt in range(3):
         folder = tmp_path / str(attempt)
         run_at_once(OPENS, folder, *"abc")
-        assert rows(folder, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+        assert rows(folder, "PRAGMA user_version") == [(VERSION,)]
         assert rows(folder, "SELECT count(*) FROM journal_executions") == [(150,)]
-
-
-def test_what_an_older_product_left_is_opened_again_and_nothing_is_lost(tmp_path: Path) -> None:
-    database = Database(tmp_path)
-    begin_execution(database, "x1")
-    database.close()
-    Database(tmp_path).close()
-    assert rows(tmp_path, "SELECT execution_id FROM journal_executions") == [("x1",)]
-
-
-def test_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    Database(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(JournalUnavailable) as caught:
-        Database(tmp_path)
-    assert str(caught.value) == (
-        f"the record {tmp_path / FILE_NAME} was written by a newer codemode-server (schema 99). "
-        "Install that one, or set state.dir in upstream.yaml to another folder."
-    )
-    assert rows(tmp_path, "PRAGMA user_version") == [(99,)]
-
-
-def test_a_full_disk_is_told_and_the_record_is_usable_again_once_there_is_room(tmp_path: Path) -> None:
-    """`max_page_count` gives SQLite's own error of a full disk."""
-    database = Database(tmp_path)
-    with database.use() as connection:
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(JournalUnavailable, match=r"codemode\.db can't be used: database or disk is full\. Free some"):
-        begin_execution(database, "x1", code="code" * 100_000)
-    with database.use() as connection:
-        connection.execute("PRAGMA max_page_count = 1000000")
-    begin_execution(database, "x1", code="code" * 100_000)
-    database.close()
-    assert rows(tmp_path, "SELECT execution_id FROM journal_executions") == [("x1",)]
-
-
-def test_the_cache_of_listings_gives_way_where_the_record_does_not(tmp_path: Path) -> None:
-    database = Database(tmp_path)
-    store = ListingStore(database, DatabaseThread(tmp_path))
-    with database.use() as connection:
-        connection.execute("DROP TABLE listings")
-    assert store.get("github", "f") is None
-    with pytest.raises(JournalUnavailable, match="no such table"), database.use() as connection:
-        connection.execute("SELECT * FROM listings")
-    database.close()
-
-
-def test_it_is_readable_by_its_user_only(tmp_path: Path) -> None:
-    folder = tmp_path / "deep" / "state"
-    before = os.umask(0)
-    try:
-        database = Database(folder)
-        begin_execution(database, "x1")
-        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
-    finally:
-        os.umask(before)
-        database.close()
-    assert modes == {"state": 0o700, "codemode.db": 0o600, "codemode.db-wal": 0o600, "codemode.db-shm": 0o600}
 
 
 async def test_all_that_a_product_keeps_is_readable_by_its_user_only(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from codemode_server.domain.principals import Principal
 from codemode_server.serve import serve
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory

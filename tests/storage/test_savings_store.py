@@ -35,7 +35,7 @@ class Store:
         store = SqliteExchanges(self.thread)
         for exchange in exchanges:
             store.add(exchange)
-        await self.thread.run(lambda connection: None, is_cache=True)
+        await self.thread.run(lambda connection: None)
 
 
 @pytest.fixture

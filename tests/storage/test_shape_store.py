@@ -14,7 +14,6 @@ import pytest
 from codemode_server.catalog.observed import ToolKey
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.migrations import MIGRATIONS
 from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteObservedTypeStore
 from tests.storage.at_once import STARTS, run_at_once
 
@@ -103,14 +102,3 @@ async def test_a_record_that_can_not_be_used_is_logged_and_nothing_is_raised(
     other = SqliteObservedTypeStore(database, thread)
     assert await other.update({KEY: lambda known: "x"}) is False
     assert "what earlier calls returned can't be stored for next time" in caplog.text
-
-
-async def test_the_record_of_an_older_product_gets_the_table_and_keeps_what_it_had(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-        connection.executescript(str(MIGRATIONS[0]))
-        connection.execute("INSERT INTO listings VALUES ('github', 'f', '{}', 1.0)")
-        connection.execute("PRAGMA user_version = 1")
-    database = Database(tmp_path)
-    assert await SqliteObservedTypeStore(database, DatabaseThread(tmp_path)).update({KEY: lambda known: "x"})
-    with database.use() as connection:
-        assert connection.execute("SELECT upstream FROM listings").fetchall() == [("github",)]

@@ -1,14 +1,11 @@
-"""Accepted definitions of tools of protected servers: what was stored before is encrypted, and never lost for it."""
+"""Accepted definitions of tools of protected servers: no text stays in the clear."""
 
 from __future__ import annotations
 
 import zlib
 from pathlib import Path
 
-import pytest
-
 from codemode_server.domain.definitions import ListedDefinition
-from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import Database
@@ -19,25 +16,19 @@ from codemode_server.storage.sqlite_tokens import TokenCipher
 TEXT = "Accounts of ann@example.org"
 
 
-class WithoutKey(TokenCipher):
-    """Stands for a key that can't be read for once."""
-
-    def encrypt(self, data: bytes, place: str) -> bytes:
-        raise JournalUnavailable("privacy.key can't be read")
-
-
-@pytest.mark.parametrize("has_key", [True, False])
-async def test_a_stored_definition_is_encrypted_if_the_key_can_be_read_and_else_stays(
-    tmp_path: Path, has_key: bool
-) -> None:
+async def test_texts_are_encrypted_and_those_of_before_the_protection_are_deleted(tmp_path: Path) -> None:
     database, thread = Database(tmp_path), DatabaseThread(tmp_path)
-    listed = ListedDefinition(tool="get", digest="d", text=TEXT)
+    earlier, later = (ListedDefinition(tool=name, digest="d", text=f"{TEXT} {name}") for name in ("one", "two"))
     principal = Principal(PrincipalId("ann"))
-    await SqliteDefinitions(database, thread).take(principal, "crm", [listed], accept_new=True, at=1.0)
-    cipher = TokenCipher(tmp_path) if has_key else WithoutKey(tmp_path)
-    SqliteDefinitions(database, thread, cipher).protect(lambda _: True)
+    definitions = SqliteDefinitions(database, thread, TokenCipher(tmp_path))
+    await definitions.take(principal, "crm", [earlier], accept_new=True, at=1.0)
+    await definitions.take(principal, "git", [earlier], accept_new=True, at=1.0)
+    definitions.protect(lambda name: name == "crm")
+    await definitions.take(principal, "crm", [later], accept_new=True, at=2.0)
     thread.close()  # once all is written
+    assert [definitions.text(principal, "crm", name, "d") for name in ("one", "two")] == ["", later.text]
+    assert definitions.text(principal, "git", "one", "d") == earlier.text, "control: a server without protection"
+    assert [it.accepted_at for it in definitions.known(principal, "crm")] == [1.0, 2.0]
     with database.use() as connection:
-        ((stored,),) = connection.execute("SELECT definition FROM tool_definitions").fetchall()
-    assert (stored == zlib.compress(TEXT.encode(), 1)) is not has_key
-    assert SqliteDefinitions(database, thread, TokenCipher(tmp_path)).text(principal, "crm", "get", "d") == TEXT
+        rows = connection.execute("SELECT definition FROM tool_definitions WHERE server = 'crm'").fetchall()
+    assert zlib.compress(later.text.encode(), 1) not in [data for (data,) in rows]

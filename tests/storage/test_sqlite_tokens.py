@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -15,9 +14,8 @@ from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
 from codemode_server.privacy.token_map import TokenMap
-from codemode_server.storage import forgotten_tokens, migrations, sqlite_tokens
+from codemode_server.storage import sqlite_tokens
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.migrations import MIGRATIONS
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
 from codemode_server.storage.token_room import USED, USED_BY_SERVER
@@ -133,19 +131,6 @@ async def test_a_server_gets_half_of_the_characters_that_the_others_leave_and_fo
     assert await store.tokens_for(BOB, [long("e", 500)], "crm") == ["<CREDENTIAL_1>"], "others have their own"
 
 
-@pytest.mark.parametrize("fits", [True, False])
-async def test_no_token_is_made_for_a_result_with_more_characters_than_there_may_be(opened: Open, fits: bool) -> None:
-    """They get their tokens a thousand at once."""
-    values = numbered(1_000, 3_000)  # of 11 characters
-    store = opened(max_tokens=9_000, max_characters=2 * 22_000 - (0 if fits else 2))
-    if fits:
-        assert len(await store.tokens_for(ALICE, values, "crm")) == 2_000
-    else:
-        with pytest.raises(TokensFull, match=r"have 22,000 characters, and crm may get tokens for 21,999 more"):
-            await store.tokens_for(ALICE, values, "crm")
-    assert len(await store.all(ALICE)) == (2_000 if fits else 0)
-
-
 @pytest.mark.parametrize("statement", [USED, USED_BY_SERVER], ids=["all", "of one server"])
 async def test_tokens_and_their_characters_are_counted_in_an_index_alone(
     opened: Open, tmp_path: Path, statement: str
@@ -168,7 +153,7 @@ async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a server that fills the map again and again, while its tokens expire, lets the database grow."""
-    monkeypatch.setattr(forgotten_tokens, "KEPT_CHANGES", 3)
+    monkeypatch.setattr(sqlite_tokens, "KEPT_CHANGES", 3)
     store = opened()
     await store.tokens_for(ALICE, [*numbered(0, 20), PersonalValue("phone", "+49", "+49")], "crm")
     await store.tokens_for(BOB, numbered(0, 1), "crm")
@@ -190,8 +175,7 @@ async def test_a_product_that_has_missed_deleted_rows_forgets_what_was_forgotten
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
     """With 1,000 it gets the changes, with 3 all tokens."""
-    for module in (forgotten_tokens, sqlite_tokens):
-        monkeypatch.setattr(module, "KEPT_CHANGES", kept)
+    monkeypatch.setattr(sqlite_tokens, "KEPT_CHANGES", kept)
     store, other = opened(), TokenMap(opened())
     await store.tokens_for(ALICE, numbered(0, 20), "crm")
     known = await other.refresh(ALICE)
@@ -201,26 +185,6 @@ async def test_a_product_that_has_missed_deleted_rows_forgets_what_was_forgotten
     assert (("EMAIL", 5) in rows(tmp_path)) is (kept == 1_000)
     assert await other.refresh(ALICE) is known, "what redactors hold"
     assert known.kinds_in("p4@x.org p5@x.org") == {"<EMAIL_6>": "email"}
-
-
-async def test_tokens_of_a_former_version_count_with_their_characters(opened: Open, tmp_path: Path) -> None:
-    """It did not store how many they have."""
-    with closing(sqlite3.connect(tmp_path / "codemode.db")) as database:
-        former = next(number for number, step in enumerate(MIGRATIONS) if "ADD COLUMN characters" in str(step))
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(migrations, "MIGRATIONS", MIGRATIONS[:former])
-            migrations.migrate(database, tmp_path)
-        sealed = TokenCipher(tmp_path).encrypt(json.dumps(["a" * 300, False]).encode(), "privacy/alice/<CREDENTIAL_1>")
-        database.execute(
-            "INSERT INTO privacy_tokens VALUES ('alice', 'CREDENTIAL', 1, 'credential', x'00', ?, 0, 0, 1, 'crm')",
-            (sealed,),
-        )
-        database.commit()
-    store = opened(max_characters=1_000)
-    with pytest.raises(TokensFull, match="crm may get tokens for 200 more: the values of its tokens have 300"):
-        await store.tokens_for(ALICE, [long("b", 201)], "crm")
-    (known,) = await store.all(ALICE)
-    assert known.original == "a" * 300, "the control: the row is one that the product can read"
 
 
 async def test_products_that_work_at_the_same_time_give_no_number_twice(opened: Open) -> None:

@@ -24,16 +24,15 @@ import anyio
 import pytest
 
 from codemode_server.domain.executions import INTERRUPTED
-from codemode_server.storage import upkeep as upkeep_module
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.migrations import MIGRATIONS
 from codemode_server.storage.ownership import Ownership
-from codemode_server.storage.upkeep import CACHES, Retention, Upkeep, _can_shrink
+from codemode_server.storage.upkeep import CACHES, Retention, Upkeep
 from tests.storage.journal_rows import add_call, begin_execution, end_execution
 
 ROOT = Path(__file__).parents[2]
 DAY = 86_400.0
 UNBOUNDED = Retention(0, 0)
+Cache = tuple[str, str, str, int]
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
@@ -140,16 +139,6 @@ class TestAnExecution:
         assert told == [("interrupted", INTERRUPTED) if is_gone else ("running", None)]
         ownership.close()
 
-    def test_of_this_product_goes_on_after_its_folder_was_removed(self, tmp_path: Path) -> None:
-        ownership = Ownership(tmp_path)
-        with closing(Database(tmp_path)) as database:
-            for name in ("x1", "x2"):
-                shutil.rmtree(tmp_path / "running", ignore_errors=True)
-                begin_execution(database, name, owner=ownership)
-        Upkeep(tmp_path, ownership, UNBOUNDED).pass_once()
-        ownership.close()
-        assert rows(tmp_path, "SELECT DISTINCT status FROM journal_executions") == [("running",)]
-
     def test_that_was_taken_for_dead_gets_its_true_outcome(self, tmp_path: Path) -> None:
         """Its product lives, but somebody removed the folder with its lock."""
         ownership = Ownership(tmp_path)
@@ -164,20 +153,9 @@ class TestAnExecution:
 
     @pytest.mark.parametrize("days", [2, 4])
     def test_without_a_known_owner_is_interrupted_after_three_days(self, tmp_path: Path, days: int) -> None:
-        """Those of a product of an older version, which may live."""
         record(tmp_path, "x1", settled=False)
         keep(tmp_path, clock=lambda: time.time() + days * DAY)
         assert rows(tmp_path, "SELECT status FROM journal_executions") == [("interrupted" if days > 3 else "running",)]
-
-    def test_whose_owner_s_folder_was_tidied_up_gets_another_owner(self, tmp_path: Path) -> None:
-        ownership = Ownership(tmp_path)
-        first = ownership.name()
-        assert first == ownership.name(), "control"
-        keep_folder = tmp_path / "running"
-        for path in (keep_folder / str(first) / "lock", keep_folder / str(first), keep_folder):
-            path.unlink() if path.is_file() else path.rmdir()
-        assert ownership.name() not in (first, None)
-        ownership.close()
 
 
 class TestByAge:
@@ -213,40 +191,30 @@ class TestByAge:
         keep(tmp_path, UNBOUNDED)
         assert names(tmp_path) == ["old"]
 
-    @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: cache.table)
-    def test_what_a_cache_has_not_used_for_long_is_deleted(self, tmp_path: Path, cache: Any) -> None:
-        fill(tmp_path, cache, 120, age_days=cache.days + 1)
+    @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: cache[0])
+    def test_what_a_cache_has_not_used_for_long_is_deleted(self, tmp_path: Path, cache: Cache) -> None:
+        table, _, _, days = cache
+        fill(tmp_path, cache, 50, age_days=days + 1)
         fill(tmp_path, cache, 1, first=1_000)
         keep(tmp_path)
-        assert rows(tmp_path, f"SELECT COUNT(*) FROM {cache.table}") == [(1,)]
+        assert rows(tmp_path, f"SELECT COUNT(*) FROM {table}") == [(1,)]
 
 
-def fill(folder: Path, cache: Any, count: int, *, first: int = 0, size: int = 10, age_days: float = 0) -> None:
+def fill(folder: Path, cache: Cache, count: int, *, first: int = 0, age_days: float = 0) -> None:
     """Rows of a cache's table, each older than the next by a second."""
-    with closing(Database(folder)) as database, database.change() as connection:
-        columns = connection.execute(f"SELECT name, type FROM pragma_table_info('{cache.table}')").fetchall()
+    table, _, time_column, _ = cache
+    with closing(Database(folder)) as database, database.use() as connection:
+        columns = connection.execute(f"SELECT name, type FROM pragma_table_info('{table}')").fetchall()
         for number in range(first, first + count):
             values = [
                 time.time() - age_days * DAY + number
-                if name == cache.time
-                else (b"x" if kind == "BLOB" else "x") * size
-                if name == cache.content
+                if name == time_column
                 else 1.0
                 if kind == "REAL"
                 else f"{name}{number}"
                 for name, kind in columns
             ]
-            if cache.table == "habits":
-                values[1] = f"tool{number}"
-            connection.execute(f"INSERT INTO {cache.table} VALUES ({', '.join('?' * len(values))})", values)
-
-
-def older_database(folder: Path) -> None:
-    """As a version made it that could not shrink one."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
-        for script in MIGRATIONS[:4]:
-            connection.executescript(str(script))
-        connection.execute("PRAGMA user_version = 4")
+            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
 
 
 class TestBySize:
@@ -275,58 +243,24 @@ class TestBySize:
         keep(tmp_path, Retention(0, 2 * 2**20))
         assert names(tmp_path) == ["newer"], "control: once it is not the newest, it goes"
 
-    def test_a_record_that_is_small_enough_stays_whole(self, tmp_path: Path) -> None:
-        record(tmp_path, "x1", "x2", calls=10, size=16_000)
-        keep(tmp_path, Retention(90, 2 * 2**20))
-        assert names(tmp_path) == ["x1", "x2"]
-        ((first,), _) = rows(tmp_path, "SELECT bytes FROM journal_executions")
-        assert 160_000 < first < 165_000
-
-    @pytest.mark.parametrize("cache", [one for one in CACHES if one.bytes], ids=lambda cache: cache.table)
-    def test_the_oldest_of_a_cache_are_deleted(self, tmp_path: Path, cache: Any) -> None:
-        fill(tmp_path, cache, 70, size=2**20, age_days=1)
-        keep(tmp_path)
-        most = cache.bytes // 2**20
-        assert rows(tmp_path, f"SELECT COUNT(*) FROM {cache.table}") == [(most,)]
-        kept = [row[0] for row in rows(tmp_path, f"SELECT upstream FROM {cache.table} ORDER BY {cache.time}")]
-        assert kept == [f"upstream{number}" for number in range(70 - most, 70)], "the newest"
-
-    def test_the_file_of_an_older_version_is_rewritten_and_shrinks(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        older_database(tmp_path)
-        for number in range(30):
-            record(tmp_path, f"x{number:03}", calls=10, size=16_000)
-        file = tmp_path / FILE_NAME
-        with monkeypatch.context() as patch:
-            patch.setattr(upkeep_module, "_CONVERTED_BYTES", 2**20)
-            keep(tmp_path, Retention(0, 2 * 2**20))
-        assert rows(tmp_path, "PRAGMA auto_vacuum") == [(0,)], "too large to be rewritten while programs run"
-        assert file.stat().st_size > 4 * 2**20
-        keep(tmp_path, Retention(0, 2 * 2**20))
-        assert rows(tmp_path, "PRAGMA auto_vacuum") == [(2,)]
-        assert file.stat().st_size < 4 * 2**20
-        assert rows(tmp_path, "PRAGMA integrity_check") == [("ok",)]
-
-    def test_of_damaged_files_that_were_set_aside_the_newest_two_stay(self, tmp_path: Path) -> None:
-        """Also the names of older versions, without parts of seconds, and a log whose database is gone."""
+    def test_of_files_that_were_set_aside_the_newest_two_stay(self, tmp_path: Path) -> None:
+        """Also a log whose database is gone."""
         Database(tmp_path).close()
-        names = ["20260101-120000", "20260102-120000", "20260102-120000-000001", "20260102-120000-100000"]
+        names = ["20260101-120000-000000", "20260102-120000-000000", "20260102-120000-000001", "20260102-120000-100000"]
         for name in names:
             for suffix in ("-wal",) if name == names[0] else ("", "-wal"):
-                (tmp_path / f"{FILE_NAME}.damaged-{name}{suffix}").touch()
-        own = tmp_path / f"{FILE_NAME}.damaged-2026-copy-1"
+                (tmp_path / f"{FILE_NAME}.set-aside-{name}{suffix}").touch()
+        own = tmp_path / f"{FILE_NAME}.set-aside-2026-copy-1"
         own.touch()
         keep(tmp_path)
-        left = {path.name.partition("damaged-")[2] for path in tmp_path.glob("*.damaged-*")}
+        left = {path.name.partition("set-aside-")[2] for path in tmp_path.glob("*.set-aside-*")}
         assert left == {f"{name}{suffix}" for name in names[2:] for suffix in ("", "-wal")} | {"2026-copy-1"}
 
 
 def test_the_log_of_changes_is_cut_back_after_a_large_one(tmp_path: Path) -> None:
     with closing(Database(tmp_path)) as database:
         log = tmp_path / f"{FILE_NAME}-wal"
-        with database.change() as connection:
-            connection.execute("INSERT INTO vectors VALUES ('m', 'k', ?, 0)", (bytes(20 * 2**20),))
+        database.write("INSERT INTO vectors VALUES ('m', 'k', ?, 0)", (bytes(20 * 2**20),))
         assert log.stat().st_size > 20 * 2**20, "control"
         for name in "ab":
             begin_execution(database, name)
@@ -360,28 +294,6 @@ def test_an_end_leaves_the_rest_for_the_next_time(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_an_end_interrupts_what_takes_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    older_database(tmp_path)
-    record(tmp_path, "x1", calls=100, size=16_000)
-    upkeep = Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED)
-
-    def ended_meanwhile(connection: sqlite3.Connection) -> bool:
-        upkeep.end()
-        return _can_shrink(connection)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(upkeep_module, "_STEPS_BETWEEN_CHECKS", 10)
-        patch.setattr(upkeep_module, "_can_shrink", ended_meanwhile)
-        upkeep.pass_once()
-    assert rows(tmp_path, "PRAGMA auto_vacuum") == [(0,)], "it was not rewritten"
-    assert rows(tmp_path, "PRAGMA integrity_check") == [("ok",)]
-    assert caplog.text == "", "an end is no failure"
-    keep(tmp_path)
-    assert rows(tmp_path, "PRAGMA auto_vacuum") == [(2,)], "control"
-
-
 class TestAStepThatFails:
     def test_leaves_the_deletes_to_be_done(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         """The first one: the place of the owners can't be used."""
@@ -398,12 +310,12 @@ class TestAStepThatFails:
         assert caplog.text == "", "control"
 
     def test_leaves_the_other_caches_to_be_cut(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        first, *others = CACHES
+        (first, _, time_column, _), *others = CACHES
         for cache in others:
-            fill(tmp_path, cache, 1, age_days=cache.days + 1)
-        change(tmp_path, f"ALTER TABLE {first.table} RENAME COLUMN {first.time} TO other")
+            fill(tmp_path, cache, 1, age_days=cache[3] + 1)
+        change(tmp_path, f"ALTER TABLE {first} RENAME COLUMN {time_column} TO other")
         keep(tmp_path)
-        assert [rows(tmp_path, f"SELECT COUNT(*) FROM {cache.table}") for cache in others] == [[(0,)]] * len(others)
+        assert [rows(tmp_path, f"SELECT COUNT(*) FROM {cache[0]}") for cache in others] == [[(0,)]] * len(others)
         assert caplog.text.count("old records can't be deleted") == 1
 
 

@@ -37,7 +37,7 @@ from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
@@ -168,7 +168,7 @@ class State:
             servers={server: ServerTokens(1, 10, results)} if name else {},
         )
         SqliteExchanges(self.thread).add(exchange)
-        await self.thread.run(lambda connection: None, is_cache=True)
+        await self.thread.run(lambda connection: None)
 
     async def changed_tool(self, before: ToolDefinition, after: ToolDefinition, server: str = "github") -> None:
         """A server has listed a tool in two ways; only the first one is accepted."""

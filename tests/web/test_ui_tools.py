@@ -84,7 +84,7 @@ async def listed(folder: Path, *tools: ToolDefinition, server: str = "github") -
     database, thread = Database(folder / "state"), DatabaseThread(folder / "state")
     stored = CachedListing(tools, stored_at=time.time())
     await ListingStore(database, thread).put(server, fingerprint(loaded.settings.servers[server]), stored)
-    await thread.run(lambda _: None, is_cache=True)
+    await thread.run(lambda _: None)
     thread.close()
     database.close()
 

@@ -1,0 +1,151 @@
+"""The journal's stored values: rows of executions, decisions, clock readings, and the cipher of its texts."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Replay
+from codemode_server.domain.errors import JournalUnavailable
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
+from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.repetition import ClockPiece, Repeat, deltas, from_deltas
+from codemode_server.private_cipher import PrivateCipher
+
+KEY_NAME = "journal.key"
+EXECUTION_COLUMNS = (
+    "execution_id, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, calls,"
+    " milliseconds, is_dry_run, applies, description"
+)
+READ_SEED = "SELECT seed, clock FROM journal_executions WHERE principal = :principal AND execution_id = :execution_id"
+READ_CLOCK = (
+    "SELECT seq, clock FROM journal_calls WHERE execution_id = :execution_id AND clock IS NOT NULL ORDER BY seq"
+)
+
+
+class JournalCipher(PrivateCipher):
+    """Encrypts the arguments, results, programs and errors of the journal in one state folder; each value is
+    bound to its row and column. Raises `JournalUnavailable` if its key can't be used."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            folder / KEY_NAME, "the journal's key", "arguments and results of past calls", JournalUnavailable
+        )
+
+
+def to_row(
+    record: ExecutionRecord, *, code: bytes | None, error: bytes | None, description: bytes | None
+) -> tuple[Any, ...]:
+    """The values of the columns; texts encrypted."""
+    return (
+        record.execution_id,
+        record.principal.principal_id,
+        record.session.session_id,
+        record.session.is_ephemeral,
+        record.level,
+        record.status,
+        record.started_at,
+        code,
+        record.ended_at,
+        error,
+        record.calls,
+        record.milliseconds,
+        record.is_dry_run,
+        record.applies,
+        description,
+    )
+
+
+def to_record(row: Sequence[Any], decrypted: Callable[[bytes | str | None, str], str | None]) -> ExecutionRecord:
+    """The record of a row. `decrypted` gives the text of an encrypted column and place."""
+    name, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, *ending = row
+    calls, milliseconds, is_dry_run, applies, description = ending
+    return ExecutionRecord(
+        ExecutionId(name),
+        Principal(PrincipalId(principal)),
+        Session(session_id, bool(is_ephemeral)),
+        IsolationLevel(level) if level else None,
+        ExecutionStatus(status),
+        started_at,
+        decrypted(code, f"{name}/code"),
+        ended_at,
+        decrypted(error, f"{name}/error"),
+        calls,
+        milliseconds,
+        bool(is_dry_run),
+        ExecutionId(applies) if applies else None,
+        decrypted(description, f"{name}/description"),
+    )
+
+
+def applying(connection: sqlite3.Connection, record: ExecutionRecord) -> ExecutionId | None:
+    """The execution that applies the same dry run as this one, which is about to begin."""
+    if record.applies is None:
+        return None
+    row = connection.execute(
+        "SELECT execution_id FROM journal_executions WHERE principal = ? AND applies = ?",
+        (record.principal.principal_id, record.applies),
+    ).fetchone()
+    return None if row is None else ExecutionId(row[0])
+
+
+def detail_of(decision: Decision) -> JsonValue:
+    """What a decision contains beside its reason."""
+    match decision:
+        case Replay(outcome=it):
+            return {
+                "status": it.status.value,
+                "milliseconds": it.milliseconds,
+                "result_bytes": it.result_bytes,
+                "result": it.result,
+                "error": it.error,
+                "encoding": it.encoding,
+            }
+        case Capture(result_type=result_type, asks=asks, is_reading=is_reading):
+            return {"result_type": result_type, "asks": asks, "is_reading": is_reading}
+        case _:
+            return None
+
+
+def to_decision(name: str, reason: str, detail: JsonValue) -> Decision:
+    """The decision of a stored kind, reason and detail."""
+    match name:
+        case "allow":
+            return Allow(reason)
+        case "ask":
+            return Ask(reason)
+        case "replay" if isinstance(detail, dict):
+            return Replay(CallOutcome(**detail | {"status": CallStatus(detail["status"])}), reason)
+        case "simulate" if isinstance(detail, dict):
+            return Capture(reason=reason, **detail)
+        case _:
+            return Deny(reason)
+
+
+def from_repeat(repeat: Repeat) -> JsonValue:
+    """Seed and build as they are stored; the readings are stored in pieces."""
+    return [repeat.seed.hex(), repeat.build]
+
+
+def to_repeat(value: JsonValue) -> Repeat:
+    """The value that `from_repeat` made."""
+    seed, build = value
+    return Repeat(bytes.fromhex(seed), build=build)
+
+
+def from_piece(piece: ClockPiece) -> JsonValue:
+    """Clock readings as they are stored."""
+    return {
+        "wall": [piece.wall_start, deltas(piece.wall_ns)],
+        "monotonic": [piece.monotonic_start, deltas(piece.monotonic_ns)],
+        "is_complete": piece.is_complete,
+    }
+
+
+def to_piece(value: JsonValue) -> ClockPiece:
+    """The readings of a stored value."""
+    (wall_start, wall), (monotonic_start, monotonic) = value["wall"], value["monotonic"]
+    return ClockPiece(wall_start, from_deltas(wall), monotonic_start, from_deltas(monotonic), value["is_complete"])

@@ -1,0 +1,102 @@
+"""The tables of the database. A database with another version of them is set aside when it is opened."""
+
+from __future__ import annotations
+
+VERSION = 23
+"""Stored as SQLite's `user_version`. Increase it with each change of the tables."""
+
+SCHEMA = """
+CREATE TABLE listings (
+    upstream TEXT NOT NULL, fingerprint TEXT NOT NULL, listing TEXT NOT NULL, stored_at REAL NOT NULL,
+    PRIMARY KEY (upstream, fingerprint)
+) WITHOUT ROWID;
+CREATE TABLE shapes (
+    upstream TEXT NOT NULL, tool TEXT NOT NULL, schemas TEXT NOT NULL, observed TEXT NOT NULL,
+    stored_at REAL NOT NULL, PRIMARY KEY (upstream, tool, schemas)
+);
+CREATE TABLE vectors (
+    model TEXT NOT NULL, key BLOB NOT NULL, vector BLOB NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (model, key)
+);
+CREATE INDEX vectors_by_time ON vectors (used_at);
+CREATE TABLE habits (
+    server TEXT NOT NULL, tool TEXT NOT NULL, uses REAL NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (server, tool)
+) WITHOUT ROWID;
+CREATE TABLE lone_habits (
+    server TEXT NOT NULL, tool TEXT NOT NULL, uses REAL NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (server, tool)
+) WITHOUT ROWID;
+
+CREATE TABLE journal_executions (
+    execution_id TEXT PRIMARY KEY, principal TEXT NOT NULL, session_id TEXT NOT NULL, is_ephemeral INTEGER NOT NULL,
+    level TEXT, status TEXT NOT NULL, started_at REAL NOT NULL, ended_at REAL, code BLOB, error BLOB, calls INTEGER,
+    milliseconds REAL, owner TEXT, bytes INTEGER, seed BLOB, clock BLOB, is_dry_run INTEGER NOT NULL DEFAULT 0,
+    applies TEXT, description BLOB
+);
+CREATE INDEX journal_by_principal ON journal_executions (principal, started_at);
+CREATE INDEX journal_running ON journal_executions (owner) WHERE ended_at IS NULL;
+CREATE INDEX journal_ended ON journal_executions (ended_at, bytes);
+CREATE UNIQUE INDEX journal_applies ON journal_executions (principal, applies) WHERE applies IS NOT NULL;
+CREATE TABLE journal_calls (
+    execution_id TEXT NOT NULL REFERENCES journal_executions, seq INTEGER NOT NULL, server TEXT NOT NULL,
+    tool TEXT NOT NULL, occurrence INTEGER NOT NULL, arguments BLOB, decision TEXT NOT NULL, reason TEXT NOT NULL,
+    detail BLOB, started_at REAL NOT NULL, status TEXT NOT NULL, milliseconds REAL, result_bytes INTEGER, result BLOB,
+    error BLOB, clock BLOB, ended_at REAL, PRIMARY KEY (execution_id, seq)
+);
+CREATE TABLE cancel_requests (execution_id TEXT PRIMARY KEY, asked_at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE approvals (
+    approval_id TEXT PRIMARY KEY, execution_id TEXT NOT NULL, key_hint INTEGER NOT NULL, principal TEXT NOT NULL,
+    session_id TEXT NOT NULL, asked_at REAL NOT NULL, expires_at REAL NOT NULL, question BLOB NOT NULL, scope TEXT,
+    answer BLOB
+);
+CREATE INDEX approvals_by_execution ON approvals (execution_id, key_hint);
+CREATE INDEX approvals_open ON approvals (principal, asked_at) WHERE answer IS NULL;
+CREATE INDEX approvals_remembered ON approvals (principal, session_id) WHERE scope IS NOT NULL;
+
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY, kind TEXT NOT NULL, principal TEXT NOT NULL, session_id TEXT NOT NULL,
+    execution_id TEXT NOT NULL, at REAL NOT NULL, seq INTEGER, server TEXT, tool TEXT, decision TEXT, reason TEXT,
+    status TEXT, milliseconds REAL, payload TEXT, error TEXT, level TEXT, digest TEXT NOT NULL, bytes INTEGER NOT NULL
+);
+CREATE INDEX audit_by_execution ON audit (principal, execution_id);
+CREATE INDEX audit_by_size ON audit (number, at, bytes);
+CREATE INDEX audit_executions ON audit (principal, at) WHERE kind = 'execution_started';
+CREATE TABLE audit_anchor (number INTEGER NOT NULL, digest TEXT NOT NULL);
+INSERT INTO audit_anchor VALUES (0, '');
+CREATE TABLE audit_head (number INTEGER NOT NULL, digest TEXT NOT NULL);
+INSERT INTO audit_head VALUES (0, '');
+
+CREATE TABLE flow_sources (
+    principal TEXT NOT NULL, holder TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, title TEXT NOT NULL,
+    labels TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (principal, holder, server, tool)
+) WITHOUT ROWID;
+CREATE TABLE flow_programs (
+    execution_id TEXT PRIMARY KEY, principal TEXT NOT NULL, holder TEXT NOT NULL, began_at REAL NOT NULL,
+    run TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE tool_definitions (
+    principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, former TEXT NOT NULL,
+    seen_at REAL NOT NULL, accepted_at REAL, description_mark TEXT NOT NULL, schema_mark TEXT NOT NULL,
+    definition BLOB NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (principal, server, tool, digest)
+);
+CREATE INDEX tool_definitions_size ON tool_definitions (principal, server, size);
+CREATE TABLE privacy_tokens (
+    principal TEXT NOT NULL, label TEXT NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, lookup BLOB,
+    value BLOB, made_at REAL NOT NULL, used_at REAL NOT NULL, change INTEGER NOT NULL, server TEXT NOT NULL,
+    characters INTEGER NOT NULL, PRIMARY KEY (principal, label, number)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX privacy_tokens_lookup ON privacy_tokens (principal, lookup) WHERE lookup IS NOT NULL;
+CREATE INDEX privacy_tokens_change ON privacy_tokens (principal, change);
+CREATE INDEX privacy_tokens_room ON privacy_tokens (principal, server, lookup, characters) WHERE lookup IS NOT NULL;
+
+CREATE TABLE savings (
+    number INTEGER PRIMARY KEY, principal TEXT NOT NULL, at REAL NOT NULL, tool TEXT NOT NULL, execution_id TEXT,
+    sent INTEGER NOT NULL, returned INTEGER NOT NULL, own_definitions INTEGER NOT NULL,
+    all_definitions INTEGER NOT NULL, turns INTEGER NOT NULL, calls INTEGER NOT NULL, arguments INTEGER NOT NULL,
+    results INTEGER NOT NULL
+);
+CREATE INDEX savings_by_time ON savings (principal, at);
+CREATE INDEX savings_by_execution ON savings (execution_id) WHERE execution_id IS NOT NULL;
+CREATE TABLE savings_by_server (
+    number INTEGER NOT NULL, server TEXT NOT NULL, calls INTEGER NOT NULL, arguments INTEGER NOT NULL,
+    results INTEGER NOT NULL, PRIMARY KEY (number, server)
+) WITHOUT ROWID;
+"""

@@ -219,17 +219,22 @@ async def test_a_program_that_the_check_refuses_is_a_span_that_says_so_and_no_ca
 async def test_langfuse_gets_the_tree_with_kinds_session_and_user_and_values_only_as_configured(
     tmp_path: Path, where: str
 ) -> None:
-    payloads = "all" if where == "environment" else "shapes"
+    """From the environment also without the package `langfuse`, and with all payloads."""
+    is_installed = where == "settings"
+    (tmp_path / "langfuse.py").write_text("raise ImportError")
     with collecting() as collector:
         keys = langfuse_keys(collector.port)
         given = {name.removeprefix("LANGFUSE_").lower(): value for name, value in keys.items()}
-        sections: dict[str, Any] = {"tracing": {"langfuse": given}} if where == "settings" else {}
-        state = {"dir": str(tmp_path / "state"), "payloads": payloads}
+        sections: dict[str, Any] = {"tracing": {"langfuse": given}} if is_installed else {}
+        state = {"dir": str(tmp_path / "state"), "payloads": "shapes" if is_installed else "all"}
         path = traced(tmp_path, principal="ada", state=state, **sections)
-        async with over_stdio(path, env=keys if where == "environment" else None) as host:
+        environment = None if is_installed else {**keys, "PYTHONPATH": str(tmp_path)}
+        async with over_stdio(path, env=environment, is_forked=is_installed) as host:
             await host.run("1")
             answer = await host.run(PROGRAM)
+    payloads = state["payloads"]
     assert answer.value == CANARY
+    assert {("x-langfuse-sdk-name" in headers) for _, headers in collector.requests} == {is_installed}
     assert {(path, headers["authorization"]) for path, headers in collector.requests} == {
         ("/api/public/otel/v1/traces", f"Basic {b64encode(b'pk-lf-test:sk-lf-test').decode()}")
     }

@@ -20,11 +20,10 @@ import anyio
 import bpe_openai
 from mcp import Client, StdioServerParameters
 
-from benchmarks import attack_table, attacks, deciding, hosts, observed, pages, principals, start
-from benchmarks.failures import BEFORE, FAILURES
+from benchmarks import attack_table, attacks, start
 from codemode_server import __version__
 from codemode_server.app import App
-from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import list_dir, read_tool
 from codemode_server.config import load
 from codemode_server.config.live import LiveConfig
@@ -32,8 +31,6 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.executions.preflight.preflight import Checked, Preflight
 from codemode_server.front.instructions import instructions
 from codemode_server.front.meta_tools import definitions
-from codemode_server.gateway.learning import Learning
-from codemode_server.sandbox.contract import Reply
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack
@@ -42,10 +39,8 @@ from codemode_server.tokens import estimate_tokens
 
 HERE = Path(__file__).parent
 UPSTREAM = str(HERE / "upstream.py")
-OFFICE = str(HERE.parent / "tests" / "example_servers" / "office.py")
 SEARCH = {"ranker": "static"}
 """What an installation without extras ranks by; a model would be loaded beside what is timed here."""
-_PAGE_MS = 100
 TOOLSETS = HERE.parent.parent / "shared" / "toolsets"
 
 
@@ -68,25 +63,15 @@ def main(arguments: list[str]) -> int:
         *discovery(),
         *anyio.run(execution),
         *anyio.run(checking),
-        anyio.run(failing),
-        *anyio.run(decisions),
-        anyio.run(many_principals),
-        *being_seen(),
-        learning(),
         *stubs(),
         token_estimate(),
-        *page_times(),
         *under_attack(attacked),
     ]
-    answers = anyio.run(hosts.costs, _tokens)
-    rows.append(tokens_by_host(answers))
     width = max(len(row.what) for row in rows)
     for row in rows:
         verdict = {True: "kept", False: "MISSED", None: ""}[row.is_kept]
         print(f"{row.what:<{width}}  {row.measured}  {row.budget and f'(budget {row.budget})'} {verdict}")
-    (HERE / "RESULTS.md").write_text(
-        "\n".join([_markdown(rows), *hosts.markdown(answers), *attacks.markdown(attacked), ""])
-    )
+    (HERE / "RESULTS.md").write_text("\n".join([_markdown(rows), *attacks.markdown(attacked), ""]))
     return 1 if any(row.is_kept is False for row in rows) else 0
 
 
@@ -112,16 +97,6 @@ def tools_in_context() -> Row:
         f"{tokens:,} tokens",
         "under 1,200",
         tokens < 1_200,
-    )
-
-
-def tokens_by_host(answers: list[hosts.Cost]) -> Row:
-    text, structured, both = (sum(getattr(cost, part) for cost in answers) for part in ("text", "structured", "both"))
-    return Row(
-        f"tokens of {len(answers)} usual answers that reach the model, in every host",
-        f"{text:,} (with structured content on, up to {structured:,} or {both:,}, by host)",
-        "none costs more than with it on",
-        all(cost.text <= min(cost.structured, cost.both) for cost in answers),
     )
 
 
@@ -195,45 +170,6 @@ async def execution() -> list[Row]:
             rows.append(await _call_overhead(run))
             rows.append(await _many_rows(run))
             return rows
-
-
-async def failing() -> Row:
-    """What it costs a model to read why its program failed."""
-    costs = []
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "upstream.yaml"
-        github = {"command": sys.executable, "args": [OFFICE, "github"], "env": {"OFFICE_LOG": f"{folder}/office.log"}}
-        limits = {"output_bytes": 100_000}
-        config.write_text(
-            json.dumps(
-                {
-                    "servers": {"github": github},
-                    "limits": limits,
-                    "state": {"dir": f"{folder}/state"},
-                    "search": SEARCH,
-                    "results": {"structured_content": True},
-                }
-            )
-        )
-        async with App.open(load(config)) as app, Client(app.front) as client:
-            await client.list_tools()
-            await app.pool.wait_settled(30)
-            for code in FAILURES.values():
-                arguments = {"code": code, "timeout": 1.0}
-                result = await client.call_tool("execute_code", arguments, read_timeout_seconds=120)
-                assert result.is_error, result.content
-                text, printed = (
-                    getattr(result.content[0], "text", ""),
-                    (result.structured_content or {}).get("stdout", ""),
-                )
-                costs.append(_tokens(text) - _tokens(printed))
-    mean, most = statistics.mean(costs), max(costs)
-    return Row(
-        f"tokens of the answer to a program that fails, {len(costs)} usual ways",
-        f"mean {mean:.0f}, most {most:,} (plain tracebacks, without a mend: {BEFORE[0]} and {BEFORE[1]})",
-        "each under 400",
-        most < 400,
-    )
 
 
 async def _call_overhead(run: Callable[[str], Awaitable[Any]], calls: int = 200) -> Row:
@@ -313,56 +249,6 @@ async def checking(runs: int = 100) -> list[Row]:
     ]
 
 
-async def decisions() -> list[Row]:
-    """What the rules cost a call, and what they, the journal on disk and the audit cost together."""
-    found = await deciding.costs()
-    return [
-        Row(
-            "the decision on a call, 60 rules, ten with a condition",
-            f"{found.decision_ms:.3f} ms (p50)",
-            "under 0.2 ms",
-            found.decision_ms < 0.2,
-        ),
-        Row(
-            "decision, journal on disk and audit, added to a call",
-            f"{found.added_ms:.2f} ms (p50)",
-            "under 0.5 ms",
-            found.added_ms < 0.5,
-        ),
-    ]
-
-
-async def many_principals() -> Row:
-    found = await principals.measure()
-    return Row(
-        "64 executions of `1 + 1` by 16 principals at once, over as many one after the other",
-        f"{found.ratio:.2f} × (alone {found.alone_ms:.1f} ms; at once p95 {found.p95_ms:.0f} ms with the wait; "
-        f"{found.most_at_once} ran at once, {found.most_of_principal} of one principal)",
-        "2.5 ×",
-        found.ratio <= 2.5 and found.most_of_principal <= principals.OF_PRINCIPAL,
-    )
-
-
-def learning(runs: int = 200) -> Row:
-    """What a call costs more because its result is learned from: looked at, merged into what is known."""
-    definition = ToolDefinition("rows", input_schema={"type": "object", "properties": {"all": {"type": "boolean"}}})
-    tool = next(Catalog.build([UpstreamListing("s", UpstreamState.READY, (definition,))]).tools())
-    record = {"id": 1, "title": "x", "user": {"login": "a", "id": 1}, "labels": [{"name": "b"}], "at": None, "n": 1.5}
-    told = [_learning_ms(tool, value, runs) for value in (record, [record] * 30, [record] * 10_000)]
-    return Row(
-        "learning from a result: one record, 30 rows, 10,000 rows",
-        ", ".join(f"{p50:.2f}" for p50 in told) + " ms (p50)",
-        "under 1, 2, 10 ms",
-        told[0] < 1 and told[1] < 2 and told[2] < 10,
-    )
-
-
-def _learning_ms(tool: Tool, value: Any, runs: int) -> float:
-    learned, reply = Learning(), Reply(value)
-    p50, _ = _percentiles([_timed(lambda _: learned.learn("s", tool, {}, reply), number) for number in range(runs)])
-    return p50
-
-
 def stubs() -> list[Row]:
     """A stub against the JSON definition it stands for, over the tools of real servers, where those are at hand."""
     if not TOOLSETS.is_dir():
@@ -399,26 +285,6 @@ def stubs() -> list[Row]:
     ]
 
 
-def being_seen() -> list[Row]:
-    found = observed.measure()
-    more = found.seen_ms - found.unseen_ms
-    return [
-        Row(
-            "a call with traces, metrics and the pages open, over one without, in turns",
-            f"{found.ratio:.3f} x, {more:+.2f} ms ({found.seen_ms:.2f} over {found.unseen_ms:.2f} ms; of the product's "
-            f"CPU {found.seen_cpu_ms:.2f} over {found.unseen_cpu_ms:.2f} ms)",
-            "under 1.05 x and 0.3 ms",
-            found.ratio < 1.05 and more < 0.3,
-        ),
-        Row(
-            f"{observed.MANY:,} calls of one program, with all of these",
-            f"{found.memory_mib:.1f} MiB more at the most, {found.dropped:,} spans dropped",
-            "under 64 MiB",
-            found.memory_mib < 64,
-        ),
-    ]
-
-
 def under_attack(found: list[attacks.Cost]) -> list[Row]:
     """The worst of the attacks, by each measure."""
     slowest, largest = max(found, key=lambda cost: cost.delay_ms), max(found, key=lambda cost: cost.host_mib)
@@ -444,18 +310,6 @@ def token_estimate() -> Row:
     texts += [definition_text(tool) for listing in _listings(10, 20) for tool in listing.tools]
     off = sum(map(estimate_tokens, texts)) / sum(map(_tokens, texts)) - 1
     return Row("the estimate of tokens against o200k", f"{off:+.1%}", "within 10 %", abs(off) < 0.1)
-
-
-def page_times() -> list[Row]:
-    return [
-        Row(
-            f"page of {pages.EXECUTIONS:,} executions: {name}",
-            f"{times.median:.0f} ms, slowest {times.slowest:.0f} ms",
-            f"under {_PAGE_MS} ms" if name == "the newest" else "",
-            times.median < _PAGE_MS if name == "the newest" else None,
-        )
-        for name, times in anyio.run(pages.measure).items()
-    ]
 
 
 def _listings(servers: int, tools: int) -> list[UpstreamListing]:

@@ -91,17 +91,11 @@ READS = "import time\ntime.sleep(2)"
 PROGRAMS = [
     program("a harmless one, as the control", "import time\ntime.sleep(1)\nsum(range(1000))"),
     raw("1,000 calls of 16 MiB", """calls('{"how":"never","x":"%s"}' % ("x" * (16 * 2**20 - 100)), 1_000)"""),
-    raw("3 calls of 16 MB of []", """calls('{"how":"never","x":[%s[]]}' % ("[]," * (5 * 10**6)), 3)"""),
     raw("200 calls of 2 MB of []", """calls('{"how":"never","x":[%s[]]}' % ("[]," * (7 * 10**5)), 200)"""),
     raw("a value of 4 MiB of []", 'finish("[" + "[]," * 1_390_000 + "1]")'),
-    program("a value of 4 MiB of text", "'v' * (4 * 2**20 - 10)"),
-    program("a value of 4 MiB of quotes", "'\"' * (2 * 2**20 - 10)"),
     program("prints one character at a time", "import sys\nwhile True: sys.stdout.write('x'); sys.stdout.flush()"),
-    raw("output frames of one character", "for _ in flood('output', stream='stdout', text='x'): pass"),
     raw("empty output frames", "for _ in flood('output', stream='stdout', text=''): pass"),
-    program("prints 8 MB", "print('x y ' * (2 * 2**20 - 10))"),
     program("prints 8 MB in lines", "for _ in range(2**20): print('x y z')"),
-    raw("line frames without end", "for _ in flood('line', line=1): pass"),
     raw(
         "searches without end",
         f"query = {MANY_WORDS}\n"
@@ -111,11 +105,8 @@ PROGRAMS = [
         "searches that nobody reads",
         "for _ in flood('search', query='attack', detail_level='full', server=None, limit=100): pass",
     ),
-    raw("loads without end", "for _ in flood('load', module='servers.plain.attack'): read()"),
     raw("loads of what is missing", "for _ in flood('load', module='servers.plain.' + 'a' * 400): read()"),
-    raw("shows without end", "for _ in flood('show', data='QUJD' * 50_000, mime_type=None, name='x'): read()"),
     raw("shows of 15 MB", "for _ in flood('show', data='QUJD' * (15 * 10**6 // 4), mime_type=None, name='x'): read()"),
-    raw("questions for results", "for _ in flood('kept', name=None): read()"),
     raw("calls that are refused, without end", "for _ in flood('call', server='x', tool='y', arguments={}): read()"),
     program(
         "200,000 arguments that do not exist",
@@ -125,30 +116,18 @@ PROGRAMS = [
         "500,000 wrong items of an argument",
         "import codemode\ncodemode.call('plain', 'checked', {'numbers': ['a'] * 500_000})",
     ),
-    program(
-        "500,000 right items of an argument",
-        "import codemode\ncodemode.call('plain', 'checked', {'numbers': list(range(500_000))})",
-    ),
     program("20,000 small files", "for n in range(20_000): open(f'/workspace/f{n}', 'w').write('x')"),
     program("its memory", "x = []\nwhile True: x.append(bytes(10**6))"),
 ]
 
 STDIO = [
-    upstream("plain", "text of 16 MB"),
-    upstream("plain", "text of 12 MB with an emoji"),
     upstream("plain", "text of 60 MB"),
     upstream("plain", "objects, 15 MB"),
-    upstream("plain", "objects, 60 MB"),
-    upstream("plain", "lists, 4 MB"),
     upstream("plain", "JSON in a text, 15 MB"),
     upstream("plain", "deep"),
     upstream("plain", "blocks, 200,000"),
-    upstream("plain", "error of 16 MB"),
-    upstream("plain", "keys, 500,000"),
-    upstream("plain", "backslashes, 15 MB"),
     upstream("plain", "a line without end"),
     upstream("plain", "tools of 53 MB", READS),
-    upstream("plain", "5,000 tools", READS),
     upstream("plain", "a schema of 4 MB", READS),
     upstream("plain", "notifications"),
     upstream("plain", "progress"),
@@ -177,16 +156,11 @@ STDIO = [
 
 HTTP = [
     upstream("web", "JSON without end"),
-    upstream("web", "an error without end"),
     upstream("web", "gzip bomb"),
-    upstream("web", "bytes after gzip"),
-    upstream("web", "one event without end"),
     upstream("web", "lines of one event without end"),
     upstream("web", "events without end"),
     upstream("web", "headers without end"),
-    upstream("web", "early hints without end"),
     upstream("web", "chunks of one byte in long lines"),
-    upstream("web", "text of 16 MB"),
     upstream("web", "objects, 15 MB"),
     upstream("web", "objects, 60 MB"),
     upstream("web", "deep"),
@@ -209,50 +183,20 @@ def _calls(number: int) -> str:
 
 
 REQUESTS = [
-    request("list_dir of 1 MB", lambda: tool("list_dir", path="/" + "a/" * (MB // 2))),
-    request("read_tool of 1 MB", lambda: tool("read_tool", path="/servers/plain/" + "a" * MB)),
     request("read_tool of 40,000 paths", lambda: tool("read_tool", path="/servers/plain/attack.py," * 40_000)),
-    request("read_tool of 100,000 unknown paths", lambda: tool("read_tool", path="/servs/x," * 100_000)),
-    request("a query of 1 MB, one word", lambda: tool("search_tools", query="a" * MB)),
-    request("a query of 1 MB, equal words", lambda: tool("search_tools", query="attack " * 140_000)),
     request(
         "a query of 1 MB, many words", lambda: tool("search_tools", query=" ".join(f"wrd{n}" for n in range(100_000)))
     ),
-    request("a query of 1 MB of punctuation", lambda: tool("search_tools", query="aB-_." * 190_000)),
-    request("a query for a server of 1 MB", lambda: tool("search_tools", query="x", server="a" * MB)),
-    request("a tool's name of 1 MB", lambda: tool("x" * MB)),
     request("9,000 arguments", lambda: tool("list_dir", **{f"x{n}": "y" * 20 for n in range(9_000)})),
     request("an argument of 250,000 lists", lambda: tool("list_dir", path=[[]] * 250_000)),
     request("a body nested deep", lambda: b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + b"[" * MB),
-    request(
-        "a body of 300,000 lists",
-        lambda: b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"x":[' + b"[]," * 300_000 + b"1]}}",
-    ),
     request("a body of 100 MB", lambda: tool("list_dir", path="a" * (100 * MB))),
-    request(
-        "a resource's URI of 1 MB",
-        lambda: json.dumps(
-            {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "codemode://" + "a" * MB}}
-        ).encode(),
-    ),
-    code("a program of one comment of 1 MB", lambda: "#" + "a" * MB + "\n1"),
-    code("a program of one text of 1 MB", lambda: f"len({'a' * MB!r})"),
-    code("a program of 60,000 lines", lambda: "\n".join(f"x{n} = {n}" for n in range(60_000))),
-    code("a program of 2,000 calls of tools", lambda: _calls(2_000)),
     code("a program of 40,000 calls of tools", lambda: _calls(40_000)),
-    code("a program of 20,000 lists", lambda: "x = [" + "[]," * 20_000 + "]"),
-    code("a program of 30,000 names", lambda: "a = 1\nx = [" + "a," * 30_000 + "]"),
     code("a program of 1 MB of brackets", lambda: "[" * MB),
-    code(
-        "a program nested 90 deep",
-        lambda: "x = " + "[" * 90 + "]" * 90 + "\nfrom servers.plain import attack\nattack(x=x)",
-    ),
-    code("a program of a long sum", lambda: "x = " + "1 + " * 16_000 + "1"),
     code(
         "a program of a long sum of calls", lambda: "from servers.plain import attack\nx = " + "attack() + " * 900 + "1"
     ),
     code("a program of a long chain", lambda: "from servers.plain import attack\nx = attack()" + ".a['b']" * 900),
-    code("a program of nots", lambda: "x = " + "not " * 16_000 + "1"),
     code(
         "a program of 800 functions", lambda: "from servers.plain import attack\n" + _functions() + "\nf0()\nattack()"
     ),
@@ -260,7 +204,6 @@ REQUESTS = [
         "a program of 1,500 wrong imports",
         lambda: "\n".join(f"from servers.plain import attck{n}" for n in range(1_500)),
     ),
-    code("a program of 3,000 unknown names", lambda: "\n".join(f"print(attackk{n})" for n in range(3_000))),
     code(
         "a program of 700 branches",
         lambda: (
@@ -276,8 +219,6 @@ REQUESTS = [
         ),
     ),
     code("a program of loops in loops", lambda: "\n".join(" " * n + "for _ in range(9):" for n in range(19)) + " pass"),
-    code("a program of one line of lambdas", lambda: "x = " + "lambda: " * 2_000 + "1"),
-    code("a program of f-strings", lambda: "\n".join(f"print(f'{{attack}}{n}{{{{}}}}')" for n in range(2_000))),
     request("50 searches at once", lambda: tool("search_tools", query="create an issue " * 1_200), 50),
     request("50 programs at once", lambda: tool("execute_code", code="sum(range(200_000))"), 50),
     request("50 programs to check at once", lambda: tool("execute_code", code=_calls(500), timeout=1), 50),

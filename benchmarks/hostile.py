@@ -6,7 +6,6 @@ priority: what counts is how the product copes, not that two programs share a pr
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import socket
@@ -51,34 +50,18 @@ def structured(value: str) -> str:
 
 RESULTS: dict[str, Callable[[], str]] = {
     "text of 16 MB": lambda: json.dumps(text("x" * 16 * 10**6)),
-    "text of 12 MB with an emoji": lambda: json.dumps(text("x" * 12 * 10**6 + "\U0001f600"), ensure_ascii=False),
     "text of 60 MB": lambda: json.dumps(text("x" * (60 * 10**6))),
     "objects, 15 MB": lambda: structured(many('{"a":1}', 15 * 10**6)),
     "objects, 60 MB": lambda: structured(many('{"a":1}', 60 * 10**6)),
-    "lists, 4 MB": lambda: structured(many("[]", 4 * 10**6)),
     "JSON in a text, 15 MB": lambda: json.dumps(text(many("[]", 15 * 10**6))),
     "deep": lambda: structured("[" * 5_000 + "]" * 5_000),
     "blocks, 200,000": lambda: f'{{"content":{many(BLOCK, 27 * 200_000)}}}',
-    "error of 16 MB": lambda: '{"isError":true,"content":[{"type":"text","text":"%s"}]}' % ("e " * (8 * 10**6)),
-    "keys, 500,000": lambda: structured("{" + ",".join(f'"k{n}":{n}' for n in range(500_000)) + "}"),
-    "backslashes, 15 MB": lambda: json.dumps(text("['" + "\\'" * (5 * 10**6) + "]")),
     "link": lambda: '{"content":[{"type":"resource_link","uri":"x://big","name":"big"}]}',
 }
 """The results that are too much, as JSON texts."""
 LISTINGS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "tools of 53 MB": lambda: [
         {"name": f"t{n}", "description": "word " * 2**20, "inputSchema": ANY} for n in range(10)
-    ],
-    "5,000 tools": lambda: [
-        {
-            "name": f"tool_number_{n}",
-            "description": f"Does thing {n}. " * 10,
-            "inputSchema": {
-                "type": "object",
-                "properties": {f"p{i}": {"type": "string", "description": "Some words on it."} for i in range(8)},
-            },
-        }
-        for n in range(5_000)
     ],
     "a schema of 4 MB": lambda: [
         {"name": "wide", "inputSchema": {"type": "object", "properties": {f"p{n}": ANY for n in range(80_000)}}}
@@ -240,21 +223,10 @@ def attack_over_http(connection: socket.socket, request: dict[str, Any]) -> None
             send_head(connection, "application/json")
             connection.sendall(start)
             send_without_end(connection, b"x" * 65_536)
-        case "an error without end":
-            send_head(connection, "application/json", status="500 Internal Server Error")
-            send_without_end(connection, b"x" * 65_536)
         case "gzip bomb":
             send_head(connection, "application/json", "Content-Encoding: gzip")
             connection.sendall(deflated(start, zlib.MAX_WBITS | 16))
             send_without_end(connection, Prepared.bomb)
-        case "bytes after gzip":
-            send_head(connection, "application/json", "Content-Encoding: gzip")
-            connection.sendall(gzip.compress(start))
-            send_without_end(connection, b"x" * 65_536)
-        case "one event without end":
-            send_head(connection, "text/event-stream")
-            connection.sendall(b"event: message\ndata: " + start)
-            send_without_end(connection, b"x" * 65_536)
         case "lines of one event without end":
             send_head(connection, "text/event-stream")
             send_without_end(connection, b"data: x\n")
@@ -265,8 +237,6 @@ def attack_over_http(connection: socket.socket, request: dict[str, Any]) -> None
         case "headers without end":
             connection.sendall(b"HTTP/1.1 200 OK\r\n")
             send_without_end(connection, b"X-Header: " + b"x" * 1_000 + b"\r\n")
-        case "early hints without end":
-            send_without_end(connection, b"HTTP/1.1 103 Early Hints\r\n\r\n")
         case "chunks of one byte in long lines":
             send_head(connection, "application/json", "Transfer-Encoding: chunked")
             send_without_end(connection, b"1;" + b"a" * 60_000 + b"\r\n{\r\n")

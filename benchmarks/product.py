@@ -251,12 +251,6 @@ def peak_mib(pid: int) -> float:
     return _status(pid, "VmHWM") / 1024
 
 
-def cpu_seconds(pid: int) -> float:
-    """What a process has used of the processors so far, unlike the time that passes whatever else runs."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def threads(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 

@@ -1,5 +1,5 @@
 """The wheel alone is enough: installed without the source tree it checks a configuration, prepares the sandbox and runs
-a program for a real client. And the files for a container, which `make image` builds.
+a program for a real client. And the files for a container.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What can be known of Windows without one: nothing that only POSIX has is needed to import a module or to serve a
 client, programs are found and files walked as it takes there, and a server's process gets the variables it needs there.
 
-`make types` checks the same with the types of Windows. Neither knows what its file system and its processes really do.
+`make check` checks the same with the types of Windows. Neither knows what its file system and its processes really do.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Such keys predict nothing about the next call, so they are not stored. There are
   key or a message such as `{"error": …}` does not count. Calls with different values of an argument that lists its
   values (`mode="log"`) are not compared, since the argument explains the difference.
 
-In 355 results of eleven real servers (`benchmarks/proof`), the first criterion matches five, all of them queries; the
-second matches rows of queries, and cells of a sheet by name.
+In 355 results of eleven real servers (`benchmarks/result_types`), the first criterion matches five, all of them
+queries; the second matches rows of queries, and cells of a sheet by name.
 """
 
 from __future__ import annotations

@@ -20,9 +20,7 @@ from mcp import Client, StdioServerParameters
 
 from codemode_server.search.encoding import resolve_model
 from codemode_server.storage.database import FILE_NAME
-from scripts import strace as ci
-from scripts.strace import why_not_tracing
-from scripts.vm import parts
+from scripts.debian_tools import why_not_tracing
 from tests.behaviour.product import Host, configuration, office
 from tests.hosts.kit import free_port
 from tests.search.encoders import needs_light_packages
@@ -80,37 +78,6 @@ def has_encoded_with_a_model(folder: Path) -> bool:
     with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as database:
         (count,) = database.execute("SELECT count(*) FROM vectors").fetchone()
     return bool(count)
-
-
-class TestWhereStraceCanNotBeUsed:
-    @pytest.fixture
-    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """The only one in which programs are found."""
-        monkeypatch.setattr(parts, "SYSTEM_PATH", str(tmp_path))
-        monkeypatch.setenv("PATH", str(tmp_path))
-        monkeypatch.delenv("CODEMODE_NEEDS_STRACE", raising=False)
-        return tmp_path
-
-    def test_its_absence_skips_these_tests_but_fails_them_in_ci(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with pytest.raises(pytest.skip.Exception, match="strace is not installed; on Debian: apt-get install strace"):
-            tracing_command()
-        monkeypatch.setenv("CODEMODE_NEEDS_STRACE", "1")
-        with pytest.raises(pytest.fail.Exception, match="strace is not installed; on Debian: apt-get install strace"):
-            tracing_command()
-
-    def test_a_container_that_forbids_tracing_skips_them_in_ci_too_with_its_reason_which_ci_prints(
-        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        monkeypatch.setenv("CODEMODE_NEEDS_STRACE", "1")
-        script = "#!/bin/sh\necho 'strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted' >&2\nexit 1\n"
-        (folder / "strace").write_text(script)
-        (folder / "strace").chmod(0o755)
-        with pytest.raises(pytest.skip.Exception, match=r"ptrace.*: Operation not permitted.*--cap-add=SYS_PTRACE"):
-            tracing_command()
-        assert ci.main() == 0
-        assert "test_no_network.py) are NOT RUN" in capfd.readouterr().err
 
 
 class TestAProductWithoutAddresses:

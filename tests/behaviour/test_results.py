@@ -22,8 +22,8 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from benchmarks.failures import FAILURES
 from tests.behaviour.product import Answer, Host, configuration, in_memory, office, over_stdio
+from tests.failing_programs import FAILURES
 from tests.vocabulary import tokens_of
 
 pytestmark = pytest.mark.slow

@@ -260,7 +260,7 @@ async def test_with_nothing_that_works_programs_run_nowhere(monkeypatch: pytest.
         False,
         "nothing, since `sandbox.backend: wasm` can't be met as things are",
     )
-    assert "make component" in report.text
+    assert "make setup" in report.text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a part of the system")

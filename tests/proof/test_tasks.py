@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 import pytest
 
-from benchmarks.proof.exploring import Fate, Run, all_tasks, fate_of, misspelt, run_task
-from benchmarks.proof.product import product
-from benchmarks.proof.styles import STYLES, Stubs, Style, learned_in_steps
+from benchmarks.result_types.exploring import Fate, Run, all_tasks, fate_of, misspelt, run_task
+from benchmarks.result_types.product import product
+from benchmarks.result_types.styles import STYLES, Stubs, Style, learned_in_steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(300)]
 TASKS = all_tasks()

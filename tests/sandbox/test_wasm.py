@@ -135,7 +135,7 @@ def test_a_product_that_is_killed_while_it_compiles_leaves_the_compiled_sandbox(
 
 
 def test_a_missing_component_says_how_to_make_it(tmp_path: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="has not been built; run: make component"):
+    with pytest.raises(SandboxUnavailable, match="has not been built; run: make setup"):
         component.checked_component(tmp_path / "guest.wasm")
 
 
@@ -151,7 +151,7 @@ def test_a_component_of_other_sources_is_not_run(tmp_path: Path, stamp: str, mes
     made = tmp_path / "guest.wasm"
     made.write_bytes(b"x")
     build.stamp_path(made).write_text(stamp)
-    with pytest.raises(SandboxUnavailable, match=f"{message}.*run: make component"):
+    with pytest.raises(SandboxUnavailable, match=f"{message}.*run: make setup"):
         component.checked_component(made)
 
 

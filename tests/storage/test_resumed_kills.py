@@ -2,7 +2,7 @@
 twice, none is missing, and those of which nobody knows whether they arrived are reported and not guessed.
 
 The harness is that of `test_kills`: real products over stdio, killed by SIGKILL, and an upstream that writes each call
-to the disk before it answers. `KILLS=200` (`make kills`) says how many times.
+to the disk before it answers. `KILLS=200` says how many times.
 """
 
 from __future__ import annotations

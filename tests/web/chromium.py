@@ -23,7 +23,11 @@ ENTER, TAB, SPACE = "\ue007", "\ue004", " "
 def why_not() -> str:
     """Why no Chromium can be driven here; empty if one can."""
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    return f"{' and '.join(missing)} not installed; python -m scripts.chromium installs it on Debian" if missing else ""
+    return (
+        f"{' and '.join(missing)} not installed; python -m scripts.debian_tools installs it on Debian"
+        if missing
+        else ""
+    )
 
 
 class Chromium:

@@ -60,14 +60,14 @@ def checked_component(component: Path = build.COMPONENT) -> Path:
         SandboxUnavailable: it is missing, stale or damaged; the message has the command that builds it.
     """
     if not component.is_file():
-        raise SandboxUnavailable(f"the sandbox's component {component.name!r} has not been built; run: make component")
+        raise SandboxUnavailable(f"the sandbox's component {component.name!r} has not been built; run: make setup")
     stamp = build.read_stamp(component)
     if stamp.get("sources") != build.sources_digest():
         raise SandboxUnavailable(
-            f"the sandbox's component {component.name!r} is older than sandbox/guest; run: make component"
+            f"the sandbox's component {component.name!r} is older than sandbox/guest; run: make setup"
         )
     if stamp.get("component") != _digest(component):
-        raise SandboxUnavailable(f"the sandbox's component {component.name!r} is damaged; run: make component")
+        raise SandboxUnavailable(f"the sandbox's component {component.name!r} is damaged; run: make setup")
     return component
 
 

@@ -16,12 +16,10 @@ from pathlib import Path
 import anyio
 import bpe_openai
 
-from benchmarks.proof.checking import refused
-from benchmarks.proof.evidence import Evidence, gather
-from benchmarks.proof.exploring import Fate, Run, all_tasks, fate_of, misspelt, run_task
-from benchmarks.proof.keys import Use
-from benchmarks.proof.product import Product, product
-from benchmarks.proof.styles import STYLES, Stubs, Style, learned_in_steps
+from benchmarks.result_types.exploring import Fate, Run, all_tasks, fate_of, misspelt, run_task
+from benchmarks.result_types.keys import Use
+from benchmarks.result_types.product import Product, product
+from benchmarks.result_types.styles import STYLES, Stubs, Style, learned_in_steps
 from scripts.npm import Unavailable
 
 _ENCODING = bpe_openai.get_encoding("o200k_base")
@@ -29,14 +27,14 @@ REPORT = Path(__file__).parent.parent / "TYPES.md"
 _HEAD = """\
 # What stubs tell of results
 
-`make bench-types`: twenty tasks on eleven real MCP servers, offline. The programs are in `proof/tasks`, as a model
-writes them, and each was run in the sandbox.
+`make bench-types`: twenty tasks on eleven real MCP servers, offline. The programs are in `result_types/tasks`, written
+as a model writes them, and each was run in the sandbox.
 
 - A *key* is one that a program asks a result for by name, at one place of it: found by running the program with results
   that note what they are asked. What the program's own SQL names (`SELECT name …`) needs no type and is counted apart.
   Keys of dicts that are said to have any keys are data and not counted.
 - *none*: stubs without types of results. *declared*: types from `outputSchema` alone. *one call*: after one earlier
-  call of each tool. *learned*: after a few of each (the learning half of `proof/calls.py`; where an argument such as
+  call of each tool. *learned*: after a few of each (`result_types/calls.json`; where an argument such as
   `action` chooses what comes, each choice that matters is among them).
 - *known*: keys that the types in the stubs tell before the task's first call. *read*: tokens (o200k) of the answer of
   `read_tool` for the task's tools.
@@ -101,7 +99,6 @@ class Measured:
     rows: list[Row]
     fates: dict[Style, Counter[Fate]]
     """Of programs with a misspelt key."""
-    evidence: list[Evidence]
 
 
 async def measure(folder: Path) -> Measured:
@@ -111,9 +108,7 @@ async def measure(folder: Path) -> Measured:
     async with product(folder / "learning") as running:
         stubs = await learned_in_steps(running)
         fates["learned"] = await _fates(running, runs)
-    async with product(folder / "proof") as running:
-        evidence = await gather(running)
-    return Measured([Row(run, stubs) for run in runs], fates, evidence)
+    return Measured([Row(run, stubs) for run in runs], fates)
 
 
 async def _fates(running: Product, runs: list[Run]) -> Counter[Fate]:
@@ -123,7 +118,7 @@ async def _fates(running: Product, runs: list[Run]) -> Counter[Fate]:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = anyio.run(measure, Path(folder))
-    parts = [*_head(), *_tasks(found.rows), *_totals(found.rows), *_mistakes(found.fates), *_proof(found.evidence)]
+    parts = [*_head(), *_tasks(found.rows), *_totals(found.rows), *_mistakes(found.fates)]
     text = "\n".join(parts) + "\n"
     REPORT.write_text(text)
     print(text)
@@ -184,28 +179,6 @@ def _mistakes(fates: dict[Style, Counter[Fate]]) -> list[str]:
     for style, fate in fates.items():
         lines.append(f"| {style} | {fate.total()} | {fate['refused']} | {fate['warned']} | {fate['unseen']} |")
     return [*lines, ""]
-
-
-def _proof(evidence: list[Evidence]) -> list[str]:
-    """The types against further real results; `tests/proof` has the same as a test, with spoilt results as control."""
-    complaints = refused(it.claim for it in evidence)
-    lines = [
-        "## Types against further results",
-        "",
-        "Results of calls made after the learning half, as Python literals, checked by `mypy --strict` against the",
-        "types in the stubs. *Other* calls ask for something else than any before: another action, other columns.",
-        "",
-        "| calls | type | results | of that type |",
-        "|---|---|---|---|",
-    ]
-    for half in ("further", "other"):
-        for origin in ("declared", "observed"):
-            found = [it for it in evidence if it.half == half and it.tool.returned.origin == origin]
-            right = [it for it in found if it.claim not in complaints]
-            lines.append(f"| {half} | {origin} | {len(found)} | {len(right)} ({len(right) / len(found):.0%}) |")
-    missed = [it for it in evidence if it.half == "further" and it.claim in complaints]
-    names = ", ".join(f"`{name}`" for name in dict.fromkeys(f"{it.tool.server}.{it.tool.name}" for it in missed))
-    return [*lines, "", f"Missed among the further ones: {names or 'none'}."]
 
 
 if __name__ == "__main__":

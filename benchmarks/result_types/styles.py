@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.proof.calls import corpus
-from benchmarks.proof.keys import StubTypes, Use
-from benchmarks.proof.product import Product
+from benchmarks.result_types.calls import corpus
+from benchmarks.result_types.keys import StubTypes, Use
+from benchmarks.result_types.product import Product
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import read_tool
 from codemode_server.domain.tools import UpstreamListing
@@ -57,10 +57,10 @@ async def learned_in_steps(product: Product) -> dict[Style, Stubs]:
         "declared": Stubs(Catalog.build(listings)),
     }
     for calls in corpus():
-        await product.call(calls.server, calls.tool, calls.learning[0])
+        await product.call(calls.server, calls.tool, calls.arguments[0])
     stubs["one call"] = Stubs(product.catalog)
     for calls in corpus():
-        for arguments in calls.learning[1:]:
+        for arguments in calls.arguments[1:]:
             await product.call(calls.server, calls.tool, arguments)
     stubs["learned"] = Stubs(product.catalog)
     return stubs

@@ -107,15 +107,6 @@ class StubTypes:
     def _is_map(self, path: tuple[str, ...]) -> bool:
         return any(isinstance(it, ast.Subscript) and ast.unparse(it.value) == "dict" for it in self._at(path))
 
-    def required_at(self, path: tuple[str, ...]) -> dict[str, str]:
-        """The keys that a dict at `path` always has, and their types."""
-        return {
-            key: ast.unparse(value)
-            for found in self._at(path)
-            for key, value in self._fields(found).items()
-            if not _is_not_required(value)
-        }
-
     def _at(self, path: tuple[str, ...]) -> list[ast.expr]:
         found = [member for returned in self._returned for member in self._members(returned)]
         for part in path:
@@ -169,7 +160,3 @@ def _marked(fields: dict[str, ast.expr], keywords: list[ast.keyword]) -> dict[st
         return fields
     mark = ast.Name("NotRequired")
     return {key: ast.Subscript(mark, value) for key, value in fields.items()}
-
-
-def _is_not_required(annotation: ast.expr) -> bool:
-    return isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "NotRequired"

@@ -1,13 +1,7 @@
-"""What usual failures of programs cost a model to read: twenty programs that fail, and the tokens of what is answered.
-
-A traceback as Python prints it, with a line on the calls, cost BEFORE for the same programs; neither the mend nor what
-the calls were given and gave was in it.
-"""
+"""Twenty usual ways in which programs of models fail, by name."""
 
 from __future__ import annotations
 
-BEFORE = (84, 163)
-"""Mean and most tokens of the texts, measured on the same programs."""
 FAILURES = {
     "a key": "from servers.github import list_issues\n[i['titel'] for i in list_issues(repo='a/b')]",
     "a key of a variable": "from servers.github import list_issues\nx = list_issues(repo='a/b')\nx[0]['titel']",

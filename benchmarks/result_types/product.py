@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp import Client
 
-from benchmarks.proof.world import World, configuration, make_world
+from benchmarks.result_types.world import World, configuration, make_world
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config import load

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.proof.keys import Tracked, imported_tools, tracked, tracking_program
-from benchmarks.proof.product import Product
-from benchmarks.proof.world import World
+from benchmarks.result_types.keys import Tracked, imported_tools, tracked, tracking_program
+from benchmarks.result_types.product import Product
+from benchmarks.result_types.world import World
 
 TASKS = Path(__file__).with_name("tasks")
 TAKE_TEXT_APART = ("t04", "t05", "t06")

@@ -257,9 +257,6 @@ async def test_a_coroutine_that_nobody_awaits_is_found() -> None:
     assert await errors(f"{head}main()\nprint('done')") == [
         "4: main() is async and nobody awaits it, so nothing of it runs; write: await main(…)"
     ]
-    assert await errors(f"{head}main()['a']") == [
-        "4: main() is async, so this is a coroutine and not yet its value; write: (await main(…))"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -383,6 +380,9 @@ CAUGHT = [
     "import functools\ndef retry(f):\n    @functools.wraps(f)\n    def run():\n        try:\n            return f()\n"
     "        except Exception:\n            return None\n    return run\n@retry\ndef one():\n    {}\none()",
     "if False:\n    {}",
+    "for n in range(2):\n    {}",
+    "rows = [{} for n in range(2)]",
+    "x = list_issues('a') or {}",
     "import servers.github\nif hasattr(servers.github, 'labl'):\n    {}",
     "def never():\n    {}",
     "import sys\nprint(1)\nsys.exit()\n{}",
@@ -413,12 +413,8 @@ async def test_the_error_of_tools_needs_no_import_from_a_server() -> None:
     "around",
     [
         "{}",
-        "while True:\n    {}",
-        "try:\n    {}\nexcept KeyError:\n    pass",
-        "try:\n    pass\nexcept Exception:\n    {}",
-        "try:\n    {}\nfinally:\n    print(1)",
         "def one():\n    {}\none()",
-        "if True:\n    {}",
+        "if {}:\n    pass",
         "import asyncio\nasync def main():\n    await asyncio.gather({})\nasyncio.run(main())",
         "def one():\n    {}\none()\ntry:\n    print(1)\nexcept Exception:\n    pass",
         "with open('/tmp/x', 'w') as f:\n    {}",

@@ -37,9 +37,7 @@ FAILING = {
     "def main():\n    import pandas\nmain()": "4: no module named 'pandas'",
     "import asyncio\nasync def main():\n    import pandas\nasyncio.run(main())": "5: no module named 'pandas'",
     "async def main():\n    import pandas\nif __name__ == '__main__':\n    await main()": "4: no module named 'pandas'",
-    "try:\n    import pandas\nexcept KeyError:\n    pass": "4: no module named 'pandas'",
     "import sys, os.path\nprint(sys.argv, os.path.sep)\nimport pandas": "5: no module named 'pandas'",
-    "from os import *\ndef main():\n    f = lambda: (yield)\n    import pandas\nmain()": "6: no module named",
     "with open('/tmp/x', 'w') as f:\n    import pandas": "4: no module named 'pandas'",
 }
 
@@ -59,8 +57,6 @@ async def test_an_import_that_fails_for_certain_stops_the_program(code: str) -> 
         "try:\n    import pandas\nexcept ModuleNotFoundError:\n    import csv as pandas",
         "try:\n    import pandas\nexcept Exception as error:\n    print(error)",
         "import contextlib\nwith contextlib.suppress(ImportError):\n    import pandas",
-        "def frame():\n    import pandas\n    return pandas",
-        "def frame():\n    import pandas\ntry:\n    frame()\nexcept ImportError:\n    pass",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pandas",
         "if False:\n    import pandas",
         "import sys\nsys.path.insert(0, '/workspace')\nimport helpers",
@@ -79,8 +75,6 @@ async def test_an_import_that_fails_for_certain_stops_the_program(code: str) -> 
         "import sys\nsys.__dict__['path'].insert(0, '/workspace')\nimport helpers",
         "import sys as system\nfinders = system.path\nimport helpers",
         "import os\nos.sys.path.insert(0, '/workspace')\nimport helpers",
-        "import asyncio\nasync def load():\n    import pandas\n"
-        "await asyncio.gather(load(), **{'return_exceptions': True})",
     ],
 )
 async def test_an_import_that_may_succeed_or_is_handled_is_not_spoken_of(code: str) -> None:
@@ -94,6 +88,9 @@ async def test_an_import_that_may_succeed_or_is_handled_is_not_spoken_of(code: s
         ("for i in boom():\n    import pandas", 4),
         ("def main():\n    if boom():\n        return\n    import pandas\nmain()", 6),
         ("if not boom():\n    exit()\nimport pandas", 5),
+        ("def frame():\n    import pandas\nboom()", 4),
+        ("def frame():\n    import pandas\ntry:\n    frame()\nexcept ImportError:\n    pass", 4),
+        ("try:\n    boom()\nexcept KeyError:\n    import pandas", 6),
     ],
 )
 async def test_an_import_that_fails_where_it_may_not_be_reached_is_a_warning(code: str, line: int) -> None:
@@ -122,17 +119,6 @@ async def test_an_import_in_a_function_whose_call_may_not_run_it_stops_nothing(c
     assert errors == []
 
 
-async def test_a_function_that_calls_itself_several_times_is_followed_once() -> None:
-    walk = "def walk(n):\n    import pandas\n    walk(1)\n    walk(2)\n    walk(3)\n"
-    errors, warnings = await found(f"import sys\n{walk}if len(sys.argv) > 9:\n    walk(0)")
-    assert errors == []
-    assert [line.partition(":")[0] for line in warnings] == ["5"]
-
-
-async def test_an_import_in_a_decorated_function_that_nothing_calls_is_not_spoken_of() -> None:
-    assert await found("@boom\ndef main():\n    import pandas\nx = lambda: main()") == ([], [])
-
-
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
@@ -159,12 +145,9 @@ async def test_a_skill_that_does_not_exist_is_missing_before_the_first_call(
 @pytest.mark.parametrize(
     ("module", "advice"),
     [
-        ("openpyxl", "only the standard library is available; servers.excel may do it"),
         ("git", "only the standard library is available; servers.git may do it"),
-        ("psycopg2.extras", "only the standard library is available; servers.my_postgresql may do it"),
         ("notion_client", "only the standard library is available; servers.notion may do it"),
         ("boto3", "programs have no network; call a tool instead (search_tools finds it): from servers."),
-        ("pypdf", "only the standard library is available; search_tools finds tools"),
         ("duckdb", "only the standard library is available; search_tools finds tools; a module saved as /workspace."),
         ("git_helpers", "only the standard library is available; search_tools finds tools; a module saved as."),
     ],
@@ -226,31 +209,3 @@ async def test_a_saved_file_with_the_name_of_a_standard_module_is_reported_besid
     assert errors == []
     assert warning.startswith(shadowed)
     assert await found("import json", saved=SAVED) == ([], [])
-
-
-CHECKPOINTS = {
-    "checkpoint.store(step=1)": "4: checkpoint has no 'store'; it has checkpoint.save(step=..., context=...)",
-    "checkpoint.save(stage=1)": "4: checkpoint.save(): there is no argument 'stage'; it is used as checkpoint.save(",
-    "checkpoint.save(context='a')": "4: checkpoint.save(): 'step' is missing",
-    "checkpoint.load(1)": "4: checkpoint.load(): too many arguments",
-}
-
-
-@pytest.mark.parametrize("use", CHECKPOINTS)
-async def test_a_wrong_use_of_the_checkpoint_stops_the_program(use: str) -> None:
-    (error,), warnings = await found(f"from codemode import checkpoint\n{use}")
-    assert error.startswith(CHECKPOINTS[use])
-    assert warnings == []
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from codemode import checkpoint\ncheckpoint.save(step=1, context={})\n(checkpoint.load() or {}).get('step')",
-        "from codemode import checkpoint\ncheckpoint.save(3, 'half')\ncheckpoint.save(*[1])",
-        "from codemode import checkpoint\ncheckpoint = checkpoint.load()\ncheckpoint.get('step')",
-        "from codemode import checkpoint as c\ndef f(c):\n    return c.anything\nc.load()",
-    ],
-)
-async def test_right_uses_of_the_checkpoint_and_other_things_of_that_name_pass(code: str) -> None:
-    assert await found(code) == ([], [])

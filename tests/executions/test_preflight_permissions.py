@@ -30,12 +30,10 @@ CALL = "create_issue(owner='o', title='t')"
     [
         f"{IMPORT}boom()\n{CALL}",
         f"{IMPORT}boom()\nawait {CALL}",
-        f"{IMPORT}boom()\nfor title in 'ab':\n    create_issue(owner='o', title=title)",
         f"import servers.github\n\nservers.github.{CALL}",
         f"{IMPORT}\ncreate_issue.raw(owner='o', title='t')",
         "import codemode\n\ncodemode.call('github', 'create_issue', {'owner': 'o', 'title': 't'})",
         "import codemode\n\ncodemode.call('github', 'create_issue', {})",
-        f"{IMPORT}try:\n    {CALL}\nexcept PermissionError:\n    boom()",
     ],
 )
 async def test_a_call_of_a_denied_tool_stops_the_program_in_the_words_of_the_refusal(program: str) -> None:
@@ -53,6 +51,7 @@ async def test_a_call_of_a_denied_tool_stops_the_program_in_the_words_of_the_ref
         f"from contextlib import suppress\n{IMPORT}with suppress(Exception):\n    {CALL}",
         f"{IMPORT}def unused():\n    {CALL}\nboom()",
         f"{IMPORT}create_issue.map(['a'], owner='o')",
+        f"{IMPORT}for title in 'ab':\n    create_issue(owner='o', title=title)",
         f"{IMPORT}boom()",
         f"{IMPORT}tools = [boom, create_issue]\ntools[0]()",
         "import codemode\nname = 'create_' + 'issue'\ncodemode.call('github', name, {})",

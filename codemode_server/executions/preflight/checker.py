@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
@@ -36,6 +37,8 @@ MAX_RESIDENT_BYTES = 256 * 2**20
 _MAX_TEXT_BYTES = 512 * 1024
 _MAX_ANSWER_BYTES = 4 * 2**20
 _MAX_DIAGNOSTICS = 500
+_CREATED, _CHANGED = 1, 2
+_NO_STUBS: Mapping[str, str] = {}
 _BOUNDS = 'ulimit -c 0; ulimit -f 0; ulimit -t 60; ulimit -v 2097152 2>/dev/null; exec "$0" server'
 _CONFIGURATION = """[environment]
 python = "./python"
@@ -52,7 +55,6 @@ class Diagnostic:
     code: str
     message: str
     start: tuple[int, int]
-    end: tuple[int, int]
 
 
 class TypeChecker:
@@ -95,25 +97,29 @@ class TypeChecker:
             async with self._turn:
                 await self._end()
 
-    async def diagnostics(self, text: str) -> list[Diagnostic] | None:
-        """The diagnostics of a Python text, or None if it could not be checked."""
-        if self._executable is None or len(text) > _MAX_TEXT_BYTES:
+    async def diagnostics(self, text: str, stubs: Mapping[str, str] = _NO_STUBS) -> list[Diagnostic] | None:
+        """The diagnostics of a Python text, or None if it could not be checked.
+
+        `stubs` are files of modules that it may import, by their paths.
+        """
+        size = len(text) + sum(map(len, stubs.values()))
+        if self._executable is None or size > _MAX_TEXT_BYTES:
             return None
         self._used.set()
         seconds = self._seconds if self._server else self._seconds * _STARTING
         with anyio.move_on_after(seconds) as patience:
             async with self._turn:
-                return await self._asked(text, self._executable)
+                return await self._asked(text, stubs, self._executable)
         if patience.cancelled_caught:
             logger.warning("the type checker did not answer within %g s; a program runs without it", seconds)
         return None
 
-    async def _asked(self, text: str, executable: Path) -> list[Diagnostic] | None:
+    async def _asked(self, text: str, stubs: Mapping[str, str], executable: Path) -> list[Diagnostic] | None:
         found = None
         try:
             if self._server is None:
                 self._server = await _Server.start(executable)
-            found = await self._server.check(text)
+            found = await self._server.check(text, stubs)
         except (_Broken, OSError) as error:
             logger.warning("the type checker failed (%s); a program runs without it", error)
         finally:
@@ -150,6 +156,8 @@ class _Server:
         self._process = process
         self._received = ContentLengthReader(process.stdout)
         self._folder = folder
+        self._stubs: dict[str, str] = {}
+        """The files of modules in its folder."""
         self._requests = 0
         self._texts = 0
 
@@ -192,8 +200,9 @@ class _Server:
             raise NotImplementedError  # it has no /proc
         return pages * os.sysconf("SC_PAGE_SIZE")
 
-    async def check(self, text: str) -> list[Diagnostic]:
+    async def check(self, text: str, stubs: Mapping[str, str]) -> list[Diagnostic]:
         self._texts += 1
+        await self._write(stubs)
         # Opened, never written. Always the same name, since the checker stores something for each new one.
         address = (self._folder / "source" / "program.py").as_uri()
         document = {"uri": address, "languageId": "python", "version": 1, "text": text}
@@ -205,6 +214,23 @@ class _Server:
             return [_diagnostic(item) for item in answer["items"][:_MAX_DIAGNOSTICS] if item.get("code")]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _Broken(f"its answer has another form: {error!r}") from error
+
+    async def _write(self, stubs: Mapping[str, str]) -> None:
+        """Write the modules that are new or have changed, and say so."""
+        changes: list[dict[str, Any]] = []
+        source = self._folder / "source"
+        for name, text in stubs.items():
+            if self._stubs.get(name) == text:
+                continue
+            path = source / name
+            for folder in [outer for outer in reversed(path.parents) if source in outer.parents and not outer.exists()]:
+                folder.mkdir()
+                changes.append({"uri": folder.as_uri(), "type": _CREATED})
+            path.write_text(text, encoding="utf-8")
+            changes.append({"uri": path.as_uri(), "type": _CHANGED if name in self._stubs else _CREATED})
+            self._stubs[name] = text
+        if changes:
+            await self._notify("workspace/didChangeWatchedFiles", {"changes": changes})
 
     async def kill(self) -> None:
         """Kill it and remove its folder."""
@@ -220,6 +246,7 @@ class _Server:
                 "rootUri": address,
                 "workspaceFolders": [{"uri": address, "name": "check"}],
                 "capabilities": {
+                    "workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}},
                     "textDocument": {"diagnostic": {"dynamicRegistration": False}},
                     "general": {"positionEncodings": ["utf-8"]},
                 },
@@ -276,10 +303,6 @@ def _make_folder() -> Path:
 
 
 def _diagnostic(item: dict[str, Any]) -> Diagnostic:
-    start, end = item["range"]["start"], item["range"]["end"]
-    return Diagnostic(
-        str(item.get("code") or ""),
-        str(item["message"])[:2_000],
-        (int(start["line"]) + 1, int(start["character"])),
-        (int(end["line"]) + 1, int(end["character"])),
-    )
+    start = item["range"]["start"]
+    place = (int(start["line"]) + 1, int(start["character"]))
+    return Diagnostic(str(item.get("code") or ""), str(item["message"])[:2_000], place)

@@ -1,7 +1,7 @@
-"""Our own part of the check: what is exact, needs no process, and costs a millisecond.
+"""Our own part of the check: exact, needs no process, and takes a millisecond.
 
-Sure is what fails whenever its line runs: no such server, tool or name, a call that the guest or the gateway refuses,
-a coroutine that nobody awaits. What may fail and be caught, or never run, is told as a warning.
+Sure are a server, tool or name that does not exist, a call that the guest or the gateway refuses and a coroutine that
+nobody awaits, where the line certainly runs and nothing catches the failure. Elsewhere they are warnings.
 """
 
 from __future__ import annotations
@@ -17,17 +17,12 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, no_refusal
 from codemode_server.catalog.mistyped_tools import mistyped_tools
-from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import InvalidArguments, UnknownTool
-from codemode_server.domain.tools import UpstreamState
 from codemode_server.executions.preflight.call_checks import Bound, bind, bind_form, constant_of
-from codemode_server.executions.preflight.checkpoint_checks import checkpoint_problems
-from codemode_server.executions.preflight.exception_flow import Fates
+from codemode_server.executions.preflight.certainty import Certainty, own_nodes
 from codemode_server.executions.preflight.imports import failing_imports, shadowed_imports
-from codemode_server.executions.preflight.loops import misread_results
-from codemode_server.executions.preflight.name_checks import Caller, Form, Names, ToolModule
+from codemode_server.executions.preflight.names import Caller, Form, Names
 from codemode_server.executions.preflight.reading import Reading, line_of
-from codemode_server.executions.preflight.resource_checks import read_problem
 from codemode_server.gateway.arguments import check_arguments, known_problems
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
@@ -40,15 +35,11 @@ _MAX_FINDINGS = 50
 _MAX_COMPARED = 20
 """Undefined names that are compared with the names of all tools, which takes milliseconds."""
 _MAX_LOOKED_AT = 300
-_GIVEN = frozenset(dir(builtins)) | {
-    *("exit", "quit", "ToolError", "PythonFinalizationError", "WindowsError", "_", "__file__", "__builtins__"),
-    "LimitExceeded",
-    *("__annotations__", "__qualname__", "__module__", "__class__", "__dict__", "__path__", "__cached__"),
-    *("__firstlineno__", "__static_attributes__", "__classdict__", "__conditional_annotations__", "__type_params__"),
+_PREDEFINED = frozenset({*dir(builtins), *dir(type("Any", (), {}))}) | {
+    *("exit", "quit", "ToolError", "LimitExceeded", "PythonFinalizationError", "WindowsError", "_", "__file__"),
+    *("__builtins__", "__annotations__", "__qualname__", "__path__", "__cached__", "__conditional_annotations__"),
+    *("__firstlineno__", "__static_attributes__", "__classdict__", "__type_params__"),
 }
-"""Names that every program has."""
-
-
 _CLIENT_CALLS = frozenset({"call_tool", "callTool", "call_mcp_tool", "use_mcp_tool"})
 _CLIENTS = _CLIENT_CALLS | {"mcp", "mcp_client"}
 """Names of MCP clients, which programs of plain MCP call tools by."""
@@ -85,7 +76,7 @@ class Findings:
         self._why_no_skill = why_no_skill
         self._is_saved = is_saved
         self.names = Names(reading, catalog)
-        self.fates = Fates(reading)
+        self._certainty = Certainty(reading)
         self._catalog = catalog
         self._schema_seconds = _MAX_SCHEMA_SECONDS
         self.calls = [
@@ -105,45 +96,32 @@ class Findings:
                 break
         return sorted(found.values(), key=lambda finding: finding.line)
 
-    def finding(
-        self, node: ast.AST, message: str, raises: str, *, is_sure: bool = True, is_awaited_elsewhere: bool = False
-    ) -> Finding:
-        """Sure if the failure, an exception named `raises`, would end the program."""
-        is_sure = (
-            is_sure
-            and not self.names.is_dynamic
-            and self.fates.ends_the_program(node, raises, is_awaited_elsewhere=is_awaited_elsewhere)
-        )
+    def finding(self, node: ast.AST, message: str, *, is_sure: bool = True) -> Finding:
+        """Sure only if the failure certainly ends the program."""
+        is_sure = is_sure and not self.names.is_dynamic and self._certainty.is_certain(node)
         return Finding(line_of(node), message, is_sure)
 
     def _each(self) -> Iterator[Finding]:
         servers = [server.name for server in self._catalog.servers]
-        for found in failing_imports(
-            self.reading, self.fates, self._importable, servers, self._why_no_skill, self._is_saved
-        ):
-            yield self.finding(found.node, found.message, found.raises, is_sure=found.is_reached)
-        for node, message, raises in checkpoint_problems(self.reading):
-            yield self.finding(node, message, raises)
+        imports = failing_imports(self.reading, self._importable, servers, self._why_no_skill, self._is_saved)
+        for statement, message in imports:
+            if not self._certainty.is_handled(statement):
+                yield self.finding(statement, message)
         for node, message in shadowed_imports(self.reading, self._is_saved):
             yield Finding(line_of(node), message, is_sure=False)
         for unknown in self.names.unknown:
-            is_sure = unknown.is_sure and not self.fates.is_asked_for(unknown.node, unknown.name)
-            yield self.finding(unknown.node, unknown.message, unknown.raises, is_sure=is_sure)
+            yield self.finding(unknown.node, unknown.message, is_sure=unknown.is_sure)
         for call in self.calls:
             if refused := self._refused(call.tool):
-                elsewhere = self._is_awaited_elsewhere(call)
-                yield self.finding(call.call, refused, "ToolError", is_awaited_elsewhere=elsewhere)
+                yield self.finding(call.call, refused, is_sure=self._raises_in_place(call.call))
             elif call.problem:
-                yield self.finding(call.call, self._problem_of(call) + self._also_refused(call), "TypeError")
+                yield self.finding(call.call, self._problem_of(call) + self._also_refused(call))
             else:
                 yield from self._refused_by_schema(call)
         for node in self.reading.nodes:
             if isinstance(node, ast.Call):
                 yield from self._called_in_another_form(node)
-                yield from self._read_wrongly(node)
                 yield from self._called_by_text(node)
-        for node, message in misread_results(self.reading, self.names, self.calls):
-            yield self.finding(node, message, "TypeError", is_sure=False)
         if self.names.imports_tools:
             yield from self._forgotten_awaits()
         yield from self._undefined_names()
@@ -159,24 +137,17 @@ class Findings:
         is_member = isinstance(function, ast.Attribute) and isinstance(self.names.target(function.value), Tool)
         return (is_member and tool_for_module(call.tool.server, call.tool.name)) or call.problem
 
-    def _read_wrongly(self, call: ast.Call) -> Iterator[Finding]:
-        if not isinstance(call.func, ast.Attribute) or call.func.attr != "read":
-            return
-        owner = self.names.target(call.func.value)
-        if isinstance(owner, ServerResources) and (problem := read_problem(owner, call)):
-            is_settled = self._catalog.server(owner.server).state is UpstreamState.READY
-            yield self.finding(call, problem, "ToolError", is_sure=is_settled)
-
     def _called_in_another_form(self, node: ast.Call) -> Iterator[Finding]:
         target = self.names.target(node.func)
-        if isinstance(target, ToolModule):
-            message = f"the function is {target.tool.name}; write: {target.tool.import_line}"
-            yield self.finding(node, message, "TypeError")
-        elif isinstance(target, Form) and (refused := self._refused(target.tool)):
+        if not isinstance(target, Form):
+            return
+        if target.name == "module":
+            yield self.finding(node, f"the function is {target.tool.name}; write: {target.tool.import_line}")
+        elif refused := self._refused(target.tool):
             # `map` collects the errors of its calls and does not raise them.
-            yield self.finding(node, refused, "ToolError", is_sure=target.name != "map")
-        elif isinstance(target, Form) and (problem := bind_form(target.tool, target.name, node).problem):
-            yield self.finding(node, problem, "TypeError")
+            yield self.finding(node, refused, is_sure=target.name != "map")
+        elif problem := bind_form(target.tool, target.name, node).problem:
+            yield self.finding(node, problem)
 
     def _also_refused(self, call: Bound) -> str:
         """What the schema refuses in the arguments of a call that the guest refuses for others."""
@@ -187,7 +158,7 @@ class Findings:
         is_all = call.is_whole and len(call.constants) == len(call.given)
         if problems := self._schema_problems(call, is_all=is_all):
             message = f"{call.tool.name}(): {'; '.join(problems)}."
-            yield self.finding(call.call, message, "ToolError", is_awaited_elsewhere=self._is_awaited_elsewhere(call))
+            yield self.finding(call.call, message, is_sure=self._raises_in_place(call.call))
 
     def _schema_problems(self, call: Bound, *, is_all: bool) -> list[str]:
         constants = call.constants
@@ -198,10 +169,10 @@ class Findings:
         self._schema_seconds -= time.monotonic() - started
         return problems
 
-    def _is_awaited_elsewhere(self, call: Bound) -> bool:
-        """Whether a failure of the call may be raised at another place."""
-        is_awaited = isinstance(self.reading.parents.get(call.call), ast.Await)
-        return not is_awaited and self.call_uses.use_of(call.call) is not Use.VALUE
+    def _raises_in_place(self, call: ast.Call) -> bool:
+        """Whether a refused call fails at its place, and not where its awaitable is awaited."""
+        is_awaited = isinstance(self.reading.parents.get(call), ast.Await)
+        return is_awaited or self.call_uses.use_of(call) is Use.VALUE or self.call_uses.is_awaited_in_place(call)
 
     @cached_property
     def call_uses(self) -> CallUses:
@@ -233,9 +204,8 @@ class Findings:
             problem = str(error) if tool else ""
         self._schema_seconds -= time.monotonic() - started
         if problem:
-            yield self.finding(node, problem, "ToolError", is_awaited_elsewhere=self.call_uses.is_async(node))
-
-    # What a program forgets ------------------------------------------------------------------------------------------
+            is_sure = isinstance(self.reading.parents.get(node), ast.Await) or not self.call_uses.is_async(node)
+            yield self.finding(node, problem, is_sure=is_sure)
 
     def _forgotten_awaits(self) -> Iterator[Finding]:
         """Statements that make a coroutine of the program's own and drop it: nothing of it ever runs."""
@@ -249,14 +219,10 @@ class Findings:
                 continue
             if len(self.names.bound[node.func.id]) != 1:
                 continue
-            parent = self.reading.parents[node]
-            name = node.func.id
-            if isinstance(parent, ast.Expr) and parent is not self.reading.last:
+            if isinstance(parent := self.reading.parents[node], ast.Expr) and parent is not self.reading.last:
+                name = node.func.id
                 message = f"{name}() is async and nobody awaits it, so nothing of it runs; write: await {name}(…)"
-                yield self.finding(node, message, "RuntimeWarning")
-            elif _uses_value(parent, node):
-                message = f"{name}() is async, so this is a coroutine and not yet its value; write: (await {name}(…))"
-                yield self.finding(node, message, "TypeError")
+                yield self.finding(node, message)
 
     def _undefined_names(self) -> Iterator[Finding]:
         if self.names.star_of_others or self.names.is_dynamic:
@@ -268,13 +234,13 @@ class Findings:
         for node in self.reading.nodes:
             if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node in annotations:
                 continue
-            if node.id in self.names.bound or node.id in _GIVEN or node.id in reported:
+            if node.id in self.names.bound or node.id in _PREDEFINED or node.id in reported:
                 continue
             reported.add(node.id)
             hint = self._hint(node) or (self._mistyped_tool(node) if len(reported) <= _MAX_COMPARED else "")
             if hint or self.names.imports_tools:
                 hint = hint or f"; {starts_fresh(self._last_result)}"
-                yield self.finding(node, f"name {node.id!r} is not defined{hint}", "NameError")
+                yield self.finding(node, f"name {node.id!r} is not defined{hint}")
 
     def _called_by_client(self, node: ast.Name) -> str:
         """What to write in place of `mcp.call_tool("git_status", …)`: here a tool is a function."""
@@ -332,21 +298,7 @@ def _arguments_of(node: ast.Call, texts: int) -> dict[str, Any] | None:
 
 
 def _yields(function: ast.AsyncFunctionDef) -> bool:
-    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function))
-
-
-def _uses_value(parent: ast.AST, node: ast.AST) -> bool:
-    match parent:
-        case ast.Subscript(value=value):
-            return value is node
-        case ast.Attribute(attr=attr):
-            return attr not in ("send", "throw", "close") and not attr.startswith(("cr_", "__"))
-        case ast.For(iter=source) | ast.comprehension(iter=source, is_async=0):
-            return source is node
-        case ast.BinOp():
-            return True
-        case _:
-            return False
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(function.body))
 
 
 def _annotations(node: ast.AST) -> Iterator[ast.AST]:

@@ -19,9 +19,9 @@ from codemode_server.off_loop import without_collector
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
     from codemode_server.executions.preflight.checker import Diagnostic, TypeChecker
-    from codemode_server.executions.preflight.document import Document
     from codemode_server.executions.preflight.findings import Finding, Findings
     from codemode_server.executions.preflight.reading import Reading
+    from codemode_server.executions.preflight.tool_types import TypeDocument
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +34,6 @@ _LARGE = 2 * 1024
 """Characters; a program of this size holds the event loop up for about 10 ms."""
 _MAX_BROKEN = 8 * 1024
 """Characters of a program that can't be parsed; the search for what is wrong parses it again and again."""
-_PATIENCE_SECONDS = 2.0
-"""For the checks of other large programs; then a program runs unchecked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +90,7 @@ class Preflight(OwnsTasks):
         self._config = config
         self._checker = checker
         self._turn = anyio.Lock()
-        """Large programs are checked one at a time: each thread that computes delays the event loop, and each syntax
-        tree the garbage collector."""
+        """Large programs are checked one at a time: each thread that computes delays the event loop."""
 
     async def _release(self) -> None:
         if self._checker is not None:
@@ -138,15 +135,8 @@ class Preflight(OwnsTasks):
             await self._listed()
         if len(code) <= _LARGE:
             return await self._found(code, importable, last_result, saved, refusal_of)
-        with anyio.move_on_after(_PATIENCE_SECONDS) as patience:
-            await self._turn.acquire()
-        if patience.cancelled_caught:
-            logger.warning("a program waited %g s for the check of others, and runs unchecked", _PATIENCE_SECONDS)
-            return [], ()
-        try:
+        async with self._turn:
             return await self._found(code, importable, last_result, saved, refusal_of)
-        finally:
-            self._turn.release()
 
     async def _found(
         self, code: str, importable: frozenset[str] | None, last_result: str, saved: SavedCode, refusal_of: RefusalOf
@@ -174,9 +164,9 @@ class Preflight(OwnsTasks):
 
     async def _by_types(self, own: Findings, is_large: bool) -> list[Finding]:
         document = await _worked(is_large, _document, own)
-        if document is None or (diagnostics := await self._type_checker().diagnostics(document.text)) is None:
+        if document is None or (found := await self._type_checker().diagnostics(document.text, document.stubs)) is None:
             return []
-        return await _worked(is_large, _type_findings, own, document, diagnostics)
+        return await _worked(is_large, _type_findings, document, found)
 
     def _type_checker(self) -> TypeChecker:
         if self._checker is None:
@@ -193,10 +183,8 @@ async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -
     return await anyio.to_thread.run_sync(without_collector, work, *arguments) if is_large else work(*arguments)
 
 
-def _type_findings(own: Findings, document: Document, diagnostics: list[Diagnostic]) -> list[Finding]:
-    from codemode_server.executions.preflight.diagnostics import Reader
-
-    return list(islice(Reader(own, document).findings(diagnostics), _MAX_LOOKED_AT))
+def _type_findings(document: TypeDocument, diagnostics: list[Diagnostic]) -> list[Finding]:
+    return list(islice(document.findings(diagnostics), _MAX_LOOKED_AT))
 
 
 def _read(
@@ -223,17 +211,15 @@ def _syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
         return []
 
 
-def _document(own: Findings) -> Document | None:
-    """None for what can't be written anew: nested too deep, or with text that is none."""
-    from codemode_server.executions.preflight.document import Document
+def _document(own: Findings) -> TypeDocument | None:
+    """None for a text that can't be given to another process."""
+    from codemode_server.executions.preflight.tool_types import TypeDocument
 
     try:
-        document = Document(own)
-        document.text.encode()
+        return TypeDocument(own)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         logger.debug("a program is not given to the type checker: %r", error)
         return None
-    return document
 
 
 def _lines(findings: tuple[Finding, ...]) -> list[str]:

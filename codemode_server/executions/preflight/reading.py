@@ -102,7 +102,8 @@ def bound_by(node: ast.AST) -> tuple[str, ...]:
             return (name,)
         case ast.MatchMapping(rest=str(name)):
             return (name,)
-    return ()
+    is_type = type(node).__name__ in ("TypeVar", "ParamSpec", "TypeVarTuple")  # newer than our oldest Python
+    return (str(getattr(node, "name", "")),) if is_type else ()
 
 
 def _statements(parent: ast.AST) -> list[ast.AST]:

@@ -1,52 +1,61 @@
-"""The types of one tool as the type checker reads them: its stub once more, as an object that can be called.
+"""The part of the check that a type checker does: the stubs of a program's tools, and what it reports about them.
 
-Names are made such that nothing of a program can mean them, nor they anything of a program; what a diagnostic says of
-them leads back to the tool.
+The checker reads the program as it is, but for calls of tools: where a call is awaited, the tool's stub gives the value
+already, and where the value goes elsewhere (`asyncio.gather`) it is wrapped. Of what it reports, only wrong keys and
+attributes of results and wrong arguments are used; the rest is ordinary Python without types.
 """
 
 from __future__ import annotations
 
 import ast
-import hashlib
 import re
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader, properties_of
-from codemode_server.catalog.returns import ReturnType, declared_result
-from codemode_server.catalog.stubs import Stub
-from codemode_server.executions.preflight.places import TypedDictClass, places_of, typed_dicts_in
+from codemode_server.catalog.returns import declared_result
+from codemode_server.executions.preflight.call_checks import NOT_CONSTANT, Bound, constant_of
+from codemode_server.executions.preflight.checker import Diagnostic
+from codemode_server.executions.preflight.findings import Finding, Findings
+from codemode_server.gateway.arguments import known_problems
+from codemode_server.gateway.received_keys import ResultKey
+from codemode_server.sandbox.guest.await_rule import Use
 
-HEADER = """\
-from builtins import bool as _CmBool, dict as _CmDict, float as _CmFloat, int as _CmInt, list as _CmList, str as _CmStr
-from collections.abc import Coroutine as _CmCoroutine, Mapping as _CmMapping
-from typing import Any as _CmAny, Literal as _CmLiteral, NotRequired as _CmNotRequired, TypedDict as _CmTypedDict
-from typing import TypeVar as _CmTypeVar
-_CmT = _CmTypeVar("_CmT")
-class _CmPending(_CmCoroutine[_CmAny, _CmAny, _CmT]):
-    def __getattr__(self, name: _CmStr) -> _CmAny: ...
-    def __getitem__(self, key: _CmAny) -> _CmAny: ...
-def _cm_pending(value: _CmT) -> _CmPending[_CmT]: ...
-def _cm_either(value: _CmAny) -> _CmAny: ...
-def _cm_text(*parts: _CmAny) -> _CmStr: ...
-_cm_any = _cm_either(0)
-class _CmText(_CmStr): ...
+_IMPORT = "from _cm import pending as _cm_pending, loose as _cm_loose\n"
+SUPPORT = """\
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+T = TypeVar("T")
+class Pending(Coroutine[Any, Any, T]):
+    def __getattr__(self, name: str) -> Any: ...
+    def __getitem__(self, key: Any) -> Any: ...
+def pending(value: T) -> Pending[T]: ...
+def loose(function: Callable[..., T]) -> Callable[..., T]: ...
+"""
+PACKAGE = """\
+from collections.abc import Callable
+from typing import Any, TypeVar
+T = TypeVar("T")
+File = Any
 class ToolError(RuntimeError):
-    message: _CmStr
-    server: _CmStr
-    tool: _CmStr
-    kind: _CmStr
-class LimitExceeded(RuntimeError):
-    items: _CmAny"""
-_PLAIN = {
-    **{name: f"_Cm{name.capitalize()}" for name in ("bool", "dict", "float", "int", "list", "str")},
-    **{name: f"_Cm{name}" for name in ("Any", "Literal", "NotRequired", "TypedDict")},
-    "File": "_CmAny",  # it has many ways, and the guest knows them
-}
-_OURS = re.compile(r"_Cm[0-9a-f]{10}_(\w+)|_CmText")
-_MAX_DEPTH = 12
+    message: str
+    server: str
+    tool: str
+    kind: str
+def tool(*names: Any) -> Callable[[T], T]: ...
+"""
+_KEY = re.compile(r'(Unknown key "(.*?)" for TypedDict `(\w+)`[^\n]*)')
+_ATTRIBUTE = re.compile(r"(Object of type `(?:list\[)?(\w+)\]?` has no attribute `(\w+)`)")
+_INDEX = re.compile(r'with key of type `Literal\["(.*?)"\]` on object of type `list\[(\w+)\]`')
+_ARGUMENT = re.compile(r"Argument to function `(\w+)` is incorrect: (Expected `([^`]+)`, found `([^`]+)`)")
+_UNION = re.compile(r"subscripted object has type `([^`]+)`")
+_BESIDE = frozenset({"files", "text"})
+"""Attributes and keys of what a tool sent beside its result (`sandbox/guest/files.py`); no type declares them."""
+_MAX_KEYS = 12
+_KINDS = {"str", "int", "float", "bool", "None", "list", "dict", "tuple", "set"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,151 +64,241 @@ class ResultClass:
 
     tool: Tool
     name: str
-    """As in the stub."""
     keys: tuple[str, ...]
     optional: frozenset[str]
     """Keys that such a dict may lack."""
-    place: str
-    """Where such dicts are: `what f() gives`, `an item of f()['rows']`."""
     is_closed: bool
     """Whether the upstream declares that there are no other keys."""
 
-
-@dataclass(frozen=True, slots=True)
-class ToolTypes:
-    """One tool for the type checker."""
-
-    tool: Tool
-    name: str
-    """The object that stands for it."""
-    source: str
-    classes: dict[str, ResultClass]
-    """By their names in `source`."""
-
     @property
-    def returned(self) -> ReturnType:
-        return self.tool.stub.returned
-
-    def case_of(self, constants: dict[str, Any]) -> str:
-        """The method that gives the type for these arguments, or nothing for the tool itself."""
-        raw = {parameter.name: parameter.raw_name for parameter in self.tool.parameters}
-        for number, case in enumerate(self.returned.by_argument):
-            name = raw.get(case.parameter, case.parameter)
-            if name in constants and repr(constants[name]) == repr(_literal(case.value)):
-                return f"_cm_case{number}"
-        return ""
+    def summary(self) -> str:
+        marked = [f"{key}?" if key in self.optional else key for key in self.keys[:_MAX_KEYS]]
+        more = f", … ({len(self.keys) - _MAX_KEYS} more)" if len(self.keys) > _MAX_KEYS else ""
+        return f"{', '.join(marked)}{more}"
 
 
-def in_words(text: str) -> str:
-    """What a diagnostic says, with the names of types as the stubs have them."""
-    return _OURS.sub(lambda found: found[1] or "str", text)
+class TypeDocument:
+    """A program for the type checker, and its findings."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        tools = {call.tool.path: call.tool for call in findings.calls}.values()
+        self.stubs = {"_cm.pyi": SUPPORT, "servers/__init__.pyi": PACKAGE}
+        self.stubs |= {f"servers/{tool.server}/{tool.name}.pyi": _stub(tool.stub.source) for tool in tools}
+        """By path, from the folder of modules."""
+        for server in sorted({tool.server for tool in tools}):
+            names = [tool.name for tool in tools if tool.server == server]
+            lines = [f"from .{name} import {name} as {name}" for name in names]
+            self.stubs[f"servers/{server}/__init__.pyi"] = "\n".join([*lines, ""])
+        self._classes: dict[str, list[ResultClass]] = {}
+        for found in (one for tool in tools for one in _classes_of(tool)):
+            self._classes.setdefault(found.name, []).append(found)
+        self.text = _IMPORT + _edited(findings)
+
+    def findings(self, diagnostics: list[Diagnostic]) -> Iterator[Finding]:
+        for diagnostic in diagnostics:
+            line = diagnostic.start[0] - _IMPORT.count("\n")
+            statement = self._statement_at(line)
+            finding = self._finding(diagnostic.message, statement, line) if statement is not None else None
+            if finding is not None:
+                yield replace(finding, line=line)
+
+    def _finding(self, message: str, statement: ast.stmt, line: int) -> Finding | None:
+        if found := _KEY.match(message):
+            return self._unknown_key(statement, found[1], found[2], found[3], _UNION.search(message))
+        if (found := _ATTRIBUTE.match(message)) and (classes := self._classes.get(found[2])):
+            write = f"; write [{found[3]!r}]" if found[3] in classes[0].keys and "list[" not in found[1] else ""
+            text = f"{found[1]}{write}. {_described(classes[0])}"
+            return None if found[3] in _BESIDE else self._found(statement, text, is_sure=_is_declared(classes))
+        if (found := _INDEX.search(message)) and (classes := self._classes.get(found[2])):
+            text = f"a list can't be indexed by {found[1]!r}; {_described(classes[0], 'an item')}"
+            is_member = re.search(rf"\| list\[{found[2]}\]|list\[{found[2]}\] \|", classes[0].tool.stub.source)
+            return None if is_member or found[1] in _BESIDE else self._found(statement, text, is_sure=False)
+        if found := _ARGUMENT.match(message):
+            return self._wrong_argument(statement, found, line)
+        return None
+
+    def _unknown_key(
+        self, statement: ast.stmt, message: str, key: str, name: str, union: re.Match[str] | None
+    ) -> Finding | None:
+        classes = self._classes.get(name)
+        if not classes or key in _BESIDE or key in self._other_texts:
+            return None
+        others = re.findall(r"\w+", union[1]) if union else []
+        if any(key in one.keys for other in others for one in self._classes.get(other, ())) or "Unknown" in others:
+            return None  # any member of a union may come at run time
+        reported = classes[0]
+        returned = reported.tool.stub.returned
+        if returned.origin == "observed" and reported.name in returned.open_classes and "did you mean" not in message:
+            return None  # the keys of such a dict depend on the arguments
+        is_sure = all(one.is_closed for one in classes) and not union and not self._adds_any_key
+        finding = self._found(
+            statement, f"{message}{'' if message.endswith('?') else '.'} {_described(reported)}", is_sure=is_sure
+        )
+        return replace(finding, doubted_key=ResultKey(reported.tool.server, reported.tool.name, key))
+
+    def _wrong_argument(self, statement: ast.stmt, found: re.Match[str], line: int) -> Finding | None:
+        calls = [it for it in self._findings.calls if it.tool.name == found[1] and _is_at(it.call, line)]
+        if not calls or calls[0].problem:
+            return None
+        call = calls[0]
+        if value := re.fullmatch(r"(None)|Literal\[(.*)\]", found[4]):
+            return self._refused_value(statement, call, ast.literal_eval(value[1] or f"({value[2]})"))
+        expected, given = _kinds(found[3]), _kinds(found[4])
+        if not expected or not given or given & expected or (given <= {"int", "bool"} and expected & {"int", "float"}):
+            return None
+        if (given <= {"tuple", "set"} and "list" in expected) or (given == {"dict"} and not expected & _KINDS):
+            return None
+        return self._found(statement, f"{call.tool.name}(): {found[2]}.", is_sure=False)
+
+    def _refused_value(self, statement: ast.stmt, call: Bound, value: object) -> Finding | None:
+        """The gateway's error for a variable that has one constant value."""
+        if isinstance(value, tuple):  # one of several values
+            return None
+        raw = {parameter.name: parameter.raw_name for parameter in call.tool.parameters}
+        names = [name for name, node in call.given.items() if constant_of(node) is NOT_CONSTANT]
+        problems = [(name, known_problems(call.tool, {raw.get(name, name): value}, is_all=False)) for name in names]
+        refused = [(name, problem) for name, problem in problems if problem]
+        if len(refused) != 1:
+            return None
+        (name, problem) = refused[0]
+        node = call.given[name]
+        is_sure = isinstance(node, ast.Name) and len(self._findings.names.bound.get(node.id, ())) == 1
+        return self._found(statement, f"{call.tool.name}(): {'; '.join(problem)}.", is_sure=is_sure)
+
+    def _found(self, statement: ast.stmt, message: str, *, is_sure: bool) -> Finding:
+        return self._findings.finding(statement, message, is_sure=is_sure and self._is_plain(statement))
+
+    def _is_plain(self, statement: ast.stmt) -> bool:
+        """Whether every part of the statement runs, and no function changes names that are not its own."""
+        parts = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.comprehension, ast.stmt)
+        inner = (node for node in ast.walk(statement) if node is not statement)
+        return not self._changes_names and not any(isinstance(node, parts) for node in inner)
+
+    def _statement_at(self, line: int) -> ast.stmt | None:
+        """The innermost statement at a line."""
+        at_line = [node for node in self._statements if _is_at(node, line)]
+        return at_line[-1] if at_line else None
+
+    @cached_property
+    def _statements(self) -> list[ast.stmt]:
+        return [node for node in self._findings.reading.nodes if isinstance(node, ast.stmt)]
+
+    @cached_property
+    def _changes_names(self) -> bool:
+        return any(isinstance(node, (ast.Global, ast.Nonlocal)) for node in self._findings.reading.nodes)
+
+    @cached_property
+    def _other_texts(self) -> set[str]:
+        """Names that the program uses in another way than `x["name"]`: it may add such keys, or ask for them first."""
+        parents = self._findings.reading.parents
+        texts = {
+            node.value
+            for node in self._findings.reading.nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if not (isinstance(parent := parents[node], ast.Subscript) and isinstance(parent.ctx, ast.Load))
+        }
+        return texts | {node.arg for node in self._findings.reading.nodes if isinstance(node, ast.keyword) and node.arg}
+
+    @cached_property
+    def _adds_any_key(self) -> bool:
+        """Whether the program may add keys that are not written out."""
+        for node in self._findings.reading.nodes:
+            match node:
+                case ast.Subscript(ctx=ast.Store(), slice=key) if not isinstance(key, ast.Constant):
+                    return True
+                case ast.AugAssign(op=ast.BitOr()) | ast.Call(func=ast.Attribute(attr="update" | "setdefault")):
+                    return True
+        return False
 
 
-def classes_in(text: str) -> list[str]:
-    """The names of our types in a diagnostic."""
-    return [found[0] for found in _OURS.finditer(text)]
+def _described(known: ResultClass, subject: str = "It") -> str:
+    returned = known.tool.stub.returned
+    calls = f", as observed in {returned.calls} calls" if returned.origin == "observed" else ""
+    return f"{subject} has {known.summary} (from {known.tool.name}(){calls})."
 
 
-def types_of(tool: Tool) -> ToolTypes:
-    name, source, classes = _written(tool.server, tool.name, tool.stub)
-    closed = _closed_keys(tool) if tool.stub.returned.origin == "declared" else set()
-    known = {
-        key: ResultClass(tool, found.name, keys, found.optional, place, frozenset(keys) in closed)
-        for key, (found, place) in classes.items()
-        for keys in [tuple(found.types)]
-    }
-    return ToolTypes(tool, name, source, known)
+def _is_declared(classes: list[ResultClass]) -> bool:
+    return all(one.tool.stub.returned.origin == "declared" for one in classes)
+
+
+def _is_at(node: ast.stmt | ast.expr, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _kinds(text: str) -> set[str]:
+    """The names of a union's members, without what is within them; nothing where one is not known."""
+    outer = re.sub(r"\[(?:[^][]|\[[^]]*\])*\]", "", text)
+    kinds = {name.strip() for name in outer.split(" | ")}
+    return kinds if all(kind in _KINDS or kind.endswith("Result") for kind in kinds) else set()
+
+
+def _edited(findings: Findings) -> str:
+    """The program's text with changed calls; nothing is moved to another line."""
+    edits: list[tuple[int, int, int, str]] = []
+    parents, uses = findings.reading.parents, findings.call_uses
+    for call in findings.calls:
+        node, parent = call.call, parents[call.call]
+        if sys.version_info < (3, 12) and any(
+            isinstance(outer, ast.JoinedStr) for outer, _ in findings.reading.above(node)
+        ):
+            continue  # places within an f-string are not known
+        if isinstance(parent, ast.Await):
+            if hasattr(parent, "lineno"):
+                edits += [(parent.lineno, parent.col_offset, len("await"), "("), _end(parent, ")")]
+        elif uses.use_of(node) is not Use.VALUE:
+            edits += [(node.lineno, node.col_offset, 0, "_cm_pending("), _end(node, ")")]
+        if call.problem or not call.is_whole or any(keyword.arg is None for keyword in node.keywords) or _is_dict(node):
+            edits += [(node.func.lineno, node.func.col_offset, 0, "_cm_loose("), _end(node.func, ")")]
+    lines = [line.encode() for line in _lines(findings.reading.text)]
+    for number, column, length, text in sorted(edits, key=lambda edit: edit[:2])[::-1]:
+        line = lines[number - 1]
+        lines[number - 1] = line[:column] + text.encode() + b" " * length + line[column + length :]
+    return b"\n".join(lines).decode()
+
+
+def _lines(text: str) -> list[str]:
+    """The lines as Python counts them."""
+    return re.split("\r\n|\r|\n", text)
+
+
+def _end(node: ast.expr, text: str) -> tuple[int, int, int, str]:
+    return node.end_lineno or 0, node.end_col_offset or 0, 0, text
+
+
+def _is_dict(call: ast.Call) -> bool:
+    """Whether the one argument may be all arguments."""
+    return len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Constant)
+
+
+def _stub(source: str) -> str:
+    return source.replace("from servers import tool", "from servers import File, tool", 1)
+
+
+def _classes_of(tool: Tool) -> Iterator[ResultClass]:
+    is_declared = tool.stub.returned.origin == "declared"
+    closed = _closed_keys(tool) if is_declared else set()
+    for name, keys, optional in _typed_dicts(tool.stub.source):
+        yield ResultClass(tool, name, keys, optional, frozenset(keys) in closed)
 
 
 @lru_cache(maxsize=512)
-def _written(server: str, name: str, stub: Stub) -> tuple[str, str, dict[str, tuple[TypedDictClass, str]]]:
-    mark = hashlib.sha256(f"{server}\0{name}".encode()).hexdigest()[:10]
-    tree = ast.parse(stub.source)
-    function = next(node for node in reversed(tree.body) if isinstance(node, ast.FunctionDef))
-    records = {found.name: found for node in tree.body for found in typed_dicts_in(node)}
-    returned = [ast.parse(str(case.type), mode="eval").body for case in stub.returned.by_argument]
-    places = places_of(records, f"{name}()", [*([function.returns] if function.returns else []), *returned])
-    classes = {
-        f"_Cm{mark}_{plain}": (found, places.get(plain, f"what {name}() gives")) for plain, found in records.items()
-    }
-    renaming = _Renaming({plain: f"_Cm{mark}_{plain}" for plain in records})
-    parts = [ast.unparse(renaming.visit(node)) for node in tree.body if list(typed_dicts_in(node))]
-    parts.append(_tool_class(mark, function, stub.returned, renaming))
-    parts.append(f"_cm{mark} = _Cm{mark}()")
-    return f"_cm{mark}", "\n".join(parts), classes
-
-
-def _tool_class(mark: str, function: ast.FunctionDef, returned: ReturnType, renaming: _Renaming) -> str:
-    arguments = function.args
-    for argument in (*arguments.args, *([arguments.kwarg] if arguments.kwarg else ())):
-        argument.annotation = renaming.visit(argument.annotation) if argument.annotation else None
-    arguments.defaults = [ast.Constant(...) for _ in arguments.defaults]
-    taken = f", {ast.unparse(arguments)}" if arguments.args or arguments.kwarg else ""
-    whole = _result(function.returns, renaming)
-    lines = [f"class _Cm{mark}:", f"    def __call__(_cm_self, /{taken}) -> {whole}: ..."]
-    for number, case in enumerate(returned.by_argument):
-        result = _result(ast.parse(str(case.type), mode="eval").body, renaming)
-        lines.append(f"    def _cm_case{number}(_cm_self, /{taken}) -> {result}: ...")
-    if arguments.args and arguments.args[0].annotation is not None:
-        first = ast.unparse(arguments.args[0].annotation)
-        lines.append(f"    def _cm_one(_cm_self, first: {first} | _CmMapping[_CmAny, _CmAny], /) -> {whole}: ...")
-    lines.append(f"    def _cm_loose(_cm_self, /, *args: _CmAny, **kwargs: _CmAny) -> {whole}: ...")
-    return "\n".join([*lines, *(f"    {name}: _CmAny" for name in {"map", "pages", "raw", "begin", function.name})])
-
-
-def _result(annotation: ast.expr | None, renaming: _Renaming) -> str:
-    """The type of a result; text has a type of its own, to distinguish it from other text."""
-    if annotation is None:
-        return "_CmAny"
-    members = _members(annotation)
-    return " | ".join(
-        "_CmText" if isinstance(member, ast.Name) and member.id == "str" else ast.unparse(renaming.visit(member))
-        for member in members
-    )
-
-
-def _members(annotation: ast.expr) -> list[ast.expr]:
-    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
-        return [*_members(annotation.left), *_members(annotation.right)]
-    return [annotation]
-
-
-class _Renaming(ast.NodeTransformer):
-    """Gives classes of a stub the names that they have here, and typing's words theirs."""
-
-    def __init__(self, classes: dict[str, str]) -> None:
-        self._names = _PLAIN | classes
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.name = self._names[node.name]
-        node.bases = [self.visit(base) for base in node.bases]
-        for field in node.body:
-            if isinstance(field, ast.AnnAssign):
-                field.annotation = self.visit(field.annotation)
-        return node
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        node.targets = [self.visit(target) for target in node.targets]
-        call = node.value
-        if isinstance(call, ast.Call) and isinstance(call.args[0], ast.Constant) and isinstance(call.args[1], ast.Dict):
-            call.func = self.visit(call.func)
-            call.args[0] = ast.Constant(self._names[str(call.args[0].value)])
-            call.args[1].values = [self.visit(value) for value in call.args[1].values]
-        return node
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        if isinstance(node.value, ast.Name) and node.value.id == "Literal":
-            node.value = self.visit(node.value)  # what it holds are values, no types
-            return node
-        return self.generic_visit(node)
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name(self._names.get(node.id, node.id), node.ctx)
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if not isinstance(node.value, str):
-            return node
-        return ast.Constant(ast.unparse(self.visit(ast.parse(node.value, mode="eval").body)))  # a type to come
+def _typed_dicts(source: str) -> list[tuple[str, tuple[str, ...], frozenset[str]]]:
+    found = []
+    for node in ast.parse(source).body:
+        match node:
+            case ast.ClassDef(name=name, keywords=words, body=body):
+                fields = [it for it in body if isinstance(it, ast.AnnAssign)]
+                types = {it.target.id: it.annotation for it in fields if isinstance(it.target, ast.Name)}
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[_, ast.Dict() as held], keywords=words)):
+                pairs = zip(held.keys, held.values, strict=True)
+                types = {str(key.value): kind for key, kind in pairs if isinstance(key, ast.Constant)}
+            case _:
+                continue
+        is_partial = any(word.arg == "total" for word in words)
+        optional = {key for key, kind in types.items() if is_partial or ast.unparse(kind).startswith("NotRequired")}
+        found.append((name, tuple(types), frozenset(optional)))
+    return found
 
 
 @lru_cache(maxsize=512)
@@ -210,25 +309,16 @@ def _closed_keys(tool: Tool) -> set[frozenset[str]]:
     closed: set[frozenset[str]] = set()
     opened: set[frozenset[str]] = set()
     waiting: list[tuple[object, int]] = [(schema, 0)]
-    seen = 0
-    while waiting and seen < 2_000:
+    for _ in range(2_000):
+        if not waiting:
+            break
         found, depth = waiting.pop()
-        seen += 1
         flat = reader.flat(found)
         if keys := frozenset(properties_of(flat)):
-            is_closed = flat.get("additionalProperties") is False and "patternProperties" not in flat
-            is_simple = not any(word in flat for word in ("anyOf", "oneOf", "if", "not"))
-            (closed if is_closed and is_simple else opened).add(keys)
-        if depth < _MAX_DEPTH:
-            parts = [*properties_of(flat).values(), flat.get("items"), flat.get("additionalProperties")]
-            for word in ("anyOf", "oneOf", "prefixItems"):
-                parts += flat[word] if isinstance(flat.get(word), list) else []
-            waiting += [(part, depth + 1) for part in parts if isinstance(part, dict)]
+            is_open = any(word in flat for word in ("anyOf", "oneOf", "if", "not", "patternProperties"))
+            (closed if flat.get("additionalProperties") is False and not is_open else opened).add(keys)
+        parts = [*properties_of(flat).values(), flat.get("items"), flat.get("additionalProperties")]
+        for word in ("anyOf", "oneOf", "prefixItems"):
+            parts += flat[word] if isinstance(flat.get(word), list) else []
+        waiting += [(part, depth + 1) for part in parts if isinstance(part, dict) and depth < 12]
     return closed - opened
-
-
-def _literal(text: str) -> object:
-    try:
-        return ast.literal_eval(text) if text else ...
-    except (ValueError, SyntaxError):
-        return ...

@@ -14,8 +14,7 @@ from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.resources import ServerResources
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import UpstreamState
-from codemode_server.executions.preflight.reading import Reading
-from codemode_server.executions.preflight.resource_checks import METHODS, no_method, not_importable
+from codemode_server.executions.preflight.reading import Reading, bound_by
 from codemode_server.sandbox.importable import TOOL_MODULES
 
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
@@ -44,14 +43,7 @@ class Form:
 
     tool: Tool
     name: str
-    """`raw`, `pages` or `map`."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolModule:
-    """A tool's module under a name that its function does not have: `servers.calc.hash`, with the function `hash_`."""
-
-    tool: Tool
+    """`raw`, `pages` or `map`; `module` for `servers.calc.hash`, the module of the function `hash_`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +53,7 @@ class Module:
     name: str
 
 
-Target = Package | Tool | ToolModule | ServerResources | Form | Caller | Module
+Target = Package | Tool | ServerResources | Form | Caller | Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +63,6 @@ class Unknown:
     node: ast.AST
     name: str
     message: str
-    raises: str
     is_sure: bool
     """False while its server may yet list more tools."""
 
@@ -118,8 +109,8 @@ class Names:
                 return server.resources
             case Package(server=Server() as server):
                 found = server.by_name.get(name)
-                return found if found is None or found.name == name else ToolModule(found)
-            case ToolModule(tool=found) if found.name == name:
+                return found if found is None or found.name == name else Form(found, "module")
+            case Form(name="module", tool=found) if found.name == name:
                 return found
             case Tool(name=own) if own == name:  # `import servers.github.create_issue as ci; ci.create_issue(…)`
                 return owner
@@ -140,17 +131,15 @@ class Names:
 
     def _note_unknown_member(self, node: ast.Attribute) -> None:
         owner = self.target(node.value)
-        if isinstance(owner, ServerResources) and node.attr not in METHODS and not node.attr.startswith("__"):
-            self.unknown.append(Unknown(node, node.attr, no_method(owner, node.attr), "AttributeError", is_sure=True))
         if not isinstance(owner, Package) or node.attr.startswith("__") or node.attr in self._stored:
             return
         if owner.server is None:
             if node.attr not in _OF_THE_ROOT:
-                self._note_unknown(node, [node.attr], "AttributeError")
+                self._note_unknown(node, [node.attr])
         else:
-            self._note_unknown(node, [owner.server.name, node.attr], "AttributeError")
+            self._note_unknown(node, [owner.server.name, node.attr])
 
-    def _note_unknown(self, node: ast.AST, path: list[str], raises: str) -> bool:
+    def _note_unknown(self, node: ast.AST, path: list[str]) -> bool:
         """Record a server or tool that does not exist; says whether that is so."""
         if len(self.unknown) >= _MAX_UNKNOWN:
             known = self._catalog.by_name.get(path[0])
@@ -158,7 +147,7 @@ class Names:
         try:
             server = self._catalog.server(path[0])
         except UnknownTool as error:
-            self.unknown.append(Unknown(node, path[0], str(error), raises, is_sure=True))
+            self.unknown.append(Unknown(node, path[0], str(error), is_sure=True))
             return True
         try:
             if len(path) > 1 and not server.has_member(path[1]):
@@ -167,7 +156,7 @@ class Names:
             is_settled = bool(server.tools) if server.state is UpstreamState.READY else not server.is_available
             is_builtin = path[1] in ("ToolError", "LimitExceeded")
             message = f"{path[1]} is there without an import" if is_builtin else str(error)
-            self.unknown.append(Unknown(node, path[1], message, raises, is_settled))
+            self.unknown.append(Unknown(node, path[1], message, is_settled))
             return True
         return False
 
@@ -179,18 +168,10 @@ class Names:
                     yield self._of_import(alias)
             case ast.ImportFrom():
                 yield from self._of_import_from(node)
-            case ast.Name(ctx=ast.Store() | ast.Del()):
-                yield node.id, None
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield node.name, None
-            case ast.arg():
-                yield node.arg, None
-            case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() if node.name:
-                yield node.name, None
-            case ast.MatchMapping() if node.rest:
-                yield node.rest, None
-            case _ if type(node).__name__ in ("TypeVar", "ParamSpec", "TypeVarTuple"):  # newer than our oldest Python
-                yield str(getattr(node, "name", "")), None
+            case ast.alias():
+                pass
+            case _:
+                yield from ((name, None) for name in bound_by(node))
 
     def _of_import(self, alias: ast.alias) -> tuple[str, Target | None]:
         root, *path = alias.name.split(".")
@@ -199,7 +180,7 @@ class Names:
             return alias.asname or root, Module(root)
         if root != "servers":
             return alias.asname or root, None
-        if path and self._note_unknown(alias, path, "ImportError"):
+        if path and self._note_unknown(alias, path):
             return alias.asname or root, None
         found: Target | None = Package(None)
         for name in path if alias.asname else ():
@@ -211,7 +192,7 @@ class Names:
         if node.level:
             root = ""
         self.imports_tools |= root in TOOL_MODULES
-        if root == "servers" and path and self._note_unknown(node, path, "ImportError"):
+        if root == "servers" and path and self._note_unknown(node, path):
             yield from ((alias.asname or alias.name, None) for alias in node.names)
             return
         for alias in node.names:
@@ -228,11 +209,8 @@ class Names:
         owner: Target | None = Package(None)
         for name in path:
             owner = self._member(owner, name)
-        if isinstance(owner, ServerResources) and alias.name not in (*METHODS, owner.module, "Resources"):
-            message = not_importable(owner, alias.name)
-            self.unknown.append(Unknown(alias, alias.name, message, "ImportError", is_sure=True))
         is_package = isinstance(owner, Package) and (path or alias.name not in _OF_THE_ROOT)
-        if is_package and self._note_unknown(alias, [*path, alias.name], "ImportError"):
+        if is_package and self._note_unknown(alias, [*path, alias.name]):
             return None
         return self._member(owner, alias.name)
 

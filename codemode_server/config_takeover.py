@@ -84,4 +84,4 @@ class ConfigTakeover:
 
     def _redactor(self) -> Redactor:
         secrets = self.loaded.secrets | self._http_tokens | self._replaced_secrets.keys()
-        return Redactor(secrets, self.loaded.guarded_secrets)
+        return Redactor(secrets)

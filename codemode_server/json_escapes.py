@@ -13,22 +13,6 @@ _ESCAPES = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u([dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 """A backslash that is one, a whole character, or, as the group, half of one."""
-_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB]")
-_WIDE_BYTES = range(0xF0, 0xF5)
-"""With which the UTF-8 of a character beyond U+FFFF begins."""
-_SEARCHED_AT_ONCE = 2**20
-"""Bytes; between two such pieces other threads have their turn."""
-
-
-def has_wide_characters(data: bytes | bytearray) -> bool:
-    """Whether JSON in UTF-8 has characters beyond U+FFFF. One makes Python hold all of its text at four bytes each."""
-    if any(byte in data for byte in _WIDE_BYTES):
-        return True
-    if not holds_surrogate_escapes(data):
-        return False
-    pieces = range(0, len(data), _SEARCHED_AT_ONCE)
-    overlap = len(rb"\ud800")
-    return any(_HIGH_SURROGATE.search(data, at, at + _SEARCHED_AT_ONCE + overlap) for at in pieces)
 
 
 def holds_surrogate_escapes(data: bytes | bytearray) -> bool:

@@ -42,8 +42,6 @@ _SEARCHED_AT_ONCE = 1024 * 1024
 """Characters; one search can return a match for each of them."""
 _MAX_SPANS = 100_000
 """Maximum number of secrets in one text; with more, the whole text is masked, to bound memory."""
-_MAX_LOOKED_AT = 20_000
-"""Maximum number of values in a call's arguments that are searched for guarded secrets."""
 MAX_PAYLOAD_BYTES = 16 * 1024
 """Maximum size of one call's arguments in the audit and in traces, and of its result."""
 _MAX_SHAPE_KEYS = 40
@@ -64,9 +62,8 @@ class Redactor:
     you cut it. `head`, `tail` and `line` do both.
     """
 
-    def __init__(self, secrets: Iterable[str] = (), guarded: Iterable[str] = ()) -> None:
-        """`guarded` are the secrets that no program has a reason to send."""
-        self._secrets, self._guarded = _Search(secrets), _Search(guarded)
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = _Search(secrets)
         self._values: KnownValues | None = None
         self._longest = self._secrets.longest
 
@@ -83,11 +80,9 @@ class Redactor:
         return self if self._values is None else self.replacing(FromOutside(self._values, own))
 
     def also(self, secrets: Iterable[str]) -> Redactor:
-        """A redactor that masks these as well; no program has a reason to send them."""
+        """A redactor that masks these as well."""
         made = copy(self)
-        more = frozenset(secrets)
-        made._secrets = _Search(self._secrets.secrets | more)
-        made._guarded = _Search(self._guarded.secrets | more)
+        made._secrets = _Search(self._secrets.secrets.union(secrets))
         made._longest = max(self._longest, made._secrets.longest)
         return made
 
@@ -139,21 +134,6 @@ class Redactor:
         if known or any(self._secrets.is_in("\n".join(batch.texts)) for batch in text_batches(value)):
             return self._walked(value, FoundInOrder(known))
         return value
-
-    def holds_guarded(self, value: JsonValue) -> bool:
-        """Whether one of the first `_MAX_LOOKED_AT` values in a JSON value contains a guarded secret."""
-        waiting = [value] if self._guarded.secrets else []
-        for _ in range(_MAX_LOOKED_AT):
-            if not waiting:
-                break
-            item = waiting.pop()
-            if isinstance(item, dict):
-                waiting += [*islice(item, _MAX_LOOKED_AT), *islice(item.values(), _MAX_LOOKED_AT)]
-            elif isinstance(item, list):
-                waiting += item[:_MAX_LOOKED_AT]
-            elif not isinstance(item, bool | None) and self._guarded.is_in(str(item)):
-                return True
-        return False
 
     def _walked(self, value: JsonValue, known: FoundInOrder) -> JsonValue:
         if isinstance(value, str):

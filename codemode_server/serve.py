@@ -256,7 +256,7 @@ class _Service:
 
         if loaded is not None and not self._log:
             tokens = self._listener.tokens if self._listener is not None else frozenset()
-            redactor = Redactor(loaded.secrets | tokens, loaded.guarded_secrets)
+            redactor = Redactor(loaded.secrets | tokens)
             self._start_log(state_folder(loaded.settings), LiveConfig(loaded.settings, redactor))
         logger.error("internal error", exc_info=error)
         self._code = 1

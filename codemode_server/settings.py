@@ -245,8 +245,6 @@ class StateSettings(Section):
     dir: str | None = None
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
     belong to you, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
-    customer: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
-    """Deprecated: write `principal` at the top level."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
     """What the audit and traces store of arguments and results: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)

@@ -17,7 +17,7 @@ from codemode_server import __version__, cli, field_names, http_connections, jso
 from codemode_server.config import load, secrecy
 from codemode_server.domain import errors
 from codemode_server.front import http, http_token, rendered_errors
-from codemode_server.gateway import audit, pipeline
+from codemode_server.gateway import audit
 from codemode_server.sandbox import frames, guest
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.search import usage_stats
@@ -106,7 +106,6 @@ def test_the_entry_for_http_has_the_address_and_the_header_of_the_command() -> N
         (r"a list of more than (\d+) MiB is not stored", (listing_store.MAX_LISTING_CHARACTERS // MIB,)),
         (r"What has fewer than (\d+) characters", (secrecy.MIN_LENGTH,)),
         (r"than (\d+) characters, or fewer than (\d+) if all", (secrecy._SAFE_LENGTH, secrecy._SAFE_DIGITS)),
-        (r"more than (\d+) different arguments", (pipeline.MAX_GUESSES,)),
         (r"at most (\d+) KiB of a call's arguments", (redaction.MAX_PAYLOAD_BYTES // KIB,)),
         (
             r"(\d+) KiB of a program and (\d+) KiB of an error",

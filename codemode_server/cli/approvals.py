@@ -74,7 +74,7 @@ def run(parsed: argparse.Namespace) -> int:
         case "approve":
             return _approve(loaded, ApprovalId(parsed.id), _SCOPES[parsed.scope])
         case "deny":
-            redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
+            redactor = Redactor(loaded.secrets)
             reason = clean_line(redactor.visible(parsed.reason), _MAX_REASON_CHARACTERS)
             answer = ApprovalAnswer(False, reason=reason, channel=NAME, answered_at=time.time())
             found = anyio.run(_store_answer, loaded, ApprovalId(parsed.id), answer)

@@ -59,7 +59,7 @@ async def rows_page(
     loaded: LoadedSettings, execution_id: ExecutionId | None, *, since: float, limit: int, as_json: bool
 ) -> str:
     """The newest rows of the local principal, the newest last."""
-    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets)))
+    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets)))
     with state_database(loaded) as thread:
         principal, audit = local_principal(loaded.settings), None if thread is None else SqliteAudit(thread)
         rows = (

@@ -205,7 +205,7 @@ class ExecutionRecords:
 
     @property
     def _config(self) -> LiveConfig:
-        return LiveConfig(self.loaded.settings, Redactor(self.loaded.secrets, self.loaded.guarded_secrets))
+        return LiveConfig(self.loaded.settings, Redactor(self.loaded.secrets))
 
     @property
     def principal(self) -> Principal:

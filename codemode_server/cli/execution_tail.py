@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.3
 
 async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows: int, as_json: bool) -> None:
     """Runs until it is cancelled. `rows`: number of earlier events that are printed first."""
-    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets)))
+    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets)))
     folder = state_folder(loaded.settings)
     await anyio.to_thread.run_sync(settle_before_reading, folder)
     with closing(Database(folder)) as database:

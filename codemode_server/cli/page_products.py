@@ -66,13 +66,13 @@ class StartedProducts(_Configured):
 
     def __init__(self, loaded: LoadedSettings) -> None:
         self.loaded = loaded
-        self.redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
+        self.redactor = Redactor(loaded.secrets)
         self.config = LiveConfig(loaded.settings, self.redactor)
 
     @asynccontextmanager
     async def inspected(self) -> AsyncIterator[App]:
         loaded = await anyio.to_thread.run_sync(self.usable)
-        self.redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
+        self.redactor = Redactor(loaded.secrets)
         async with inspected(loaded, _CONNECT_SECONDS) as app:
             yield app
 

@@ -116,7 +116,7 @@ class _Page:
     """Writes the numbers for a terminal of 80 columns."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
-        self._redactor = LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets)).redactor
+        self._redactor = LiveConfig(loaded.settings, Redactor(loaded.secrets)).redactor
 
     def text(self, found: Savings, by: Grouping) -> str:
         if not found.total.exchanges:

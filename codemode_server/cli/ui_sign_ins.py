@@ -96,7 +96,7 @@ class BegunSignIns:
         redactor = Redactor()
         try:
             loaded = await anyio.to_thread.run_sync(self._load)
-            redactor = Redactor(loaded.secrets, loaded.guarded_secrets)
+            redactor = Redactor(loaded.secrets)
             text = await sign_in(loaded, it.name, http_server(loaded, it.name), show, wait_s=self._wait_s)
         except NobodySignedIn as error:
             return f"{error}; {_AGAIN}"

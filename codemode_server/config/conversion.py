@@ -17,7 +17,7 @@ from codemode_server.config.places import default_state_folder, with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
 from codemode_server.domain.errors import SettingsError
-from codemode_server.domain.principal_names import PRINCIPAL_VARIABLE, RULE, checked_name, principal_id
+from codemode_server.domain.principal_names import PRINCIPAL_VARIABLE, principal_id
 from codemode_server.permission_settings import GROUP
 from codemode_server.secrets.commands import words_of
 from codemode_server.secrets.references import Reference, References, Resolver, Unresolved
@@ -187,9 +187,7 @@ class Reading:
         return settings.model_copy(update={"tracing": tracing})
 
     def _with_principal(self, settings: Settings) -> Settings:
-        """The principal that the environment names, or the file; under the key of today or the former one."""
-        if settings.state.customer is not None:
-            self.warnings.append(f"{self.problems.name}: {_former_key(settings.state.customer)}")
+        """The settings with the principal that the environment names, if it names one."""
         if not (given := self.environ.get(PRINCIPAL_VARIABLE)):
             return settings
         try:
@@ -236,15 +234,6 @@ class Reading:
                 meant = nearest(group, tuple(settings.groups))
                 hint = f"; did you mean {meant!r}?" if meant else ""
                 self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: no group {group!r}{hint}")
-
-
-def _former_key(name: str) -> str:
-    """What replaces `state.customer`."""
-    text = "state.customer is deprecated; "
-    try:
-        return f"{text}write `principal: {checked_name(name)}` at the top level"
-    except ValueError:
-        return f"{text}its new key, `principal` at the top level, takes other names only: {RULE}"
 
 
 def _texts(

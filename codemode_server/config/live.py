@@ -126,7 +126,7 @@ def beyond_running_machines(old: LimitSettings, new: LimitSettings) -> tuple[str
 
 def local_principal(settings: Settings) -> Principal:
     """The principal of this machine's user, which only the configuration and the environment name."""
-    return Principal(PrincipalId(settings.principal or settings.state.customer or DEFAULT_PRINCIPAL))
+    return Principal(PrincipalId(settings.principal or DEFAULT_PRINCIPAL))
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,6 @@ class LoadedSettings:
     warnings: tuple[str, ...] = ()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Values that must never appear in logs, traces, errors, stubs or the sandbox; see `secrecy`."""
-    guarded_secrets: frozenset[str] = field(default=frozenset(), repr=False)
-    """Secrets that a program has no reason to send; see `secrecy`."""
     expanded_from: frozenset[str] = frozenset()
     """Names of the variables that were used."""
     short_secrets: frozenset[str] = field(default=frozenset(), repr=False)
@@ -228,7 +226,6 @@ def _loaded(
         base_dir=path.parent,
         warnings=tuple(warnings),
         secrets=frozenset(reading.secrets.values),
-        guarded_secrets=frozenset(reading.secrets.guarded),
         short_secrets=frozenset(reading.secrets.short),
         expanded_from=frozenset(reading.used),
         invalid_servers=reading.invalid_servers,

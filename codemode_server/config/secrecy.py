@@ -29,7 +29,6 @@ MIN_LENGTH = 6
 
 _SAFE_LENGTH = 8
 _SAFE_DIGITS = 12
-_WORDS = re.compile(r"[a-z]+(?:[ ./_-][a-z]+)*")
 _MAX_NAME_CHARACTERS = 80
 _MAX_JSON_CHARACTERS = 100_000
 
@@ -90,8 +89,6 @@ class Secrets:
     values: set[str] = field(default_factory=set)
     short: set[str] = field(default_factory=set)
     """Too short or too common to be masked everywhere."""
-    guarded: set[str] = field(default_factory=set)
-    """The subset of `values` that a program has no reason to send: named as secrets, and not plain words."""
     weak: dict[str, str] = field(default_factory=dict)
     """Name of a variable or setting → why its secret is poorly protected."""
 
@@ -172,7 +169,7 @@ class Secrets:
         if _ADDRESS.fullmatch(text):
             self._add_address(text)
         elif not (_PATH.fullmatch(text) or _HOST.fullmatch(text) or _is_number(text)):
-            self._add(value, is_guarded=False)
+            self._add(value)
             self._add_fields(value)
             scheme = _SCHEME.fullmatch(text)
             if scheme:
@@ -255,7 +252,7 @@ class Secrets:
             return
         self.weak[name[:_MAX_NAME_CHARACTERS]] = f"{why}; replace it by a long random one"
 
-    def _add(self, value: str, *, is_guarded: bool = True) -> None:
+    def _add(self, value: str) -> None:
         text = value.strip()
         if not text or _UNRESOLVED.search(text):
             return
@@ -269,8 +266,6 @@ class Secrets:
         if len(lines) > 1:
             found |= {unescaped, *(line for line in lines if len(line) >= 20 and not line.startswith("-----"))}
         self.values |= found
-        if is_guarded:
-            self.guarded |= {value for value in found if not _WORDS.fullmatch(value)}
 
 
 def named_arguments(args: Iterable[str]) -> Iterator[tuple[str, str]]:

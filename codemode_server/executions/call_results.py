@@ -17,7 +17,7 @@ from codemode_server.domain.principals import Owner
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.stored_items import Item, Part
 from codemode_server.gateway.results import ResultSummary
-from codemode_server.json_bytes import json_pieces
+from codemode_server.json_bytes import json_bytes
 from codemode_server.off_loop import run_large
 from codemode_server.sandbox.contract import Reply
 
@@ -71,7 +71,7 @@ class CallResults:
             with self._path.open("ab") as file:
                 for seq, reply in held.items():
                     start = file.tell()
-                    file.writelines(json_pieces(reply.value))
+                    file.write(json_bytes(reply.value))
                     self._written[seq] = Part(start, file.tell() - start, reply.encoding)
                     file.write(b"\n")
         except OSError as error:

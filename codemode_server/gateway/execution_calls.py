@@ -165,8 +165,6 @@ class ExecutionCalls:
     approvals: AskedApprovals = field(default_factory=AskedApprovals)
     question: Ask | None = None
     """What guardrails ask the person about each of its calls, since the program is as it is."""
-    guesses: set[str] = field(default_factory=set)
-    """Digests of arguments that contain a secret of the configuration, which programs can only guess."""
 
     past: PastCalls | None = None
     """The calls of the earlier run, if the program runs again."""

@@ -88,9 +88,6 @@ from codemode_server.upstreams.progress import CallProgress
 
 logger = logging.getLogger(__name__)
 
-MAX_GUESSES = 20
-"""Different arguments with a secret of the configuration in them; a program with more of them is ended."""
-
 
 class CallPipeline:
     """Runs calls, many at once; all state of a call is in its `CallAttempt` and the `ExecutionCalls`."""
@@ -134,7 +131,6 @@ class CallPipeline:
         """
         attempt = await self._begin(calls, target, arguments)
         try:
-            await self._stop_guessing(attempt)
             require_not_denied(title_of(target), attempt.decision)
             reply = await self._guarded_result(attempt)
             reply, result = await self._received(attempt, reply)
@@ -183,23 +179,6 @@ class CallPipeline:
             departure=departure,
             derives=derives,
         )
-
-    async def _stop_guessing(self, attempt: CallAttempt) -> None:
-        """End a program that goes on sending secrets that it can only have guessed, and warn the person."""
-        calls, call = attempt.calls, attempt.call
-        if not await run_sized(attempt.is_large, self._config.redactor.holds_guarded, call.arguments):
-            return
-        calls.guesses.add(call.key.arguments_digest)
-        if len(calls.guesses) > MAX_GUESSES:
-            logger.warning(
-                "%s: a program sent a secret of the configuration to tools in more than %d ways, the last time to "
-                "%s, and was ended",
-                *(calls.execution_id, MAX_GUESSES, title_of(attempt.target)),
-            )
-            raise ExecutionError(
-                f"the program was ended: it sent a secret of the configuration in more than {MAX_GUESSES} calls "
-                "with different arguments"
-            )
 
     async def _guarded_result(self, attempt: CallAttempt) -> Reply:
         """The result; an error of the upstream as the guardrails leave it, without secrets."""

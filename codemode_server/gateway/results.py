@@ -9,7 +9,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import CallTarget
-from codemode_server.json_bytes import json_pieces
+from codemode_server.json_bytes import json_bytes
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.contract import Reply
@@ -91,14 +91,9 @@ def linked_uris(reply: Reply) -> list[str]:
 
 
 def sizes_of(value: JsonValue) -> tuple[int, int, int]:
-    """The bytes of a value as JSON and in memory, and its tokens; of long texts without a copy of all of it."""
-    size = characters = values = tokens = 0
-    is_ascii = True
-    for piece in json_pieces(value):
-        text = piece.decode()
-        size += len(piece)
-        characters += len(text)
-        values += sum(map(text.count, ",:[{"))  # at least one for each value and key
-        tokens += estimate_tokens(text)
-        is_ascii = is_ascii and len(text) == len(piece)
-    return size, characters * (1 if is_ascii else 4) + values * _VALUE_BYTES, tokens
+    """The bytes of a value as JSON and in memory, and its tokens."""
+    data = json_bytes(value)
+    text = data.decode()
+    values = sum(map(text.count, ",:[{"))  # at least one for each value and key
+    size = len(text) * (1 if text.isascii() else 4) + values * _VALUE_BYTES
+    return len(data), size, estimate_tokens(text)

@@ -27,7 +27,6 @@ from codemode_server.domain.errors import (
     ResultTooLarge,
 )
 from codemode_server.json_bytes import size_as_json
-from codemode_server.json_escapes import has_wide_characters
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.processes.framing import FramingError
@@ -45,7 +44,6 @@ _ROOM_BYTES = 16 * 2**20
 """Memory that the arguments of one program's calls may take together, where `call_bytes` is less."""
 _WAITS_ON_DISK = 2**20
 """Bytes of an answer from which on it waits on disk."""
-_TOO_WIDE = "what the program sent at once is too large for text with emoji, which takes four times the memory"
 _Question = frames.Resources | frames.Load | frames.Search | frames.Show | frames.SavedSkill | frames.Artifact
 
 
@@ -79,7 +77,7 @@ class Channel:
         self._call_slots = anyio.Semaphore(program.limits.calls_in_flight, fast_acquire=True)
         self._asking = anyio.Semaphore(1, fast_acquire=True)
         most = max(program.limits.call_bytes, _ROOM_BYTES)
-        self._room, self._max_wide_bytes = ArgumentRoom(most), most // 2
+        self._room = ArgumentRoom(most)
         self._sending = anyio.Lock(fast_acquire=True)
         self._turns = AnswerTurns()
         self._clock = ProgramClock(program.limits.wall_seconds, program.limits.upstream_seconds, anyio.current_time)
@@ -141,9 +139,6 @@ class Channel:
                 frame = await self._reader.read(longest)
                 if not is_here:
                     pace.begin()
-                if len(frame) > self._max_wide_bytes and has_wide_characters(frame):
-                    self.exceed(_TOO_WIDE, "limits.call_bytes")
-                    return
                 if len(frame) > LARGE_BYTES:  # it takes as much as it is, and up to four times that once it is parsed
                     await self._room.wait(text_memory(frame))
                 parsed = await _parsed(frame)

@@ -8,7 +8,7 @@ from typing import Any
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.repetition import ClockRecord, Repeat, deltas
-from codemode_server.json_bytes import json_bytes, json_pieces
+from codemode_server.json_bytes import json_bytes
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.processes import framing
 from codemode_server.sandbox.contract import Program
@@ -44,8 +44,8 @@ def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes
         RecursionError: the value is nested too deep.
     """
     head = json.dumps({"op": "reply", "id": request_id, "ok": True, "encoding": encoding})[:-1].encode() + b',"value":'
-    pieces = list(json_pieces(value))
-    return framing.LENGTH.pack(len(head) + sum(map(len, pieces)) + 1) + head, *pieces, b"}"
+    data = json_bytes(value)
+    return framing.LENGTH.pack(len(head) + len(data) + 1) + head, data, b"}"
 
 
 def refusal_frame(request_id: int, kind: str, message: str) -> bytes:

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.json_depth import is_nested_deeper
-from codemode_server.json_escapes import has_wide_characters, holds_surrogate_escapes, replace_lone_surrogates
+from codemode_server.json_escapes import holds_surrogate_escapes, replace_lone_surrogates
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values
 from codemode_server.off_loop import LARGE_BYTES, is_large
 
@@ -59,9 +59,6 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 def parse_line(line: bytes | bytearray, most: int = MAX_MESSAGE_BYTES) -> tuple[JSONRPCMessage, ...]:
     """The messages in `line`, which may have `most` bytes: one, none for what is not JSON-RPC, several for a batch
     (2025-03-26 allowed them)."""
-    if len(line) > most * 3 // 4 and has_wide_characters(line):
-        why = f"larger than {most * 3 / 4 / 2**20:.3g} MiB and has emoji, which make it four times as large in memory"
-        return _refused(line, TOO_LARGE, f"{why}; ask for less of it")
     if holds_too_many_values(line):
         return _refused(line, TOO_LARGE, f"of more than {MAX_VALUES:,} values; ask for less of it")
     try:

@@ -71,8 +71,6 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("stdio", {"what": "deep", "size": 30_000}, ResultTooDeep, "nested more than 500 deep"),
     ("stdio", {"what": "deep", "size": 600}, ResultTooDeep, "nested more than 500 deep"),
     ("stdio", {"what": "deep", "size": 300}, ResultTooDeep, "nested more than 200 deep; ask for a part"),
-    ("stdio", {"what": "wide text", "size": 13 * MIB}, ResultTooLarge, "larger than 12 MiB and has emoji"),
-    ("http", {"what": "wide text", "size": 13 * MIB}, ResultTooLarge, "larger than 12 MiB and has emoji"),
     ("http", {"what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB; ask for less of it"),
     ("http", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
     ("stdio", {"what": "broken", "size": 10}, ToolFailed, "the result of tool 'act' of server 's' is not valid JSON"),

@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from codemode_server.json_bytes import json_bytes, size_as_json
 from codemode_server.json_escapes import replace_lone_surrogates
 from codemode_server.redaction import Redactor
-from codemode_server.sandbox import frames, host_frames
+from codemode_server.sandbox import frames
 from codemode_server.upstreams._messages import parse_line
 
 pytestmark = pytest.mark.slow
@@ -53,24 +51,6 @@ def test_a_result_with_a_wide_text_is_parsed_without_a_second_copy(tail: str) ->
     peak = peak_of(lambda: parse_line(line))
     assert peak >= LENGTH, "control: what is held is seen"
     assert peak < (2 if tail == "ascii" else 7) * LENGTH
-
-
-@pytest.mark.parametrize("wrap", [lambda text: [text], lambda text: {"a": 1, "b": {"c": text}, "d": [2]}])
-def test_a_reply_with_a_wide_text_within_it_is_written_in_pieces(wrap: Callable[[str], Any]) -> None:
-    value = wrap("x" * LENGTH + "😀")
-    written: list[bytes] = []
-    peak = peak_of(lambda: written.extend(host_frames.reply_frame(1, value, "json")))
-    assert json.loads(b"".join(written)[4:])["value"] == value
-    assert peak < 3 * LENGTH
-
-
-def test_a_reply_of_many_values_and_a_long_text_is_that_of_the_whole() -> None:
-    text = "é" * (MIB + 1)
-    for value in ([*range(2_500), text, *range(10)], {**{f"k{n}": n for n in range(2_500)}, text: [text], "z": {}}):
-        data = b"".join(host_frames.reply_frame(1, value, "json"))
-        assert int.from_bytes(data[:4], "big") == len(data) - 4
-        assert json.loads(data[4:])["value"] == value
-        assert size_as_json(value) == len(json_bytes(value))
 
 
 def test_a_text_made_of_a_secret_is_masked_whole_and_one_with_some_of_them_in_its_places() -> None:

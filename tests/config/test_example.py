@@ -63,8 +63,8 @@ def test_every_section_and_every_limit_is_in_the_example() -> None:
     example = YAML(typ="safe").load(_uncommented())
     assert set(example) == {*Settings.model_fields, "mcpServers"}
     for section in ("limits", "sandbox", "search", "state", "tracing", "permissions"):
-        # `preset` stands in the place of `default`, and `principal` in that of `state.customer`
-        without = {"permissions": {"default"}, "state": {"customer"}}.get(section, set())
+        # `preset` stands in the place of `default`
+        without = {"permissions": {"default"}}.get(section, set())
         assert set(example[section]) == set(type(getattr(Settings(), section)).model_fields) - without, section
 
 

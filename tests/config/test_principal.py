@@ -25,14 +25,9 @@ if TYPE_CHECKING:
         ("principal: alice", "", "alice"),
         ("principal: alice", "bob", "bob"),
         ("servers: {}", "bob", "bob"),
-        ("state: {customer: Acme}", "", "Acme"),
-        ("state: {customer: Acme}\nprincipal: alice", "", "alice"),
-        ("state: {customer: Acme}", "bob", "bob"),
     ],
 )
-def test_the_variable_comes_before_the_file_and_the_new_key_before_the_former(
-    folder: Folder, text: str, variable: str, name: str
-) -> None:
+def test_the_variable_comes_before_the_file(folder: Folder, text: str, variable: str, name: str) -> None:
     loaded = folder.load(text, env={"CODEMODE_PRINCIPAL": variable})
     assert local_principal(loaded.settings).principal_id == name
 
@@ -44,14 +39,6 @@ def test_the_variable_counts_without_a_file_but_not_in_a_dotenv(folder: Folder, 
     elsewhere.mkdir()
     environ = {"CODEMODE_PRINCIPAL": "bob", "HOME": str(elsewhere), "XDG_CONFIG_HOME": str(elsewhere)}
     assert local_principal(load(None, environ=environ, cwd=elsewhere).settings).principal_id == "bob"
-
-
-def test_the_former_key_is_deprecated_and_the_warning_names_the_new_one(folder: Folder) -> None:
-    (warning,) = folder.load("state: {customer: acme}").warnings
-    assert warning == "upstream.yaml: state.customer is deprecated; write `principal: acme` at the top level"
-    (warning,) = folder.load("state: {customer: Acme}").warnings
-    assert "takes other names only" in warning
-    assert folder.load("principal: acme").warnings == ()
 
 
 @pytest.mark.parametrize("name", ["a", "alice", "a.b", "a-b_c", "alice+test@example.com", "00u1", "console", "a" * 64])

@@ -200,15 +200,6 @@ class TestTheWarningOfAWeakSecret:
         assert folder.load(f"servers: {{a: {{command: x, env: {{{entry}}}}}}}\n").warnings == ()
 
 
-def test_a_program_is_not_expected_to_send_what_is_named_a_secret_and_is_no_mere_word(folder: Folder) -> None:
-    loaded = folder.load(
-        'servers: {a: {command: x, env: {O: "${OWNER}", AUTH_USER: my-company, TOKEN: "${T}"}}}\n',
-        env={"OWNER": "Acme-2000", "T": "tok-Z7kQ9xw4"},
-    )
-    assert loaded.secrets == {"Acme-2000", "my-company", "tok-Z7kQ9xw4"}
-    assert loaded.guarded_secrets == {"tok-Z7kQ9xw4"}
-
-
 def test_the_description_and_every_repr_hide_secrets_short_ones_too(folder: Folder) -> None:
     loaded = folder.load(
         """
@@ -262,7 +253,7 @@ def test_the_description_and_every_repr_hide_secrets_short_ones_too(folder: Fold
         "permissions: {rules: [{deny: '${CANARY}/a/b'}, {deny: '[${CANARY}'}, {allow: '${CANARY}', deny: x}]}",
         "limits: {calls: '${CANARY}', wall_seconds: '${CANARY}'}",
         "sandbox: {backend: '${CANARY}', warm: '${CANARY}'}",
-        "state: {customer: '${CANARY}!', payloads: '${CANARY}'}",
+        "state: {payloads: '${CANARY}'}",
         "search: '${CANARY}'",
         "nonsense: '${CANARY}'",
         f"servers: {{s: {{command: x, env: {{A: '{CANARY}}}}}}}",

@@ -71,7 +71,7 @@ class Product:
     def __post_init__(self) -> None:
         self.database, self.thread = Database(self.folder), DatabaseThread(self.folder)
         settings = Settings.model_validate({"types": {"learn": self.is_learning}, "state": {"payloads": self.payloads}})
-        self.config = config = LiveConfig(settings, Redactor([SECRET], [SECRET]))
+        self.config = config = LiveConfig(settings, Redactor([SECRET]))
         self.learning = Learning(
             SqliteObservedTypeStore(self.database, self.thread) if self.keeps else None,
             config,

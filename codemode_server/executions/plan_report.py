@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codemode_server.domain.executions import CallRecord
-from codemode_server.executions.unforeseen_steps import unforeseen_steps, unforeseen_values
+from codemode_server.executions.preflight.reading import last_name, read
 from codemode_server.gateway.placeholders import text_without_numbers, without_numbers
 from codemode_server.gateway.plan import PlannedCall, planned_calls
 from codemode_server.redaction import Redactor
@@ -20,6 +21,7 @@ _MAX_VALUE = 120
 _MAX_NAMES = 20
 _MAX_LINE = 500
 _MAX_REASON = 160
+_MAX_HELD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class PlanReport:
     calls: tuple[dict[str, Any], ...] = ()
     """The same for programs, with the whole arguments."""
     unforeseen: tuple[str, ...] = ()
-    """A line on each branch or loop that depends on a placeholder, and one on the values that do."""
+    """A line that names the held-back calls whose results the program uses."""
     unstated: tuple[str, ...] = ()
     """Captured tools that seem to read, of which nothing says so: `server.tool`, by raw names."""
     captured: int = 0
@@ -42,11 +44,10 @@ def plan_report(records: Sequence[CallRecord], code: str, redactor: Redactor) ->
     """The plan of a dry run with these calls. May take long: to be called in a thread if they are large."""
     planned = planned_calls(records)
     captured = [it for it in planned if not it.refused]
-    tools = {it.call.tool for it in captured}
     return PlanReport(
         tuple(_line(it, redactor) for it in planned),
         tuple(_content(it, redactor) for it in planned),
-        (*unforeseen_steps(code, tools), *([values] if (values := unforeseen_values(code, tools)) else [])),
+        _unforeseen(captured, code),
         tuple(dict.fromkeys(f"{it.call.server}.{it.call.tool}" for it in captured if _seems_to_read(it))),
         sum(not it.is_reading for it in captured),
     )
@@ -65,6 +66,36 @@ def without_placeholder_numbers(outcome: Outcome) -> Outcome:
         stderr=text_without_numbers(outcome.stderr),
         error=error,
     )
+
+
+def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
+    """A line on the calls whose results the program uses, by the names of their tools."""
+    reading = read(code)
+    if reading is None:
+        return ()
+    unused = {it.value for it in reading.nodes if isinstance(it, ast.Expr) and it is not reading.last}
+    unused |= {it.value for it in unused if isinstance(it, ast.Await)}
+    calls = (node for node in reading.nodes if isinstance(node, ast.Call) and node not in unused)
+    used = {_plain(name) for node in calls for name in _names_in(node.func)}
+    used |= {_plain(alias.name) for node in reading.nodes for alias in _renamed(node)}
+    held = [f"call {it.call.seq} ({it.call.tool})" for it in captured if _plain(it.call.tool) in used]
+    more = f" and {len(held) - _MAX_HELD} more" if len(held) > _MAX_HELD else ""
+    shown = ", ".join(held[:_MAX_HELD])
+    return (f"depends on held-back calls: {shown}{more}; branches, loops and values from them",) if held else ()
+
+
+def _names_in(function: ast.expr) -> list[str]:
+    return [last_name(it) for it in ast.walk(function) if isinstance(it, ast.Name | ast.Attribute)]
+
+
+def _renamed(node: ast.AST) -> list[ast.alias]:
+    """Imports under another name, whose uses are not followed."""
+    return [it for it in node.names if it.asname] if isinstance(node, ast.ImportFrom) else []
+
+
+def _plain(name: str) -> str:
+    """A tool's raw name and its Python name alike."""
+    return re.sub(r"[\W_]", "", name).lower()
 
 
 def _seems_to_read(planned: PlannedCall) -> bool:

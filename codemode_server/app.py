@@ -295,7 +295,6 @@ class App:
                 app._session_logs.open(),
                 app._exchanges.open(),
                 app.executions.open(),
-                app._page_channel.open(),
                 app.approver.open(),
                 anyio.create_task_group() as tasks,
             ):

@@ -15,6 +15,5 @@ class PageSettings(Section):
     private file of the state folder, so whatever can read your files can also approve calls there: leave it off where
     a host gives the model a shell without a sandbox."""
     port: Number | None = Field(default=None, ge=1, le=65_535)
-    """The port on 127.0.0.1, for a tunnel or a container; default: a free one, at another loopback address for each
-    start, so that nobody else can have served anything there. Products that run at the same time need ports of their
-    own."""
+    """The port on 127.0.0.1, for a tunnel or a container; default: a free one. Products that run at the same time need
+    ports of their own."""

@@ -60,11 +60,19 @@ async def serve_on_loopback(app: App) -> None:
     port = app.config.settings.metrics.port
     if port is None:
         return
-    from codemode_server.web.local_server import serving
-    from codemode_server.web.metrics_site import MetricsSite
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route, Router
 
+    from codemode_server.telemetry.prometheus_text import CONTENT_TYPE
+    from codemode_server.web.server import serving
+
+    async def respond(_: Request) -> Response:
+        return Response(await anyio.to_thread.run_sync(app.metrics.text), media_type=CONTENT_TYPE)
+
+    pages = Router([Route("/metrics", respond, methods=["GET"])], redirect_slashes=False)
     try:
-        async with serving(lambda _: MetricsSite(app.metrics.text), port=port):
+        async with serving(pages, port=port):
             await anyio.sleep_forever()
     except OSError as error:
         logger.warning(

@@ -296,8 +296,8 @@ class _Service:
         if not app.config.settings.pages.serve:
             return
         await self._connected.wait()
-        served_pages = await anyio.to_thread.run_sync(import_module, "codemode_server.cli.served_pages")
-        await served_pages.serve(app)
+        pages = await anyio.to_thread.run_sync(import_module, "codemode_server.web.serving")
+        await pages.serve(app)
 
     async def _take_signals(self) -> None:
         if sys.platform == "win32":

@@ -30,7 +30,6 @@ NAMES_IN_SETTINGS = ("codemode_server.catalog.naming.", "codemode_server.catalog
 """By which settings can mean a server, so that the configuration can say which mean none."""
 STAGES = (
     "front",
-    "web",
     "executions",
     "gateway",
     "guardrails",
@@ -85,7 +84,7 @@ NEUTRAL |= {
 USE_SECRETS = {"config", "upstreams"}
 """The configuration refers to secrets, and connections store the tokens of a sign-in; nobody else reads one."""
 WIRING = {"__main__", "cli", "app", "first_listing", "serve", "logs", "upstream_catalog", "live_search", "stores"}
-WIRING |= {"approved_rules", "config_takeover", "product_telemetry"}
+WIRING |= {"records", "web", "approved_rules", "config_takeover", "product_telemetry"}
 
 
 @cache

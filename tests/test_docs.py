@@ -23,7 +23,7 @@ from codemode_server.sandbox.backends.wasm import component
 from codemode_server.search import usage_stats
 from codemode_server.storage import listing_store, sqlite_history, sqlite_savings, upkeep
 from codemode_server.upstreams import _listing, _messages
-from codemode_server.web.ui import admission
+from codemode_server.web import admission
 from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 

@@ -8,29 +8,28 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import anyio
 
-from codemode_server.approved_rules import write_rule
 from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.execution_lines import local_time
 from codemode_server.cli.person_at_terminal import person_confirms
-from codemode_server.cli.state_database import state_database
-from codemode_server.cli.terminal import announce, show
+from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
-from codemode_server.config.live import local_principal
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.approvals.message import one_line, pattern_text, short_text, whole_text
+<<<<<<< HEAD
 from codemode_server.first_listing import state_folder
 from codemode_server.redaction import Redactor
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.text import clean_line
+=======
+from codemode_server.records.executions import stored_records
+>>>>>>> 5a025a55 (One service, records, reads executions, calls, questions and tools for commands and pages, and one local server has the pages and the page of a question, routed by starlette and written by templates. A user loses the random loopback address of the pages: they are at 127.0.0.1)
 
 NAME = "command"
 _SCOPES = {
@@ -39,7 +38,6 @@ _SCOPES = {
     "session": AnswerScope.SESSION,
     "always": AnswerScope.ALWAYS,
 }
-_MAX_REASON_CHARACTERS = 300
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,11 +72,18 @@ def run(parsed: argparse.Namespace) -> int:
         case "approve":
             return _approve(loaded, ApprovalId(parsed.id), _SCOPES[parsed.scope])
         case "deny":
+<<<<<<< HEAD
             redactor = Redactor(loaded.secrets)
             reason = clean_line(redactor.visible(parsed.reason), _MAX_REASON_CHARACTERS)
             answer = ApprovalAnswer(False, reason=reason, channel=NAME, answered_at=time.time())
             found = anyio.run(_store_answer, loaded, ApprovalId(parsed.id), answer)
             show(f"refused: {found.question.title}; the program is told when it goes on")
+=======
+            approval = anyio.run(_open_question, loaded, ApprovalId(parsed.id))
+            answer = ApprovalAnswer(False, reason=parsed.reason, channel=NAME, answered_at=time.time())
+            anyio.run(_answer, loaded, approval, answer)
+            show(f"refused: {approval.question.title}; the program is told when it goes on")
+>>>>>>> 5a025a55 (One service, records, reads executions, calls, questions and tools for commands and pages, and one local server has the pages and the page of a question, routed by starlette and written by templates. A user loses the random loopback address of the pages: they are at 127.0.0.1)
         case _:
             show(anyio.run(partial(list_questions, loaded, as_json=as_json)))
     return 0
@@ -86,33 +91,33 @@ def run(parsed: argparse.Namespace) -> int:
 
 async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
     """The questions that can be answered now, oldest first."""
-    with _opened(loaded) as store:
-        found = [] if store is None else await store.unanswered(local_principal(loaded.settings))
-    is_open = [it for it in found if it.is_open(time.time())]
+    with stored_records(loaded) as records:
+        approvals = [] if records is None else await records.approvals()
     if as_json:
-        return json.dumps([_as_json(it) for it in is_open], indent=2)
-    if not is_open:
+        return json.dumps([_as_json(it) for it in approvals], indent=2)
+    if not approvals:
         return "no call waits for your approval"
-    blocks = [f"{it.approval_id}  {_time(it.asked_at)}  program {it.execution_id}\n{_indented(it)}" for it in is_open]
+    blocks = [
+        f"{it.approval_id}  {local_time(it.asked_at)}  program {it.execution_id}\n{_indented(it)}" for it in approvals
+    ]
     return "\n\n".join([*blocks, "codemode-server approvals approve ID [--for program|session|always] | deny ID"])
 
 
 async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bool) -> str:
     """One whole question, with its answer if it has one."""
-    found = await _found(loaded, ApprovalId(approval_id))
+    approval = await _approval(loaded, ApprovalId(approval_id))
     if as_json:
-        return json.dumps(_as_json(found), indent=2)
-    return "\n".join(
-        [f"question {found.approval_id} of program {found.execution_id}", whole_text(found), _state(found)]
-    )
+        return json.dumps(_as_json(approval), indent=2)
+    head = f"question {approval.approval_id} of program {approval.execution_id}"
+    return "\n".join([head, whole_text(approval), _state(approval)])
 
 
 def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope) -> int:
-    found = anyio.run(_open_question, loaded, approval_id)
-    asked = found.question
+    approval = anyio.run(_open_question, loaded, approval_id)
+    asked = approval.question
     if scope is AnswerScope.SESSION and asked.pattern is None:
         raise CodemodeError("this call can't be approved for its session; use --for call or --for program")
-    if scope is AnswerScope.ALWAYS and (asked.rule is None or loaded.place is None):
+    if scope is AnswerScope.ALWAYS and asked.rule is None:
         raise CodemodeError(
             "no rule that allows exactly this tool can be written here; use --for call, program or session"
         )
@@ -122,60 +127,38 @@ def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope
         AnswerScope.SESSION: f"Approve it in this session with {pattern_text(asked, 500)}?",
         AnswerScope.ALWAYS: f"Always approve it, by `{asked.rule}` in {loaded.path}?",
     }[scope]
-    if not person_confirms(whole_text(found), meaning):
+    if not person_confirms(whole_text(approval), meaning):
         show(
             "nothing was answered; the call still waits. What an approval holds for is said by --for: "
             f"codemode-server approvals approve {approval_id} --for program|session|always"
         )
         return 1
-    answer = ApprovalAnswer(True, scope, channel=NAME, answered_at=time.time())
-    anyio.run(_store_answer, loaded, approval_id, answer)
+    anyio.run(_answer, loaded, approval, ApprovalAnswer(True, scope, channel=NAME, answered_at=time.time()))
     show(f"approved: {one_line(asked.title, 200)}")
-    if scope is AnswerScope.ALWAYS and loaded.place is not None:
-        try:
-            write_rule(loaded.place, asked)
-        except CodemodeError as error:
-            announce(f"approved for this program only, since the rule could not be written: {error}")
-            return 1
     return 0
 
 
-async def _store_answer(loaded: LoadedSettings, approval_id: ApprovalId, answer: ApprovalAnswer) -> Approval:
-    """Answer a question that is open.
-
-    Raises:
-        CodemodeError: it is not, or somebody else was faster.
-    """
-    found = await _open_question(loaded, approval_id)
-    with _opened(loaded) as store:
-        stored = None if store is None else await store.answer(approval_id, answer)
-    if stored is None or stored.answer != answer:
-        raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
-    return found
+async def _answer(loaded: LoadedSettings, approval: Approval, answer: ApprovalAnswer) -> None:
+    with stored_records(loaded) as records:
+        assert records is not None  # noqa: S101 - the question was read from it
+        await records.answer(approval.approval_id, answer)
 
 
 async def _open_question(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
-    found = await _found(loaded, approval_id)
-    if not found.is_open(time.time()):
-        raise CodemodeError(f"the question {approval_id} can't be answered any more: {_state(found)}")
-    return found
+    approval = await _approval(loaded, approval_id)
+    if not approval.is_open(time.time()):
+        raise CodemodeError(f"the question {approval_id} can't be answered any more: {_state(approval)}")
+    return approval
 
 
-async def _found(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
-    with _opened(loaded) as store:
-        found = None if store is None else await store.get(local_principal(loaded.settings), approval_id)
-    if found is None:
+async def _approval(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval:
+    with stored_records(loaded) as records:
+        approval = None if records is None else await records.approval(approval_id)
+    if approval is None:
         raise CodemodeError(
             f"there is no question {approval_id!r} (any more); `codemode-server approvals list` shows the open ones"
         )
-    return found
-
-
-@contextmanager
-def _opened(loaded: LoadedSettings) -> Generator[SqliteApprovals | None]:
-    """The store of the configuration's state folder; None if there is none yet."""
-    with state_database(loaded) as thread:
-        yield None if thread is None else SqliteApprovals(thread, JournalCipher(state_folder(loaded.settings)))
+    return approval
 
 
 def _as_json(it: Approval) -> dict[str, Any]:
@@ -194,8 +177,8 @@ def _as_json(it: Approval) -> dict[str, Any]:
         "sources": list(asked.sources),
         "pattern": None if asked.pattern is None else dict(asked.pattern),
         "rule": asked.rule,
-        "asked_at": _time(it.asked_at),
-        "expires_at": _time(it.expires_at),
+        "asked_at": local_time(it.asked_at),
+        "expires_at": local_time(it.expires_at),
         "answer": None
         if answer is None
         else {
@@ -203,7 +186,7 @@ def _as_json(it: Approval) -> dict[str, Any]:
             "for": answer.scope.value,
             "reason": answer.reason,
             "channel": answer.channel,
-            "answered_at": _time(answer.answered_at),
+            "answered_at": local_time(answer.answered_at),
         },
     }
 
@@ -214,11 +197,7 @@ def _indented(it: Approval) -> str:
 
 def _state(it: Approval) -> str:
     if it.answer is None:
-        return f"open until {_time(it.expires_at)}" if it.is_open(time.time()) else "nobody answered in time"
+        return f"open until {local_time(it.expires_at)}" if it.is_open(time.time()) else "nobody answered in time"
     decided = "approved" if it.answer.is_approved else "refused"
     why = f": {it.answer.reason}" if it.answer.reason else ""
-    return f"{decided} ({it.answer.channel}, {_time(it.answer.answered_at)}){why}"
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
+    return f"{decided} ({it.answer.channel}, {local_time(it.answer.answered_at)}){why}"

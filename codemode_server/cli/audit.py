@@ -14,11 +14,11 @@ import anyio
 
 from codemode_server.cli.arguments import add_config, config_file, count, days
 from codemode_server.cli.audit_lines import AuditLines
-from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.records.state_database import state_database
 from codemode_server.redaction import Redactor
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.sqlite_audit import SqliteAudit

@@ -36,8 +36,8 @@ def _rules_without_tools(loaded: LoadedSettings) -> Sequence[str]:
     """Warnings of rules that match no tool as of the last run; the state folder of an untrusted file is not opened."""
     if not loaded.settings.permissions.rules or not may_start(loaded):
         return ()
-    from codemode_server.cli.permissions import KnownTools
     from codemode_server.gateway.policy.rules_without_tools import rules_without_tools
+    from codemode_server.records.known_tools import KnownTools
 
     try:
         with KnownTools.of(loaded) as known:

@@ -9,24 +9,43 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
-from collections.abc import Sequence
+from contextlib import aclosing, closing
 from functools import partial
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from codemode_server.cli.arguments import add_config, config_file, count, days
-from codemode_server.cli.execution_export import FORMATS, export
-from codemode_server.cli.execution_records import ExecutionRecords
-from codemode_server.cli.execution_tail import tail
+from codemode_server.cli.audit_lines import AuditLines
+from codemode_server.cli.execution_lines import (
+    FORMATS,
+    Format,
+    call_fields,
+    call_json,
+    execution_json,
+    execution_row,
+    exported,
+)
 from codemode_server.cli.marked_tokens import show_with_tokens
 from codemode_server.cli.running_again import run_again
-from codemode_server.cli.terminal import line_width, show
+from codemode_server.cli.terminal import line_width, show, table
 from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.first_listing import state_folder
+from codemode_server.private_files import open_private
+from codemode_server.records.executions import stored_records
+from codemode_server.redaction import Redactor
+from codemode_server.storage.audit_tail import AuditTail
+from codemode_server.storage.database import Database
+from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.text import one_line
 
+_POLL_SECONDS = 0.3
 _MAX_LINE_CHARACTERS = 400
 
 
@@ -83,15 +102,59 @@ def run(parsed: argparse.Namespace) -> int:
 
 async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) -> str:
     """The newest executions of the local principal, newest first."""
-    async with ExecutionRecords(loaded) as reader:
-        found = await reader.executions(limit)
-    if as_json:
-        return json.dumps([reader.execution_json(it) for it in found], indent=2)
-    if not found:
-        return "no executions are recorded"
-    rows = [("id", "started", "status", "sandbox", "calls", "ms", "description"), *map(reader.row, found)]
-    width = line_width() or _MAX_LINE_CHARACTERS
-    return "\n".join(one_line(line, width) for line in _table(rows).split("\n"))
+    with stored_records(loaded) as records:
+        executions = [] if records is None else await records.executions(limit)
+        if as_json:
+            return json.dumps([execution_json(records, it) for it in executions] if records else [], indent=2)
+        if records is None or not executions:
+            return "no executions are recorded"
+        heads = ("id", "started", "status", "sandbox", "calls", "ms", "description")
+        width = line_width() or _MAX_LINE_CHARACTERS
+        rows = table([heads, *(execution_row(records, it) for it in executions)])
+        return "\n".join(one_line(line, width) for line in rows)
+
+
+async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows: int, as_json: bool) -> None:
+    """Print the rows of the audit, which every product of the state folder writes, until cancelled. `rows`: number of
+    earlier events that are printed first."""
+    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets)))
+    folder = state_folder(loaded.settings)
+    await anyio.to_thread.run_sync(settle_before_reading, folder)
+    with closing(Database(folder)) as database:
+        followed = AuditTail(database, local_principal(loaded.settings), execution_id, rows=rows)
+        while True:
+            for row in followed.new_rows():
+                show(json.dumps(lines.json(row)) if as_json else lines.line(row))
+            await anyio.sleep(_POLL_SECONDS)
+
+
+async def export(loaded: LoadedSettings, form: Format, *, since: float, output: Path | None) -> None:
+    """Write all executions that started since then, oldest first, to standard output or a new private file.
+
+    Raises:
+        CodemodeError: the file is there already, or can't be written.
+    """
+    with stored_records(loaded) as records:
+        if output is None:
+            if records is None:
+                show("" if form == "jsonl" else "[]")
+                return
+            async for piece in exported(records, form, since):
+                show(piece)
+            return
+        try:
+            descriptor = open_private(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                if records is None:
+                    file.write("" if form == "jsonl" else "[]\n")
+                    return
+                async with aclosing(exported(records, form, since)) as pieces:
+                    async for piece in pieces:
+                        file.write(f"{piece}\n")
+        except FileExistsError as error:
+            raise CodemodeError(f"{output} is there already; name a new file") from error
+        except OSError as error:
+            raise CodemodeError(f"{output} can't be written: {error.strerror}") from error
 
 
 async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: bool) -> str:
@@ -100,28 +163,33 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     Raises:
         CodemodeError: there is none (any more).
     """
-    async with ExecutionRecords(loaded) as reader:
-        found, calls, code = await reader.execution(ExecutionId(execution_id))
-        retries = await reader.retries(found.execution_id)
-        waiting = await reader.waiting(found, calls)
-    plan = reader.plan(code, calls) if found.is_dry_run else None
-    if as_json:
-        content = reader.execution_json(found) | {
-            "calls": [
-                reader.call_json(it, retries.get(it.call.seq, ()), is_waiting=it.call.seq in waiting) for it in calls
+    with stored_records(loaded) as records:
+        recorded = None if records is None else await records.find(ExecutionId(execution_id))
+        if records is None or recorded is None:
+            raise CodemodeError(
+                f"no execution {execution_id!r} is recorded (any more); `codemode-server executions list` shows those "
+                "that are"
+            )
+        execution, calls, code = recorded
+        retries = await records.retries(execution.execution_id)
+        waiting = await records.waiting(execution, calls)
+        fields = execution_json(records, execution)
+        plan = records.plan(code, calls) if execution.is_dry_run else None
+        hides_arguments = records.hides_arguments
+        if as_json:
+            fields["calls"] = [
+                call_json(records, it, retries.get(it.call.seq, ()), is_waiting=it.call.seq in waiting) for it in calls
             ]
-        }
-        if plan is not None:
-            content["plan"] = {"calls": plan.calls, "unforeseen": plan.unforeseen}
-            content["plan"]["arguments_shown"] = not reader.hides_arguments
-        return json.dumps(content, indent=2)
-    fields = reader.execution_json(found)
+            if plan is not None:
+                fields["plan"] = {"calls": plan.calls, "unforeseen": plan.unforeseen}
+                fields["plan"]["arguments_shown"] = not hides_arguments
+            return json.dumps(fields, indent=2)
+        cells = [call_fields(records, it, is_waiting=it.call.seq in waiting).values() for it in calls]
     whole, code = code, fields.pop("code")
     lines = [f"{name.replace('_', ' ')}: {value}" for name, value in fields.items() if value is not None]
-    cells = (reader.call_fields(it, is_waiting=it.call.seq in waiting).values() for it in calls)
     rows = [tuple("-" if value is None else str(value) for value in row) for row in cells]
     if rows:
-        lines += ["", _table([("call", "tool", "started", "decision", "reason", "status", "ms", "error"), *rows])]
+        lines += ["", *table([("call", "tool", "started", "decision", "reason", "status", "ms", "error"), *rows])]
         lines += [
             f"call {it.call.seq}: {one.reason.words}, at +{one.after_ms(it.started_at):,.0f} ms"
             for it in calls
@@ -130,22 +198,15 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
     if plan is not None:
         lines += ["", f"plan ({plan.captured} calls that may change something; none was sent):"]
         lines += [f"  {line}" for line in plan.lines]
-        if plan.calls and reader.hides_arguments:
+        if plan.calls and hides_arguments:
             lines.append("  arguments are not shown: state.payloads is not `all`")
         else:
             lines += ["  the whole arguments: run this again with --json"] if plan.calls else []
         lines += [f"  not foreseen: {line}" for line in plan.unforeseen]
     lines += ["", code] if code else []
-    if whole and reader.hides_arguments:
+    if whole and hides_arguments:
         lines += [
             "",
             "the program and why its calls failed are not shown; `state.payloads: all` in upstream.yaml shows both",
         ]
     return "\n".join(lines)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )

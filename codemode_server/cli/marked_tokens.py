@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import anyio
 
 from codemode_server.cli.person_at_terminal import require_terminal, show_person
-from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import show
-from codemode_server.cli.token_reveals import TokenReveals, revealed_line
 from codemode_server.config import LoadedSettings
 from codemode_server.domain.privacy_tokens import TOKEN
+from codemode_server.records.state_database import state_database
+from codemode_server.records.token_reveals import TokenReveals, revealed_line
 from codemode_server.text import escaped_lines
 
 _MAX_REVEALED = 50

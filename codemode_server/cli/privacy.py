@@ -18,9 +18,7 @@ import anyio
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.person_at_terminal import person_confirms, require_terminal, show_person
-from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import show
-from codemode_server.cli.token_reveals import TokenReveals, revealed_line, stored_tokens
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
@@ -29,6 +27,8 @@ from codemode_server.domain.privacy_tokens import KnownToken
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.privacy_settings import seconds_of
+from codemode_server.records.state_database import state_database
+from codemode_server.records.token_reveals import TokenReveals, revealed_line, stored_tokens
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals

@@ -7,7 +7,7 @@ import argparse
 import sys
 
 from codemode_server.cli.arguments import add_config, config_file
-from codemode_server.cli.terminal import show
+from codemode_server.cli.terminal import show, table
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError, SecretUnavailable
 from codemode_server.first_listing import state_folder
@@ -89,7 +89,7 @@ def listing(store: SecretStore, loaded: LoadedSettings) -> tuple[str, bool]:
         for it, servers in loaded.references.items()
         if it.kind == "command"
     ]
-    lines = _table(rows) if names else ["no secrets are stored"]
+    lines = table(rows) if names else ["no secrets are stored"]
     if commands:
         lines += ["", "commands that are run for secrets:", *sorted(commands)]
     if loaded.dotenv:
@@ -141,8 +141,3 @@ def _tell_products() -> None:
         note_change()
     except (OSError, CodemodeError) as error:
         raise CodemodeError(f"that is done, but running products do not notice it until a restart: {error}") from None
-
-
-def _table(rows: list[tuple[str, str, str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -19,7 +19,6 @@ import anyio
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.person_at_terminal import person_confirms
-from codemode_server.cli.state_database import state_database
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
@@ -29,6 +28,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.gateway.read_sources import EPHEMERAL
+from codemode_server.records.state_database import state_database
 from codemode_server.storage.database import Database
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_sources import SqliteSources

@@ -13,12 +13,12 @@ from typing import Any
 import anyio
 
 from codemode_server.cli.arguments import add_config, config_file, count, days
-from codemode_server.cli.state_database import has_database
-from codemode_server.cli.terminal import show
+from codemode_server.cli.terminal import show, table
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.savings import METHOD, Grouping, Savings, ServerRow, TokenUsage, UsageRow
 from codemode_server.first_listing import state_folder
+from codemode_server.records.state_database import has_database
 from codemode_server.redaction import Redactor
 from codemode_server.storage.database import Database
 from codemode_server.storage.sqlite_savings import SqliteSavings
@@ -122,7 +122,7 @@ class _Page:
         if not found.total.exchanges:
             return "no tokens are counted in this time; a program that a host runs is"
         rows = self._servers(found.servers) if by == "server" else self._usage(found, by)
-        return "\n".join([*_table(rows), "", *_summary(found.total), *_wrapped(f"{METHOD} {_MORE}")])
+        return "\n".join([*table(rows, numbers_from=1), "", *_summary(found.total), *_wrapped(f"{METHOD} {_MORE}")])
 
     def _usage(self, found: Savings, by: Grouping) -> list[tuple[str, ...]]:
         rows: Sequence[UsageRow] = found.days if by == "day" else found.executions
@@ -170,14 +170,3 @@ def _wrapped(text: str) -> list[str]:
     import textwrap
 
     return textwrap.wrap(text, 80)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -17,7 +17,7 @@ from codemode_server.catalog.catalog import Server
 from codemode_server.cli import stats, workspace
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.product import inspected
-from codemode_server.cli.terminal import HOW_TO_ADD, show
+from codemode_server.cli.terminal import HOW_TO_ADD, show, table
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
@@ -129,9 +129,7 @@ def servers_table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
         rows.append((name, server.state.value, protocol, f"{len(server.tools):,}", f"{tokens:,}"))
         notes += [_indented(mask(f"{name}: {server.error}"))] if server.error else []
         notes += [_indented(mask(f"{name}: left out: {problem}")) for problem in server.problems]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*table, *([""] if notes else []), *notes])
+    return "\n".join([*table(rows), *([""] if notes else []), *notes])
 
 
 def _indented(note: str) -> str:

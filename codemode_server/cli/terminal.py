@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from codemode_server import logs
@@ -20,6 +21,18 @@ HOW_TO_ADD = "`codemode-server import` takes over those of your hosts, `codemode
 def show(page: str) -> None:
     """Print the answer of a command."""
     print(escaped_lines(page))
+
+
+def table(rows: Sequence[Sequence[str]], *, numbers_from: int | None = None) -> list[str]:
+    """Rows as lines with aligned columns; those from `numbers_from` on are aligned at the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if numbers_from is not None and place >= numbers_from else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def line_width() -> int | None:

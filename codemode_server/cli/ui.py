@@ -13,20 +13,20 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.to_thread
 
-from codemode_server.cli import served_pages
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.person_at_terminal import require_terminal, show_person
 from codemode_server.cli.terminal import announce
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.web import serving
+from codemode_server.web.admission import ENTRANCE, OneTimeCodes
 from codemode_server.web.browser import Browser
-from codemode_server.web.ui.admission import ENTRANCE
-from codemode_server.web.ui.one_time_codes import OneTimeCodes
+from codemode_server.web.page_products import StartedProducts
 
 LINE = "This address opens the pages once, in one browser; do not pass it on. Ctrl+C ends them."
 LINE_OF_PRODUCT = (
     "A running codemode-server serves the pages. This address opens them once, in one browser, within "
-    f"{served_pages.MAX_AGE_S / 60:.0f} minutes; do not pass it on."
+    f"{serving.MAX_AGE_S / 60:.0f} minutes; do not pass it on."
 )
 
 
@@ -53,7 +53,7 @@ async def _open(loaded: LoadedSettings, port: int | None, with_browser: bool) ->
     """Open the pages of a product, unless a port is asked for; there may be none."""
     browser = Browser("Open the pages of codemode-server")
     try:
-        served = None if port is not None else await served_pages.found(loaded, announce)
+        served = None if port is not None else await serving.found(loaded, announce)
         if served is not None:
             address = served.new_address()
             show_person(f"{address}\n{LINE_OF_PRODUCT}")
@@ -77,11 +77,8 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
         OSError: the port is taken.
         JournalUnavailable: the record can't be used.
     """
-    from codemode_server.cli.page_products import StartedProducts
-    from codemode_server.cli.page_serving import serving
-
     codes = OneTimeCodes()
-    async with serving(StartedProducts(loaded), codes, port) as origin:
+    async with serving.serving(StartedProducts(loaded), codes, port) as origin:
         yield f"{origin}{ENTRANCE}{codes.new()}"
 
 

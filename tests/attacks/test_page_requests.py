@@ -22,10 +22,9 @@ from tests.web.pages import PROGRAM, TRIAGE, Pages, State, pages, question
 
 pytestmark = pytest.mark.page_attack
 SECRET = "content of a file that no page shows"
-UP = ("..", "%2e%2e", "%252e%252e", ".%2e", "..%00", "..%c0%af", "..%5c", "....")
-PLACES = ("", "page.css/", "static/", "executions/", "executions/x1/calls/", "approvals/")
-TARGETS = ("state/page-secret", "page-secret", "etc/passwd", "site.py", "templates/base.html", "static/page.css")
-DEPTHS = (1, 2, 15)
+UP = ("..", "%2e%2e", "%252e%252e", "..%00", "..%c0%af", "..%5c")
+PLACES = ("", "page.css/", "executions/", "approvals/")
+TARGETS = ("state/page-secret", "page-secret", "templates/base.html")
 FORM = "answer=allow&scope=call"
 
 
@@ -56,135 +55,108 @@ async def is_answered(state: State) -> bool:
 
 
 class TestPaths:
-    @pytest.mark.parametrize("up", UP)
-    async def test_none_leads_to_a_file(self, tmp_path: Path, up: str) -> None:
+    async def test_none_leads_to_a_file(self, tmp_path: Path) -> None:
         async with pages(tmp_path) as (site, state):
             await fill(state)
-            for place, target, slash, depth in itertools.product(PLACES, TARGETS, ("/", "%2f", "%5c"), DEPTHS):
-                path = f"{path_of(site)}/{place}{(up + slash) * depth}{target}"
+            for up, place, target, slash in itertools.product(UP, PLACES, TARGETS, ("/", "%2f")):
+                path = f"{path_of(site)}/{place}{(up + slash) * 3}{target}"
                 status, answer = await sent(site, f"GET {path} HTTP/1.1")
                 assert status in (400, 403, 404), path
                 assert SECRET not in answer
-                assert "root:" not in answer
                 assert "{% block" not in answer
             status, answer = await sent(site, f"GET {path_of(site)}/page.css HTTP/1.1")
             assert status == 200
             assert "text/css" in answer, "control"
 
-    @pytest.mark.parametrize("path", ["page.css", "live.js", "executions", "executions/x1"])
-    @pytest.mark.parametrize("guess", ["guess/../{}", "guess/%2e%2e/{}", "../s/guess", "%2e%2e/s/guess"])
-    async def test_none_gets_by_the_part_that_nobody_can_guess(self, tmp_path: Path, guess: str, path: str) -> None:
+    async def test_none_gets_by_the_part_that_nobody_can_guess(self, tmp_path: Path) -> None:
         """The cookie is sent too: what has to be missing is the part of the path."""
         async with pages(tmp_path) as (site, state):
             await fill(state)
-            status, answer = await sent(site, f"GET /s/{guess.format(path)}/{path} HTTP/1.1")
-            assert status == 403
-            assert "github" not in answer
-            assert (await sent(site, f"GET {path_of(site)}/{path} HTTP/1.1"))[0] == 200, "control"
+            for path in ("page.css", "executions/x1"):
+                for guess in ("guess/../{}", "guess/%2e%2e/{}", "../s/guess", "%2e%2e/s/guess"):
+                    status, answer = await sent(site, f"GET /s/{guess.format(path)}/{path} HTTP/1.1")
+                    assert status == 403
+                    assert "github" not in answer
+                assert (await sent(site, f"GET {path_of(site)}/{path} HTTP/1.1"))[0] == 200, "control"
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            *("../x1", "..%2Fx1", "%2e%2e%2fx1", "x1%00", "x1%20", "X1", "x%", "x_", "*", "x1' OR '1'='1"),
-            *("x1%0a", "x%0d1", "x%091", "%0ax1", "x1%09"),
-            *("x1/../x2", "x1%2f..%2fx2", "\\x1", "%u0078%31", "x1;a=1", "{{ 7*7 }}", "%ff%fe", "x" * 6_000),
-        ],
-    )
-    async def test_an_execution_is_found_by_its_exact_id_alone(self, tmp_path: Path, name: str) -> None:
+    async def test_executions_and_calls_are_found_by_their_exact_names_alone(self, tmp_path: Path) -> None:
+        names = [
+            *("../x1", "..%2Fx1", "x1%00", "x1%20", "X1", "x%", "x_", "*", "x1' OR '1'='1", "x1%0a", "%0ax1"),
+            *("x1/../x2", "x1%2f..%2fx2", "x1;a=1", "{{ 7*7 }}", "%ff%fe", "x" * 6_000),
+        ]
+        paths = [quote(name, safe="%/;=*'~") for name in names]
+        paths += [f"x1/calls/{number}" for number in ("0", "-1", "1.0", "1e0", "%091", "%d9%a1", "9" * 400, "1'")]
         async with pages(tmp_path) as (site, state):
             await fill(state)
-            given = quote(name, safe="%/;=*'\\~")
-            for path in (f"executions/{given}", f"executions/{given}/calls/1"):
-                status, answer = await sent(site, f"GET {path_of(site)}/{path} HTTP/1.1")
-                assert status in (400, 404)
-                assert "list_issues" not in answer
-                assert ">49<" not in answer
-            assert "list_issues" in await site.text("executions/x1"), "control"
-
-    @pytest.mark.parametrize(
-        "number", ["0", "-1", "1.0", "1e0", "1%0a", "%091", "%31%00", "%d9%a1", "+1", "9" * 400, "1'", "../1"]
-    )
-    async def test_a_call_is_found_by_its_number_alone(self, tmp_path: Path, number: str) -> None:
-        async with pages(tmp_path) as (site, state):
-            await fill(state)
-            status, answer = await sent(site, f"GET {path_of(site)}/executions/x1/calls/{number} HTTP/1.1")
-            assert status in (400, 404)
-            assert "acme/web" not in answer
+            for path in paths:
+                for end in ("", "/calls/1"):
+                    status, answer = await sent(site, f"GET {path_of(site)}/executions/{path}{end} HTTP/1.1")
+                    assert status in (400, 403, 404), path
+                    assert "list_issues" not in answer
+                    assert ">49<" not in answer
             assert "acme/web" in await site.text("executions/x1/calls/1"), "control"
 
-    @pytest.mark.parametrize("field", ["after", "live", "before", "since", "until", "status", "text", "days"])
-    async def test_a_query_of_any_kind_is_answered_by_a_page(self, tmp_path: Path, field: str) -> None:
+    async def test_a_query_of_any_kind_is_answered_by_a_page(self, tmp_path: Path) -> None:
+        fields = ("after", "live", "before", "since", "until", "status", "text", "days")
         values = ("nan", "inf", "-1", "%00", "%ff", "%d9%a1", "9" * 400, "0001-01-01", "9999-12-31")
         async with pages(tmp_path) as (site, state):
             await fill(state)
-            for path, value in itertools.product(("executions", "executions/x1", "savings"), values):
+            for path, field, value in itertools.product(("executions", "executions/x1", "savings"), fields, values):
                 line = f"GET {path_of(site)}/{path}?{field}={value} HTTP/1.1"
                 assert (await sent(site, line))[0] == 200, line
 
 
 class TestHeaders:
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "x1%0d%0aSet-Cookie:%20codemode=evil",
-            "x1%0aLocation:%20https://evil.example",
-            "x1%0d%0a%0d%0a<script>alert(1)</script>",
-            "x1%E5%98%8D%E5%98%8ASet-Cookie:%20codemode=evil",
-        ],
-    )
-    async def test_a_path_adds_none_to_an_answer(self, tmp_path: Path, name: str) -> None:
+    async def test_a_path_adds_none_to_an_answer(self, tmp_path: Path) -> None:
+        names = [
+            *("x1%0d%0aSet-Cookie:%20codemode=evil", "x1%0aLocation:%20https://evil.example"),
+            *("x1%0d%0a%0d%0a<script>alert(1)</script>", "x1%E5%98%8D%E5%98%8ASet-Cookie:%20codemode=evil"),
+        ]
         async with pages(tmp_path) as (site, state):
             await fill(state)
             body = f"token={await site.token()}".encode()
-            for line in (
-                f"GET {path_of(site)}/executions/{name}",
-                f"GET {path_of(site)}/{name}",
-                f"POST {path_of(site)}/executions/{name}/replay",
-            ):
-                _, answer = await sent(site, f"{line} HTTP/1.1", body if line.startswith("POST") else b"")
-                head = answer.partition("\r\n\r\n")[0].lower()
-                names = [it.partition(":")[0] for it in re.split("[\r\n]+", head)[1:]]
-                assert "set-cookie" not in names
-                assert "evil.example" not in head.partition("location:")[0]
-                assert names.count("location") == ("303" in head.split("\r\n")[0])
-                assert "<script>alert" not in answer
+            for name in names:
+                for line, sent_body in (
+                    (f"GET {path_of(site)}/executions/{name}", b""),
+                    (f"GET {path_of(site)}/{name}", b""),
+                    (f"POST {path_of(site)}/executions/{name}/replay", body),
+                ):
+                    _, answer = await sent(site, f"{line} HTTP/1.1", sent_body)
+                    head = answer.partition("\r\n\r\n")[0].lower()
+                    headers = [it.partition(":")[0] for it in re.split("[\r\n]+", head)[1:]]
+                    assert "set-cookie" not in headers
+                    assert "evil.example" not in head.partition("location:")[0]
+                    assert headers.count("location") == ("303" in head.split("\r\n")[0])
+                    assert "<script>alert" not in answer
+
+    async def test_no_form_leads_to_another_site(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            await fill(state)
+            body = f"token={await site.token()}".encode()
+            for name in ("%2f%2fevil.example", "/evil.example", "https:%2f%2fevil.example", "%5cevil.example"):
+                _, answer = await sent(site, f"POST {path_of(site)}/executions/{name}/replay HTTP/1.1", body)
+                for place in re.findall(r"(?i)\nlocation: (\S*)", answer):
+                    assert place.startswith(f"{path_of(site)}/executions/")
+                refused, answer = await sent(site, f"POST /{name}{path_of(site)}/executions/x1/replay HTTP/1.1", body)
+                assert (refused, "ocation:" in answer) == (403, False)
             _, answer = await sent(site, f"POST {path_of(site)}/executions/x1/replay HTTP/1.1", body)
             assert f"\nlocation: {path_of(site)}/executions/x1\r\n" in answer, "control"
 
-    @pytest.mark.parametrize(
-        "name", ["%2f%2fevil.example", "/evil.example", "https:%2f%2fevil.example", "%5cevil.example"]
-    )
-    async def test_no_form_leads_to_another_site(self, tmp_path: Path, name: str) -> None:
+    async def test_of_proxies_change_nothing(self, tmp_path: Path) -> None:
+        headers = [
+            *("X-Forwarded-Host: evil.example", "X-Forwarded-For: 10.0.0.1", "Forwarded: host=evil.example"),
+            *("X-Original-URL: /executions", "X-HTTP-Method-Override: POST"),
+        ]
         async with pages(tmp_path) as (site, state):
             await fill(state)
-            body = f"token={await site.token()}".encode()
-            _, answer = await sent(site, f"POST {path_of(site)}/executions/{name}/replay HTTP/1.1", body)
-            for place in re.findall(r"(?i)\nlocation: (\S*)", answer):
-                assert place.startswith(f"{path_of(site)}/executions/")
-            refused, answer = await sent(site, f"POST /{name}{path_of(site)}/executions/x1/replay HTTP/1.1", body)
-            assert (refused, "ocation:" in answer) == (403, False)
-
-    @pytest.mark.parametrize(
-        "header",
-        [
-            "X-Forwarded-Host: evil.example",
-            "X-Forwarded-For: 10.0.0.1",
-            "Forwarded: host=evil.example",
-            "X-Original-URL: /executions",
-            "X-Rewrite-URL: /executions",
-            "X-HTTP-Method-Override: POST",
-        ],
-    )
-    async def test_of_proxies_change_nothing(self, tmp_path: Path, header: str) -> None:
-        async with pages(tmp_path) as (site, state):
-            await fill(state)
-            status, answer = await sent(site, f"GET {path_of(site)}/executions HTTP/1.1\n{header}")
-            assert status == 200
-            assert "evil.example" not in answer
-            assert (await sent(site, f"GET /s/guess/executions HTTP/1.1\n{header}"))[0] == 403
             token = await site.token()
-            await sent(site, f"GET {path_of(site)}/approvals/a1?token={token}&{FORM} HTTP/1.1\n{header}")
-            assert not await is_answered(state)
+            for header in headers:
+                status, answer = await sent(site, f"GET {path_of(site)}/executions HTTP/1.1\n{header}")
+                assert status == 200
+                assert "evil.example" not in answer
+                assert (await sent(site, f"GET /s/guess/executions HTTP/1.1\n{header}"))[0] == 403
+                await sent(site, f"GET {path_of(site)}/approvals/a1?token={token}&{FORM} HTTP/1.1\n{header}")
+                assert not await is_answered(state)
 
     async def test_a_second_host_is_refused(self, tmp_path: Path) -> None:
         async with pages(tmp_path) as (site, state):
@@ -201,35 +173,26 @@ class TestForms:
         line = f"POST {path_of(site)}/approvals/a1 HTTP/1.1\nContent-Type: {kind}\nOrigin: {site.origin}"
         return (await sent(site, line, body))[0]
 
-    @pytest.mark.parametrize(
-        "form",
-        [
-            "",
-            "token",
-            "token={token}",
-            "token={token}&answer=yes&scope=call",
-            "token={token}&answer=allow",
+    async def test_of_another_shape_answer_nothing(self, tmp_path: Path) -> None:
+        forms = [
+            *("", "token", "token={token}", "token={token}&answer=yes&scope=call", "token={token}&answer=allow"),
             "token={token}&answer=allow&scope=everything",
             "token={token}&answer=allow&answer=refuse&scope=call",
-            "token={token}&answer=allow&scope=call&scope=always",
-            "token={token}&token={token}&answer=allow&scope=call",
             "token=guess&token={token}&answer=allow&scope=call",
             "token={token}&answer=allow&scope=call\xe9",
             "token={token}&answer=allow&scope=call&" + "&".join(f"f{n}=1" for n in range(30)),
             "token={token}&answer=allow&scope=call&reason=" + "x" * 20_000,
-            "token={token}&answer=allow&scope=call&" + "x" * 20_000,
             '{{"token": "{token}", "answer": "allow", "scope": "call"}}',
             "\x00token={token}&answer=allow&scope=call",
             "token={token};answer=allow;scope=call",
             "token={token}%00&answer=allow&scope=call",
-        ],
-    )
-    async def test_of_another_shape_answer_nothing(self, tmp_path: Path, form: str) -> None:
+        ]
         async with pages(tmp_path) as (site, state):
             await fill(state)
             token = await site.token()
-            assert await self._posted(site, form.format(token=token).encode("latin-1")) in (400, 403)
-            assert not await is_answered(state)
+            for form in forms:
+                assert await self._posted(site, form.format(token=token).encode("latin-1")) in (400, 403), form[:60]
+                assert not await is_answered(state)
             assert await self._posted(site, f"token={token}&{FORM}".encode()) == 303
             assert await is_answered(state), "control"
 
@@ -272,33 +235,29 @@ class TestForms:
 class TestOthersOnThisMachine:
     """They can connect, and find the port; what they don't have is a cookie, a code or the path."""
 
-    @pytest.mark.parametrize(
-        "head",
-        [
+    async def test_no_answer_to_them_tells_the_path_of_the_pages(self, tmp_path: Path) -> None:
+        """It stands in the Content-Security-Policy of the pages; whoever knows it can make a browser send the cookie
+        to a server of theirs, since cookies are for all ports of an address."""
+        lines = [
             *("GET / HTTP/1.1", "GET /s/ HTTP/1.1", "GET /open/guess HTTP/1.1", "HEAD /open/guess HTTP/1.1"),
             *("POST / HTTP/1.1", "OPTIONS * HTTP/1.1", "GET /page.css HTTP/1.1", "TRACE / HTTP/1.1"),
             *("GET http://elsewhere.example/ HTTP/1.1", "GET /s/../ HTTP/1.1", "GET /\x00 HTTP/1.1"),
-        ],
-    )
-    @pytest.mark.parametrize("name", ["{}", "elsewhere.example", ""])
-    async def test_no_answer_to_them_tells_the_path_of_the_pages(self, tmp_path: Path, head: str, name: str) -> None:
-        """It stands in the Content-Security-Policy of the pages; whoever knows it can make a browser send the cookie
-        to a server of theirs, since cookies are for all ports of an address."""
+        ]
         async with pages(tmp_path) as (site, _):
             host = site.origin.removeprefix("http://")
-            answer = await raw(host, f"{head}\r\nHost: {name.format(host)}\r\nConnection: close\r\n\r\n".encode())
-            assert answer.startswith("HTTP/1.1 4")
-            assert path_of(site) not in answer
+            for line, name in itertools.product(lines, (host, "elsewhere.example", "")):
+                answer = await raw(host, f"{line}\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
+                assert answer.startswith("HTTP/1.1 4"), line
+                assert path_of(site) not in answer
             control = (await sent(site, f"GET {path_of(site)}/executions HTTP/1.1"))[1]
             assert f"{path_of(site)}/page.css" in control.partition("\r\n\r\n")[0], "control: the pages' own policy"
 
-    @pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: "])
-    async def test_their_connections_without_a_request_keep_nobody_out(self, tmp_path: Path, begun: bytes) -> None:
+    async def test_their_connections_without_a_request_keep_nobody_out(self, tmp_path: Path) -> None:
         async with pages(tmp_path) as (site, _), AsyncExitStack() as held:
             name, _, port = site.origin.removeprefix("http://").partition(":")
             for _ in range(http_connections.MAX_CONNECTIONS + 20):
                 stream = await held.enter_async_context(await anyio.connect_tcp(name, int(port)))
-                await stream.send(begun or b"\r\n")
+                await stream.send(b"GET / HTTP/1.1\r\nHost: ")
             assert (await sent(site, f"GET {path_of(site)}/executions HTTP/1.1"))[0] == 200
 
 

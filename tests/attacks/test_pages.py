@@ -5,8 +5,11 @@ Each attack has its control: the same request as the person's own browser makes 
 
 from __future__ import annotations
 
+import re
 import sys
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -15,70 +18,60 @@ import pytest
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Allow
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.tools import ToolDefinition
+from codemode_server.web.server_pages import key_of
 from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal
-from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
+from tests.web.pages import OWN, PROGRAM, TRIAGE, Call, Pages, State, pages, question
 
 pytestmark = pytest.mark.page_attack
 HOSTILE = "</code></li><script>fetch('//evil.example')</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\u200b"
 FORM = {"answer": "allow", "scope": "call"}
-FORMS = ("approvals/a1", "executions/x1/resume", "executions/x1/replay", "executions/x1/cancel", "servers/check")
 PATHS = ("executions", "executions/x1", "executions/x1/calls/1", "approvals", "approvals/a1", "servers", "permissions")
+SERVERS = {"github": {"command": "/nonexistent/server"}, "linear": {"url": "http://127.0.0.1:1/mcp"}}
+GITHUB = f"servers/{key_of('github')}"
+SIGN_IN = f"servers/{key_of('linear')}/sign-in"
+REVIEW = f"{GITHUB}/tools/{key_of('create_issue')}"
+FORMS = (
+    *("approvals/a1", "executions/x1/replay", "executions/x1/cancel", "servers/check"),
+    *(f"{GITHUB}/disable", f"{REVIEW}/accept", SIGN_IN, f"{SIGN_IN}/cancel", "privacy/EMAIL_1"),
+)
+VALUE = "ann.secret@example.org"
 
 
 async def fill(state: State) -> None:
     await state.execution("x1", PROGRAM, *TRIAGE)
     await state.question(question(), at=time.time())
-
-
-async def answered(state: State) -> bool:
-    return bool(await state.approvals.answered([ApprovalId("a1")]))
-
-
-def accepted(path: str) -> int:
-    """The status of the answer to a form that was taken: the program has ended, so there is nothing to cancel."""
-    return 409 if path.endswith("/cancel") else 303
+    await state.changed_tool(ToolDefinition("create_issue", "Before."), ToolDefinition("create_issue", HOSTILE))
+    await state.privacy_token(VALUE)
 
 
 class TestTheEntrance:
-    async def test_admits_one_browser(self, tmp_path: Path) -> None:
+    async def test_admits_one_browser_and_gives_it_a_cookie_that_scripts_and_other_paths_do_not_get(
+        self, tmp_path: Path
+    ) -> None:
+        """Cookies are sent to every port of an address, so another server there would get one for `/`."""
         async with pages(tmp_path, is_entered=False) as (site, state), httpx2.AsyncClient() as other:
             await fill(state)
-            await site.enter()
-            assert "x1" in await site.text("executions"), "control"
-            again = await other.get(site.entrance)
-            assert again.status_code == 403
-            assert site.base.removeprefix(site.origin) not in again.text
-            assert "set-cookie" not in again.headers
-
-    @pytest.mark.parametrize("path", ["/", "/open/", "/open/guess", "/executions", "/s/", "/s/guess/executions"])
-    async def test_is_needed_to_see_anything(self, tmp_path: Path, path: str) -> None:
-        async with pages(tmp_path, is_entered=False) as (site, state):
-            await fill(state)
-            refused = await site.browser.get(site.origin + path)
-            assert refused.status_code == 403
-            assert "github" not in refused.text
-            await site.enter()
-            assert "github" in await site.text("executions"), "a wrong guess does not use it up"
-
-    @pytest.mark.parametrize("path", PATHS)
-    async def test_the_address_of_a_page_without_its_cookie_shows_nothing(self, tmp_path: Path, path: str) -> None:
-        async with pages(tmp_path) as (site, state), httpx2.AsyncClient() as other:
-            await fill(state)
-            assert "github" in await site.text(path) or path == "servers", "control"
-            refused = await other.get(f"{site.base}/{path}")
-            assert refused.status_code == 403
-            assert "github" not in refused.text
-
-    async def test_gives_a_cookie_that_scripts_and_other_paths_do_not_get(self, tmp_path: Path) -> None:
-        """Cookies are sent to every port of an address, so another server there would get one for `/`."""
-        async with pages(tmp_path, is_entered=False) as (site, _):
+            for path in ("/", "/open/", "/open/guess", "/executions", "/s/", "/s/guess/executions"):
+                assert (await site.browser.get(site.origin + path)).status_code == 403, path
             cookie = (await site.browser.get(site.entrance)).headers["set-cookie"]
+            again = await other.get(site.entrance)
+        assert (again.status_code, "set-cookie" in again.headers, "/s/" in again.text) == (403, False, False)
         name, *attributes = cookie.split("; ")
         assert name.startswith("codemode=")
         assert {"HttpOnly", "SameSite=strict"} <= set(attributes)
         (path,) = [it for it in attributes if it.startswith("Path=")]
         assert len(path) > len("Path=/s/") + 40
+
+    async def test_the_address_of_a_page_without_its_cookie_shows_nothing(self, tmp_path: Path) -> None:
+        async with pages(tmp_path, servers=SERVERS) as (site, state), httpx2.AsyncClient() as other:
+            await fill(state)
+            for path in PATHS:
+                assert "github" in await site.text(path), "control"
+                refused = await other.get(f"{site.base}/{path}")
+                assert refused.status_code == 403
+                assert "github" not in refused.text
 
     async def test_address_goes_to_no_output_that_a_model_reads(self, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "codemode_server", "ui", "--config", str(configuration(tmp_path, {}))]
@@ -88,94 +81,106 @@ class TestTheEntrance:
         assert "127.0.0.1" not in done.stdout + done.stderr
 
 
-class TestOtherOrigins:
-    @pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1", "127.0.0.1.evil.example:80", ""])
-    async def test_another_host_is_refused(self, tmp_path: Path, host: str) -> None:
-        """DNS rebinding: a name of the attacker's that leads to 127.0.0.1."""
-        async with pages(tmp_path) as (site, state):
-            await fill(state)
-            refused = await site.get("executions", headers={"Host": host})
-            assert refused.status_code in (400, 421)
-            assert "x1" not in refused.text
-            assert "x1" in await site.text("executions"), "control"
+async def sent(site: Pages, path: str, data: dict[str, str], **headers: str) -> httpx2.Response:
+    return await site.browser.post(f"{site.base}/{path}", data=data, headers={"Origin": site.origin, **headers})
 
-    @pytest.mark.parametrize(
-        "headers",
-        [
-            {"Origin": "https://evil.example"},
-            {"Origin": "http://127.0.0.1:1"},
-            {"Origin": "null"},
-            {"Sec-Fetch-Site": "cross-site"},
-            {"Sec-Fetch-Site": "same-site"},
-        ],
-    )
-    async def test_a_form_of_another_origin_does_nothing(self, tmp_path: Path, headers: dict[str, str]) -> None:
-        async with pages(tmp_path) as (site, state):
-            await fill(state)
-            form = {"token": await site.token(), **FORM}
-            refused = await site.browser.post(f"{site.base}/approvals/a1", data=form, headers=headers)
-            assert refused.status_code == 403
-            assert not await answered(state)
-            own = {"Origin": site.origin, "Sec-Fetch-Site": "same-origin"}
-            await site.browser.post(f"{site.base}/approvals/a1", data=form, headers=own)
-            assert await answered(state), "control"
 
-    @pytest.mark.parametrize("token", ["", "guess", "é"])
-    @pytest.mark.parametrize("path", FORMS)
-    async def test_a_form_without_the_token_does_nothing(self, tmp_path: Path, path: str, token: str) -> None:
-        async with pages(tmp_path) as (site, state):
-            await fill(state)
-            assert (await site.post(path, **FORM, token=token)).status_code == 403
-            assert not await answered(state)
-            assert "from this page" not in await site.text("executions/x1")
-            assert "Connecting" not in await site.text("servers")
-            assert (await site.post(path, **FORM)).status_code == accepted(path), "control"
+async def without_the_cookie(site: Pages, path: str, data: dict[str, str]) -> httpx2.Response:
+    async with httpx2.AsyncClient() as other:
+        return await other.post(f"{site.base}/{path}", data=data, headers={"Origin": site.origin})
 
-    @pytest.mark.parametrize("path", FORMS)
-    async def test_a_form_without_the_cookie_does_nothing(self, tmp_path: Path, path: str) -> None:
-        async with pages(tmp_path) as (site, state), httpx2.AsyncClient() as other:
-            await fill(state)
-            form = {"token": await site.token(), **FORM}
-            refused = await other.post(f"{site.base}/{path}", data=form, headers={"Origin": site.origin})
-            assert refused.status_code == 403
-            assert not await answered(state)
-            assert "from this page" not in await site.text("executions/x1")
-            assert "Connecting" not in await site.text("servers")
-            assert (await site.post(path, **FORM)).status_code == accepted(path), "control"
 
-    @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
-    async def test_only_a_form_changes_something(self, tmp_path: Path, method: str) -> None:
-        async with pages(tmp_path) as (site, state):
-            await fill(state)
-            query = {"token": await site.token(), **FORM}
-            for path in ("approvals/a1", "executions/x1/replay", "servers/check"):
-                await site.browser.request(method, f"{site.base}/{path}", params=query)
-            assert not await answered(state)
-            assert "from this page" not in await site.text("executions/x1")
-            await site.post("approvals/a1", **FORM)
-            assert await answered(state), "control"
+async def at_a_guessed_path(site: Pages, path: str, data: dict[str, str]) -> httpx2.Response:
+    return await site.browser.post(f"{site.origin}/s/guess/{path}", data=data, headers={"Origin": site.origin})
 
-    @pytest.mark.parametrize("path", [*PATHS, "page.css", "live.js", "nothing"])
-    async def test_no_page_can_be_framed_cached_or_made_to_load_anything(self, tmp_path: Path, path: str) -> None:
-        async with pages(tmp_path) as (site, state):
-            await fill(state)
+
+Attack = Callable[[Pages, str, dict[str, str]], Awaitable[httpx2.Response]]
+
+
+def by(method: str) -> Attack:
+    async def attack(site: Pages, path: str, data: dict[str, str]) -> httpx2.Response:
+        return await site.browser.request(method, f"{site.base}/{path}", params=data, headers={"Origin": site.origin})
+
+    return attack
+
+
+ATTACKS: dict[str, Attack] = {
+    "another origin": partial(sent, Origin="https://evil.example"),
+    "another port": partial(sent, Origin="http://127.0.0.1:1"),
+    "no origin": partial(sent, Origin="null"),
+    "another site": lambda site, path, data: sent(site, path, data, **{"Sec-Fetch-Site": "cross-site"}),
+    "another site of the same host": lambda site, path, data: sent(site, path, data, **{"Sec-Fetch-Site": "same-site"}),
+    "another host": partial(sent, Host="evil.example"),
+    "no token": lambda site, path, data: sent(site, path, {**data, "token": ""}),
+    "a guessed token": lambda site, path, data: sent(site, path, {**data, "token": "guess"}),
+    "no cookie": without_the_cookie,
+    "a guessed path": at_a_guessed_path,
+    **{method: by(method) for method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH")},
+}
+
+
+async def unchanged(site: Pages, state: State) -> list[bool]:
+    """For the buttons of all pages, whether nobody has pressed them."""
+    shown = await site.text("servers")
+    return [
+        not await state.approvals.answered([ApprovalId("a1")]),
+        "from this page" not in await site.text("executions/x1"),
+        "Connecting to" not in shown and "As checked" not in shown,
+        f"{GITHUB}/disable" in shown,
+        REVIEW in shown,
+        "Sign in again" not in (sign_in := await site.text(SIGN_IN)) and "Cancel" not in sign_in,
+        not [row for row in await state.audit.rows(OWN) if row.event.kind == "privacy_shown"],
+    ]
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+async def test_no_form_of_anybody_else_does_anything(tmp_path: Path, attack: Attack) -> None:
+    async with pages(tmp_path, servers=SERVERS) as (site, state):
+        await fill(state)
+        (digest,) = re.findall(r'name="digest" value="(\w+)"', await site.text(REVIEW))
+        data = {"token": await site.token(), **FORM, "digest": digest}
+        for path in FORMS:
+            refused = await attack(site, path, data)
+            assert refused.status_code in (400, 403, 404, 405, 421) or attack in (ATTACKS["GET"], ATTACKS["HEAD"]), path
+            assert VALUE not in refused.text
+        assert await unchanged(site, state) == [True] * 7
+        answers = [(await site.post(path, **FORM, digest=digest)).status_code for path in FORMS]
+        assert answers == [303, 303, 409, 303, 303, 303, 303, 303, 200], "control; the program has ended"
+        assert await unchanged(site, state) == [False] * 7, "control"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1", "127.0.0.1.evil.example:80", ""])
+async def test_another_host_is_refused(tmp_path: Path, host: str) -> None:
+    """DNS rebinding: a name of the attacker's that leads to 127.0.0.1."""
+    async with pages(tmp_path) as (site, state):
+        await fill(state)
+        refused = await site.get("executions", headers={"Host": host})
+        assert refused.status_code in (400, 421)
+        assert "x1" not in refused.text
+        assert "x1" in await site.text("executions"), "control"
+
+
+async def test_no_page_can_be_framed_cached_or_made_to_load_anything(tmp_path: Path) -> None:
+    async with pages(tmp_path, servers=SERVERS) as (site, state):
+        await fill(state)
+        for path in (*PATHS, REVIEW, SIGN_IN, "page.css", "live.js", "nothing"):
             headers = (await site.get(path)).headers
-        policy = dict(it.split(" ", 1) for it in headers["content-security-policy"].split("; "))
-        assert policy.pop("default-src") == policy.pop("frame-ancestors") == policy.pop("base-uri") == "'none'"
-        assert policy.pop("form-action") == "'self'"
-        assert policy == {
-            "style-src": f"{site.base}/page.css",
-            "script-src": f"{site.base}/live.js",
-            "connect-src": f"{site.base}/",
-        }
-        assert headers["x-frame-options"] == "DENY"
-        assert headers["cache-control"] == "no-store"
-        assert headers["x-content-type-options"] == "nosniff"
+            policy = dict(it.split(" ", 1) for it in headers["content-security-policy"].split("; "))
+            assert policy.pop("default-src") == policy.pop("frame-ancestors") == policy.pop("base-uri") == "'none'"
+            assert policy.pop("form-action") == "'self'"
+            assert policy == {
+                "style-src": f"{site.base}/page.css",
+                "script-src": f"{site.base}/live.js",
+                "connect-src": f"{site.base}/",
+            }
+            assert headers["x-frame-options"] == "DENY"
+            assert headers["cache-control"] == "no-store"
+            assert headers["x-content-type-options"] == "nosniff"
 
 
 class TestWhatOthersWrote:
     async def _shown(self, site: Pages) -> str:
-        return "".join([await site.text(path) for path in PATHS])
+        return "".join([await site.text(path) for path in (*PATHS, REVIEW)])
 
     async def test_is_text_wherever_it_stands(self, tmp_path: Path) -> None:
         call = Call(
@@ -184,7 +189,8 @@ class TestWhatOthersWrote:
             decision=Allow(HOSTILE),
         )
         asked = question(title=HOSTILE, reason=HOSTILE, arguments={HOSTILE: HOSTILE}, lines=(HOSTILE,), done=(HOSTILE,))
-        async with pages(tmp_path) as (site, state):
+        async with pages(tmp_path, servers=SERVERS) as (site, state):
+            await state.changed_tool(ToolDefinition("create_issue", "Before."), ToolDefinition("create_issue", HOSTILE))
             code = f'"""{HOSTILE}"""\n{HOSTILE}'
             await state.execution("x1", code, call, status=ExecutionStatus.FAILED, error=HOSTILE)
             await state.question(asked, at=time.time())

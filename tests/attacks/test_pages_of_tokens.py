@@ -15,7 +15,6 @@ import pytest
 
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.storage.database import FILE_NAME
-from tests.attacks.test_pages_of_servers import ATTACKS, Attack
 from tests.web.pages import OTHER, OWN, State, pages
 
 pytestmark = pytest.mark.page_attack
@@ -29,29 +28,6 @@ async def times_shown(state: State) -> int:
 
 def files_with_the_value(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*") if path.is_file() and VALUE.encode() in path.read_bytes()]
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-async def test_nobody_else_is_shown_a_value(tmp_path: Path, attack: Attack) -> None:
-    async with pages(tmp_path) as (site, state):
-        await state.privacy_token(VALUE)
-        assert VALUE not in (await attack(site, REVEAL)).text
-        assert await times_shown(state) == 0
-        assert VALUE in (await site.post(REVEAL)).text, "control"
-        assert await times_shown(state) == 1
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"])
-async def test_only_a_form_shows_a_value(tmp_path: Path, method: str) -> None:
-    async with pages(tmp_path) as (site, state):
-        await state.privacy_token(VALUE)
-        form = {"token": await site.token()}
-        answer = await site.browser.request(
-            method, f"{site.base}/{REVEAL}", params=form, headers={"Origin": site.origin}
-        )
-        assert VALUE not in answer.text
-        assert await times_shown(state) == 0
-        assert VALUE in (await site.post(REVEAL)).text, "control"
 
 
 async def test_a_token_of_another_principal_is_no_token(tmp_path: Path) -> None:
@@ -83,14 +59,11 @@ async def test_a_token_that_was_forgotten_is_no_token(tmp_path: Path) -> None:
         assert await times_shown(state) == 1
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["EMAIL_1%3e%3cNAME_1", "EMAIL_01", "email_1", "EMAIL_1%0a", "%EF%BC%A5MAIL_1", "EMAIL_1' OR '1'='1", "..", ""],
-)
-async def test_a_token_is_found_by_its_exact_name_alone(tmp_path: Path, name: str) -> None:
+async def test_a_token_is_found_by_its_exact_name_alone(tmp_path: Path) -> None:
     async with pages(tmp_path) as (site, state):
         await state.privacy_token(VALUE)
-        assert VALUE not in (await site.post(f"privacy/{name}")).text
+        for name in ("EMAIL_1%3e%3cNAME_1", "EMAIL_01", "email_1", "EMAIL_1%0a", "EMAIL_1' OR '1'='1", "..", ""):
+            assert VALUE not in (await site.post(f"privacy/{name}")).text
         assert await times_shown(state) == 0
         assert VALUE in (await site.post(REVEAL)).text, "control"
 

@@ -14,9 +14,9 @@ import anyio.to_thread
 import httpx2
 import pytest
 
-from codemode_server.cli.ui_sign_ins import BegunSignIns
 from codemode_server.config import load
-from codemode_server.web.ui.server_records import key_of
+from codemode_server.web.server_pages import key_of
+from codemode_server.web.sign_ins import BegunSignIns
 from tests.auth import kit
 from tests.behaviour.product import in_memory
 from tests.web.chromium import ENTER, Chromium, chromium, why_not

@@ -106,9 +106,8 @@ class TestAHostThatShowsAddresses:
         question = Question("github", "create_issue", "github.create_issue", Effect.WRITES, "rule 1", {"title": "Bug"})
         key = CallKey("github", "create_issue", "0", 1)
         approval = Approval(ApprovalId("a1"), name, context.principal, "s", key, question, 0.0, 1.0)
-        async with channel.open():
-            with anyio.fail_after(20):
-                return await channel.ask(ExecutionCalls(name, context, host=host), approval)
+        with anyio.fail_after(20):
+            return await channel.ask(ExecutionCalls(name, context, host=host), approval)
 
     async def test_shows_the_address_of_the_page(self) -> None:
         answer = await self.asked(UrlHost())

@@ -23,9 +23,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from codemode_server.app import App
-from codemode_server.cli import served_pages
-from codemode_server.cli.served_pages import ServedPages
 from codemode_server.config import load
+from codemode_server.web import serving as served_pages
+from codemode_server.web.serving import ServedPages
 from tests.behaviour.product import Host, configuration, in_memory, office
 from tests.web.pages import Pages
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.web.ui.one_time_codes import KEY_BYTES, OneTimeCodes, new_code
+from codemode_server.web.admission import KEY_BYTES, OneTimeCodes, new_code
 
 KEY = b"k" * KEY_BYTES
 NOW = 1_800_000_000.0

@@ -17,8 +17,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from codemode_server.cli.page_products import StartedProducts
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.web.page_products import StartedProducts
 from tests.behaviour.product import UPSTREAMS, Host, in_memory
 from tests.storage.test_kills import kill, running
 from tests.web.pages import Pages, pages

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from codemode_server.domain.savings import METHOD, Savings, ServerRow, ServerTokens, TokenUsage, UsageRow
-from codemode_server.web.ui import charts
+from codemode_server.web import charts
 from tests.web.pages import OTHER, PROGRAM, pages
 
 DAY = 86_400.0
@@ -97,4 +97,4 @@ def test_the_longest_bar_of_a_server_is_full() -> None:
     found = Savings(
         0, TokenUsage(), servers=(ServerRow("a", ServerTokens(1, 10, 90)), ServerRow("b", ServerTokens(1, 0, 50)))
     )
-    assert [length for *_, length in charts.server_lengths(found)] == [1_000.0, 500.0]
+    assert [length for *_, length in charts.server_lengths(found.servers, str)] == [1_000.0, 500.0]

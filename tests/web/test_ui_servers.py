@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import closing
 from pathlib import Path
 
 import anyio
 import pytest
 
 from codemode_server import cli
-from codemode_server.cli import page_products
-from codemode_server.cli.page_products import StartedProducts
-from codemode_server.cli.ui_servers import StoredServers
-from codemode_server.config import load
-from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.storage.database import Database
-from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.web.ui.server_records import key_of
+from codemode_server.web import page_products
+from codemode_server.web.server_pages import key_of
 from tests.behaviour.product import configuration, in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found
@@ -120,18 +113,16 @@ class TestChecking:
 
     async def test_that_fails_names_no_secret_of_the_edited_configuration(self, tmp_path: Path) -> None:
         server = {"command": "x", "env": {"API_TOKEN": "s3cret-of-the-edit"}}
-        path, folder = configuration(tmp_path, {}), tmp_path / "s3cret-of-the-edit"
+        folder = tmp_path / "s3cret-of-the-edit"
         folder.write_text("a file where a folder should be")
-        product = StartedProducts(load(path))
-        configuration(tmp_path, {"github": server}, state={"dir": str(folder)})
-        with closing(Database(tmp_path / "state")) as database, closing(DatabaseThread(tmp_path / "state")) as thread:
-            async with anyio.create_task_group() as tasks:
-                servers = StoredServers(product, database, thread, tasks)
-                servers.check()
-            with pytest.raises(CodemodeError) as failed:
-                await servers.servers()
-        assert str(failed.value).startswith(f"the record {tmp_path}/***/codemode.db can't be used: ")
-        assert "s3cret" not in str(failed.value)
+        async with pages(tmp_path) as (site, _):
+            configuration(tmp_path, {"github": server}, state={"dir": str(folder)})
+            await site.post("servers/check")
+            with anyio.fail_after(20):
+                while (answer := await site.get("servers")).status_code == 200:
+                    await anyio.sleep(0.02)
+        assert "***/codemode.db can&#39;t be used" in answer.text
+        assert "s3cret" not in answer.text
 
 
 SEND = f"servers/{key_of('post')}/tools/{key_of('send')}"

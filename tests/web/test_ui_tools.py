@@ -15,7 +15,7 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.upstreams.cache import CachedListing, fingerprint
-from codemode_server.web.ui.server_records import key_of
+from codemode_server.web.server_pages import key_of
 from tests.behaviour.product import Host, in_memory, office
 from tests.web.pages import Pages, pages
 

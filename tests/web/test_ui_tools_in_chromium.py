@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.web.ui.server_records import key_of
+from codemode_server.web.server_pages import key_of
 from tests.web.chromium import ENTER, TAB
 from tests.web.test_ui_in_chromium import barriers, do, in_browser
 from tests.web.test_ui_in_chromium import has_chromium as has_chromium

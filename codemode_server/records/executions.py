@@ -1,0 +1,301 @@
+"""Reads recorded executions, calls, questions and savings, and answers questions, for the commands and the pages.
+
+Values are shown as `state.payloads` allows (those that only the audit still has: as it allowed when they ran), without
+the secrets of the configuration. Everything belongs to the local principal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+import anyio.to_thread
+
+from codemode_server.approved_rules import write_rule
+from codemode_server.config import LoadedSettings
+from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
+from codemode_server.domain.calls import CallStatus
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
+from codemode_server.domain.history import ApprovalWait, CallRetry, CallSummary, HistoryPage, HistoryQuery
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Principal
+from codemode_server.domain.savings import TokenUsage
+from codemode_server.executions.plan_report import PlanReport, plan_report
+from codemode_server.executions.recording import code_as_configured
+from codemode_server.first_listing import state_folder
+from codemode_server.gateway.audit_history import read_execution
+from codemode_server.records.state_database import has_database
+from codemode_server.redaction import Redactor, payload
+from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import settle_before_reading
+from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from codemode_server.storage.sqlite_audit import SqliteAudit
+from codemode_server.storage.sqlite_cancel_requests import SqliteCancelRequests
+from codemode_server.storage.sqlite_history import MAX_CALLS, SqliteHistory
+from codemode_server.storage.sqlite_journal import SqliteJournal
+from codemode_server.storage.sqlite_savings import SqliteSavings
+from codemode_server.tokens import estimate_tokens
+
+_MAX_ERROR_CHARACTERS = 2_000
+_MAX_REASON_CHARACTERS = 500
+_PAGE = 200
+
+
+class _ReadExecutions(Protocol):
+    """`executions` of the journal or the audit."""
+
+    async def __call__(
+        self, principal: Principal, *, limit: int, before: float | None = None
+    ) -> Sequence[ExecutionRecord]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionDetail:
+    """One execution with a page of its calls, none of whose values is decrypted."""
+
+    record: ExecutionRecord
+    is_code_whole: bool
+    """Whether `record.code` is the program, and not what stands for it."""
+    code_tokens: int | None
+    """About how many tokens the model wrote."""
+    calls: Sequence[CallSummary]
+    more_after: int | None
+    """The number of the last call that is shown, if there are more."""
+    waits: dict[int, ApprovalWait]
+    retries: dict[int, list[CallRetry]]
+    can_run_again: bool
+    """Whether the journal still has the program."""
+    usage: TokenUsage | None = None
+    """The tokens of the exchanges with the host; None if none is counted (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallValues:
+    """Arguments and result of one call as JSON, as far as the configuration lets them be shown."""
+
+    call: CallSummary
+    arguments: str | None
+    result: str | None
+    error: str | None
+    note: str
+    """Why something is missing, or stands for the values."""
+
+
+_NOTES = {
+    "all": "",
+    "shapes": "The configuration lets only shapes of values be shown; `state.payloads: all` shows the values.",
+    "none": "The configuration lets no values be shown; `state.payloads: all` shows them.",
+}
+
+
+class Records:
+    """Opens the database of the configuration's state folder. Every method raises a `CodemodeError` with a message for
+    the person if it can't do what it should."""
+
+    def __init__(self, loaded: LoadedSettings, config: LiveConfig | None = None) -> None:
+        self.loaded = loaded
+        self.config = config or LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets))
+        self.principal = local_principal(loaded.settings)
+        self._folder = state_folder(loaded.settings)
+        self.thread = DatabaseThread(self._folder)
+        self.database = Database(self._folder)
+        self._sums = Database(self._folder)  # so that a search does not wait for a sum
+        cipher = JournalCipher(self._folder)
+        self.history = SqliteHistory(self.database)
+        self.savings = SqliteSavings(self._sums)
+        self._journal = SqliteJournal(self.thread, cipher)
+        self.audit = SqliteAudit(self.thread)
+        self._approvals = SqliteApprovals(self.thread, cipher)
+        self._cancel_requests = SqliteCancelRequests(self.database, self.thread)
+
+    def close(self) -> None:
+        self.thread.close()
+        self.database.close()
+        self._sums.close()
+
+    async def search(self, query: HistoryQuery) -> HistoryPage:
+        await self._settle()
+        return await self.history.search(self.principal, query)
+
+    async def executions(self, limit: int | None, *, since: float = 0.0) -> list[ExecutionRecord]:
+        """The newest ones that started since then, newest first; without `limit` all."""
+        await self._settle()
+        every = {it.execution_id: it for it in await self._all(self.audit.executions, limit, since)}
+        every |= {it.execution_id: self._shown(it) for it in await self._all(self._journal.executions, limit, since)}
+        return sorted(every.values(), key=lambda it: it.started_at, reverse=True)[:limit]
+
+    async def _all(self, read: _ReadExecutions, limit: int | None, since: float) -> list[ExecutionRecord]:
+        every: list[ExecutionRecord] = []
+        before: float | None = None
+        while limit is None or len(every) < limit:
+            page = await read(self.principal, limit=min(limit or _PAGE, _PAGE), before=before)
+            every += (it for it in page if it.started_at >= since)
+            if len(page) < min(limit or _PAGE, _PAGE) or page[-1].started_at < since:
+                break
+            before = page[-1].started_at
+        return every
+
+    async def find(self, execution_id: ExecutionId) -> tuple[ExecutionRecord, list[CallRecord], str] | None:
+        """The execution, its calls and its whole program, empty if that is not recorded; None if there is none."""
+        await self._settle()
+        if (record := await self._journal.execution(self.principal, execution_id)) is not None:
+            calls = list(await self._journal.calls(self.principal, execution_id))
+            return self._shown(record), calls, record.code or ""
+        audited = await read_execution(self.audit, self.principal, execution_id)
+        return None if audited is None else (*audited, "")
+
+    async def detail(self, execution_id: ExecutionId, *, after: int = 0) -> ExecutionDetail | None:
+        """One execution with its calls after number `after`."""
+        await self._settle()
+        record = await self._journal.execution(self.principal, execution_id)
+        if record is not None:
+            code = record.code
+            calls = list(await self.history.calls(self.principal, execution_id, after=after, limit=MAX_CALLS + 1))
+            record = self._shown(record)
+        else:
+            audited = await read_execution(self.audit, self.principal, execution_id)
+            if audited is None:
+                return None
+            record, code = audited[0], None
+            calls = [_summary(it) for it in audited[1] if it.call.seq > after]
+        return ExecutionDetail(
+            replace(record, error=self.masked(record.error), description=self.masked(record.description)),
+            is_code_whole=self.config.payloads == "all" and bool(record.code),
+            code_tokens=estimate_tokens(code) if code else None,
+            calls=calls[:MAX_CALLS],
+            more_after=calls[MAX_CALLS - 1].seq if len(calls) > MAX_CALLS else None,
+            waits=await self.history.waits(self.principal, execution_id),
+            retries=await self.retries(execution_id),
+            can_run_again=bool(code),
+            usage=await self.savings.execution(self.principal, execution_id),
+        )
+
+    async def call(self, execution_id: ExecutionId, seq: int) -> CallValues | None:
+        """One call, decrypted."""
+        record = await self._journal.call(self.principal, execution_id, seq)
+        if record is None:
+            return None
+        keep, outcome = self.config.payloads, record.outcome
+        shown = partial(payload, keep=keep, redactor=self.config.redactor)
+        has_result = outcome is not None and outcome.error is None
+        return CallValues(
+            _summary(record),
+            arguments=None
+            if record.unreadable
+            else await anyio.to_thread.run_sync(lambda: shown(record.call.arguments)),
+            result=await anyio.to_thread.run_sync(lambda: shown(outcome.result)) if outcome and has_result else None,
+            error=self.masked(outcome.error) if outcome and outcome.error and keep == "all" else None,
+            note=" ".join(filter(None, [record.unreadable, _NOTES[keep]])),
+        )
+
+    async def retries(self, execution_id: ExecutionId) -> dict[int, list[CallRetry]]:
+        """When and why calls of an execution were tried again, by their numbers."""
+        return await self.history.retries(self.principal, execution_id)
+
+    async def waiting(self, record: ExecutionRecord, calls: Sequence[CallRecord]) -> frozenset[int]:
+        """The numbers of the calls that were not sent, since a person has not answered or the program has not gone on
+        with the answer."""
+        if record.status is not ExecutionStatus.WAITING:
+            return frozenset()
+        asked = {it.key: it for it in await self._approvals.of_execution(self.principal, record.execution_id)}
+        return frozenset(it.call.seq for it in calls if it.call.key in asked and _is_unsent(it, asked[it.call.key]))
+
+    def plan(self, code: str, calls: Sequence[CallRecord]) -> PlanReport:
+        """The plan of a dry run, with its arguments if the configuration lets values be recorded."""
+        if self.hides_arguments:
+            code, calls = "", [replace(it, call=replace(it.call, arguments={})) for it in calls]
+        return plan_report(calls, code, self.config.redactor)
+
+    @property
+    def hides_arguments(self) -> bool:
+        return self.config.payloads != "all"
+
+    async def cancel(self, execution_id: ExecutionId) -> None:
+        """Ask the product that runs an execution to cancel it."""
+        if not await self._cancel_requests.request(self.principal, execution_id, time.time()):
+            raise CodemodeError(f"no program {execution_id} of yours runs (any more)")
+
+    async def approvals(self) -> list[Approval]:
+        """The questions that can be answered now, oldest first."""
+        every = await self._approvals.unanswered(self.principal)
+        return [self._offered(it) for it in every if it.is_open(time.time())]
+
+    async def approval(self, approval_id: ApprovalId) -> Approval | None:
+        approval = await self._approvals.get(self.principal, approval_id)
+        return None if approval is None else self._offered(approval)
+
+    def _offered(self, it: Approval) -> Approval:
+        """Without the answer `always` where no file can get its rule."""
+        return it if self.loaded.place is not None else replace(it, question=replace(it.question, rule=None))
+
+    async def answer(self, approval_id: ApprovalId, answer: ApprovalAnswer) -> None:
+        """Answer a question that is open; `always` writes its rule into the configuration."""
+        approval, stored = await self._approvals.get(self.principal, approval_id), None
+        if approval is not None and approval.is_open(time.time()):
+            answer = replace(answer, reason=self.config.redactor.line(answer.reason, _MAX_REASON_CHARACTERS))
+            stored = await self._approvals.answer(approval_id, answer)
+        if stored is None or stored.answer != answer:
+            raise CodemodeError(f"the question {approval_id} was answered or withdrawn meanwhile")
+        if answer.is_approved and answer.scope is AnswerScope.ALWAYS and self.loaded.place is not None:
+            try:
+                await anyio.to_thread.run_sync(write_rule, self.loaded.place, stored.question)
+            except CodemodeError as error:
+                raise CodemodeError(
+                    f"approved for this program only, since the rule could not be written: {error}"
+                ) from error
+
+    def masked(self, text: str | None, limit: int = _MAX_ERROR_CHARACTERS) -> str | None:
+        """One line without the secrets of the configuration."""
+        return None if text is None else self.config.redactor.line(text, limit)
+
+    def _shown(self, it: ExecutionRecord) -> ExecutionRecord:
+        """An execution of the journal, which has its code complete."""
+        return replace(it, code=None if it.code is None else code_as_configured(it.code, self.config))
+
+    async def _settle(self) -> None:
+        await anyio.to_thread.run_sync(settle_before_reading, self._folder)
+
+
+@contextmanager
+def stored_records(loaded: LoadedSettings) -> Generator[Records | None]:
+    """The records, closed with the context; None if no product has made a database there yet."""
+    if not has_database(loaded):
+        yield None
+        return
+    records = Records(loaded)
+    try:
+        yield records
+    finally:
+        records.close()
+
+
+def _summary(it: CallRecord) -> CallSummary:
+    outcome = it.outcome
+    return CallSummary(
+        it.call.seq,
+        it.call.server,
+        it.call.tool,
+        it.decision.kind,
+        it.decision.reason,
+        it.started_at,
+        outcome.status if outcome else CallStatus.STARTED,
+        it.ended_at,
+        outcome.milliseconds if outcome else None,
+        outcome.result_bytes if outcome else None,
+    )
+
+
+def _is_unsent(it: CallRecord, approval: Approval) -> bool:
+    if it.outcome is None:
+        return approval.answer is None
+    ended_at = it.started_at + it.outcome.milliseconds / 1_000
+    is_before_answer = approval.answer is None or approval.answer.answered_at >= ended_at
+    return it.outcome.status is CallStatus.CANCELLED and is_before_answer

@@ -1,0 +1,190 @@
+"""Explains the decision on a call by the permissions and the tools as of the last run; nothing is started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from codemode_server.catalog.catalog import Catalog, Server
+from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.config import LoadedSettings
+from codemode_server.config.description import masked
+from codemode_server.config.live import LiveConfig, RequestContext, local_principal
+from codemode_server.domain.calls import Decision
+from codemode_server.domain.errors import CodemodeError, UnknownTool
+from codemode_server.domain.flows import WORKSPACE, Holder, Source, SourceSet
+from codemode_server.domain.principals import Session
+from codemode_server.domain.tools import ToolDefinition
+from codemode_server.first_listing import LastRun, state_folder
+from codemode_server.gateway.policy.changed_tools import ChangedToolsStep
+from codemode_server.gateway.policy.explanation import Explanation, explain
+from codemode_server.gateway.policy.flows import FlowRules, flows_to
+from codemode_server.gateway.policy.labels import ToolLabels
+from codemode_server.gateway.policy.names import Spellings
+from codemode_server.gateway.policy.protection import protection_lines
+from codemode_server.gateway.policy.rules import PermissionRules, Subject
+from codemode_server.gateway.targets import CallTarget, ResourceTarget, ToolTarget, prompt_spellings
+from codemode_server.setting_types import RuleEffect
+from codemode_server.storage.database import FILE_NAME
+from codemode_server.storage.sqlite_sources import SqliteSources
+from codemode_server.text import one_line
+
+_MAX_CHARACTERS = 200
+
+NOT_KNOWN = (
+    "{} is not known from the last run, so only its name was compared; `codemode-server status` connects to the servers"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTool:
+    """What a person named by `server/tool`."""
+
+    subject: Subject
+    is_known: bool = True
+    uri: str | None = None
+    """Of a resource."""
+    target: CallTarget | None = None
+    """None if the tool is not known, and for prompts."""
+    labels: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTools:
+    """The permissions, and the tools as of the last run."""
+
+    loaded: LoadedSettings
+    catalog: Catalog
+    rules: PermissionRules
+    held_back: Callable[[str, ToolDefinition], Decision | None]
+    """The decision on calls of a tool since its definition is not accepted."""
+    read: Mapping[Holder, Sequence[Source]]
+    """What is stored of the sources of sessions."""
+
+    @classmethod
+    @contextmanager
+    def of(cls, loaded: LoadedSettings) -> Generator[KnownTools]:
+        """As long as the database is open."""
+        config = LiveConfig(loaded.settings)
+        names = RequestContext.of(Session(""), config).names
+        rules = PermissionRules(loaded.settings.permissions, names)
+        if not (state_folder(loaded.settings) / FILE_NAME).exists():
+            yield cls(loaded, Catalog.build([]), rules, lambda _server, _tool: None, {})
+            return
+        last_run = LastRun.read(loaded)
+        try:
+            held_back = ChangedToolsStep(last_run.accepted, config).decide_on
+            read, _ = SqliteSources(last_run.database, last_run.thread).load()
+            yield cls(loaded, last_run.catalog, rules, held_back, read)
+        finally:
+            last_run.thread.close()
+            last_run.database.close()
+
+    def subject(self, named: str, effect: RuleEffect | None = None) -> NamedTool:
+        """What `server/tool` means, also if nothing of that name is known.
+
+        Raises:
+            CodemodeError: it has another form.
+        """
+        server_name, _, tool_name = named.partition("/")
+        if not server_name or not tool_name:
+            raise CodemodeError(f"{one_line(named, _MAX_CHARACTERS)!r} is not of the form SERVER/TOOL")
+        server = self.catalog.by_name.get(server_name)
+        try:
+            if server is not None:
+                return _named(server, tool_name, ToolLabels(LiveConfig(self.loaded.settings)))
+        except UnknownTool:
+            pass
+        tool = Spellings(tool_name, name_alone(tool_name, Kind.TOOL))
+        settings = self.loaded.settings.servers.get(server_name)
+        stated = settings.effect_of(tool_name) if settings is not None else None
+        server_spellings = Spellings(server_name, name_alone(server_name, Kind.SERVER))
+        return NamedTool(Subject(server_spellings, tool, effect or stated or "write"), is_known=False)
+
+    def explanation(
+        self,
+        call: str,
+        arguments: Mapping[str, Any] | None,
+        effect: RuleEffect | None = None,
+        session: str | None = None,
+    ) -> str:
+        """What decides on `server/tool`, in lines, without the secrets of the configuration.
+
+        Raises:
+            CodemodeError: it has another form, or nothing is stored of the session.
+        """
+        named = self.subject(call, effect)
+        decided = self.explain(named, arguments, self.other_steps(named, session))
+        labels = f"labels: {', '.join(sorted(named.labels)) or 'none'}"
+        lines = [decided.text, labels, *self.flows(named), *self.protection(named)]
+        return masked("\n".join(lines if named.is_known else [*lines, NOT_KNOWN.format(call)]), self.loaded)
+
+    def flows(self, found: NamedTool) -> list[str]:
+        """What decides beside the rules, a line each."""
+        subject, permissions = found.subject, self.loaded.settings.permissions
+        return list(flows_to(permissions, subject.server, subject.tool, found.labels))
+
+    def protection(self, found: NamedTool) -> list[str]:
+        """What happens to personal data in a call, a line each."""
+        return list(protection_lines(self.loaded.settings.privacy, found.subject.server, found.subject.tool))
+
+    def other_steps(self, found: NamedTool, session: str | None) -> list[Decision]:
+        """What the other steps of the policy decide now, in a session that has read nothing or in this one."""
+        if found.target is None:
+            return []
+        config = LiveConfig(self.loaded.settings)
+        flows = FlowRules(config, ToolLabels(config)).decide(found.target, lambda: self.sources(session))
+        server, tool = found.target.server.raw_name, found.target
+        held_back = self.held_back(server, tool.tool.definition) if isinstance(tool, ToolTarget) else None
+        return [it for it in (held_back, flows) if it is not None]
+
+    def sources(self, session: str | None) -> SourceSet:
+        """What a session has read, with what is in /workspace.
+
+        Raises:
+            CodemodeError: nothing is stored of this session.
+        """
+        principal = local_principal(self.loaded.settings).principal_id
+        if session is not None and (principal, session) not in self.read:
+            raise CodemodeError(f"nothing is stored of a session {session!r}; `codemode-server sources` lists them")
+        own = () if session is None else self.read[principal, session]
+        return SourceSet([*own, *self.read.get((principal, WORKSPACE), ())])
+
+    def explain(
+        self, found: NamedTool, arguments: Mapping[str, Any] | None, others: Sequence[Decision] = ()
+    ) -> Explanation:
+        return explain(self.rules, found.subject, arguments if found.uri is None else {"uri": found.uri}, others)
+
+
+def _named(server: Server, name: str, labels: ToolLabels) -> NamedTool:
+    if name.startswith("resources/"):
+        found = server.resources.find(name.removeprefix("resources/"), {})
+        target = ResourceTarget(server, found, is_linked=False)
+        return NamedTool(
+            Subject.of_reading(server, target.spellings), uri=found.uri, target=target, labels=labels.of(target)
+        )
+    if name.startswith("prompts/"):
+        prompt = name.removeprefix("prompts/")
+        is_known = any(it.name == prompt for it in server.listing.prompts)
+        return NamedTool(Subject.of_reading(server, prompt_spellings(prompt)), is_known)
+    tool = server.tool(name)
+    target_of_tool = ToolTarget(server, tool)
+    return NamedTool(Subject.of_tool(server, tool), target=target_of_tool, labels=labels.of(target_of_tool))
+
+
+def arguments_of(text: str, name: str) -> dict[str, Any]:
+    """Arguments that a person wrote as JSON; `name` is where.
+
+    Raises:
+        CodemodeError: it is not a JSON object.
+    """
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CodemodeError(f"{name} is not JSON: {error}") from error
+    if not isinstance(arguments, dict):
+        raise CodemodeError(f'{name} is not a JSON object; write it like {{"owner": "acme"}}')
+    return arguments

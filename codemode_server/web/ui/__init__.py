@@ -1,1 +1,0 @@
-"""The pages of `codemode-server ui`: what ran, what waits for the person, the servers and the permissions."""

@@ -21,15 +21,7 @@ from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.approvals.message import one_line, pattern_text, short_text, whole_text
-<<<<<<< HEAD
-from codemode_server.first_listing import state_folder
-from codemode_server.redaction import Redactor
-from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
-from codemode_server.text import clean_line
-=======
 from codemode_server.records.executions import stored_records
->>>>>>> 5a025a55 (One service, records, reads executions, calls, questions and tools for commands and pages, and one local server has the pages and the page of a question, routed by starlette and written by templates. A user loses the random loopback address of the pages: they are at 127.0.0.1)
 
 NAME = "command"
 _SCOPES = {
@@ -72,18 +64,10 @@ def run(parsed: argparse.Namespace) -> int:
         case "approve":
             return _approve(loaded, ApprovalId(parsed.id), _SCOPES[parsed.scope])
         case "deny":
-<<<<<<< HEAD
-            redactor = Redactor(loaded.secrets)
-            reason = clean_line(redactor.visible(parsed.reason), _MAX_REASON_CHARACTERS)
-            answer = ApprovalAnswer(False, reason=reason, channel=NAME, answered_at=time.time())
-            found = anyio.run(_store_answer, loaded, ApprovalId(parsed.id), answer)
-            show(f"refused: {found.question.title}; the program is told when it goes on")
-=======
             approval = anyio.run(_open_question, loaded, ApprovalId(parsed.id))
             answer = ApprovalAnswer(False, reason=parsed.reason, channel=NAME, answered_at=time.time())
             anyio.run(_answer, loaded, approval, answer)
             show(f"refused: {approval.question.title}; the program is told when it goes on")
->>>>>>> 5a025a55 (One service, records, reads executions, calls, questions and tools for commands and pages, and one local server has the pages and the page of a question, routed by starlette and written by templates. A user loses the random loopback address of the pages: they are at 127.0.0.1)
         case _:
             show(anyio.run(partial(list_questions, loaded, as_json=as_json)))
     return 0

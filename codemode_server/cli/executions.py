@@ -40,9 +40,9 @@ from codemode_server.first_listing import state_folder
 from codemode_server.private_files import open_private
 from codemode_server.records.executions import stored_records
 from codemode_server.redaction import Redactor
-from codemode_server.storage.audit_tail import AuditTail
 from codemode_server.storage.database import Database
 from codemode_server.storage.interrupted import settle_before_reading
+from codemode_server.storage.sqlite_audit import AuditTail
 from codemode_server.text import one_line
 
 _POLL_SECONDS = 0.3
@@ -117,7 +117,7 @@ async def list_executions(loaded: LoadedSettings, limit: int, *, as_json: bool) 
 async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows: int, as_json: bool) -> None:
     """Print the rows of the audit, which every product of the state folder writes, until cancelled. `rows`: number of
     earlier events that are printed first."""
-    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets)))
+    lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets)))
     folder = state_folder(loaded.settings)
     await anyio.to_thread.run_sync(settle_before_reading, folder)
     with closing(Database(folder)) as database:

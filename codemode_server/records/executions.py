@@ -35,7 +35,7 @@ from codemode_server.redaction import Redactor, payload
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
-from codemode_server.storage.journal_cipher import JournalCipher
+from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_cancel_requests import SqliteCancelRequests
@@ -102,7 +102,7 @@ class Records:
 
     def __init__(self, loaded: LoadedSettings, config: LiveConfig | None = None) -> None:
         self.loaded = loaded
-        self.config = config or LiveConfig(loaded.settings, Redactor(loaded.secrets, loaded.guarded_secrets))
+        self.config = config or LiveConfig(loaded.settings, Redactor(loaded.secrets))
         self.principal = local_principal(loaded.settings)
         self._folder = state_folder(loaded.settings)
         self.thread = DatabaseThread(self._folder)

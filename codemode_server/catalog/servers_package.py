@@ -24,7 +24,7 @@ them in either way:
 Arguments go by keyword, by position in the order of the signature, or as one dict with the upstream's own names. An
 argument whose default is `...` is not sent unless given. Every tool has three more forms:
 
-    for issue in list_issues.pages(repo="a/b"): ...  # items (or texts) of all pages; .pages(...).first(100), .by_page()
+    for issue in list_issues.pages(repo="a/b"): ...  # items of all pages; .pages(...).first(100), .by_page()
     docs = get_document.map(ids)                     # a call for each, 8 at a time; results in the order of the ids
     docs.ok, docs.errors                             # those that succeeded; {index: error} of the others
     whole = get_document.raw(document_id)            # as the server sent it: content, structuredContent, isError
@@ -35,10 +35,10 @@ common goes by keyword. In async code: `await tool.map(...)`, `async for item in
 A call that fails raises `ToolError`, in `map` it leaves None; that of `pages` has what was read before in `.items`.
 A call over the limit raises `LimitExceeded`, in `map` too, with the results so far in `.items` (`.ok`, `.errors`):
 catch it to return what you have; the next call ends the program. Neither error needs an import.
-An image, sound or document is a `File` with `data`, `mime_type`, `name`, `uri`, `text` and `save(path)`, a picture
-has `width`, `height` and, where Pillow is, `image()`; a link to one has `is_link`, and is fetched when its content is
-used, or by `fetch()`. A result that came with files or with a text beside it has `.files` and `.text`. Base64 in it is
-shown to you as a summary; programs read it whole.
+An image, sound or document is a `File` with `data`, `mime_type`, `name`, `uri`, `text` and `save(path)` and, where
+Pillow is, `image()`; a link to one has `is_link`, and is fetched when its content is used, or by `fetch()`. A result
+that came with files or with a text beside it has `.files` and `.text`. Base64 in it is shown to you as a summary;
+programs read it whole.
 
     from codemode import checkpoint, results, show, skills
     show(file)                      # the model sees it: a File, a result, bytes, a path, a figure, a Pillow image
@@ -85,8 +85,6 @@ class File:
     description: str | None
     is_link: bool
     is_text: bool
-    width: int | None
-    height: int | None
 
     @property
     def size(self) -> int: ...

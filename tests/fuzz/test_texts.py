@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from codemode_server.domain.errors import ToolFailed
 from codemode_server.sandbox.guest import encoded as guest_encoded
-from codemode_server.sandbox.guest import page_marks
 from codemode_server.upstreams._embedded import embedded_files
 from codemode_server.upstreams.results import failure_of, resource_reply, to_reply
 from codemode_server.upstreams.text_values import parse_document, parse_text, parse_texts
@@ -18,9 +17,7 @@ from tests.fuzz.strategies import (
     containers,
     damaged,
     encoded,
-    every,
     is_whole,
-    names,
     objects,
     spellings,
     texts,
@@ -148,34 +145,3 @@ def test_files_in_a_value_are_where_it_is_said(value: Any) -> None:
         for step in file["at"]:
             inner = inner[step]
         assert isinstance(inner, str)
-
-
-marks = st.sampled_from(["nextCursor", "next", "has_more", "total", "page", "offset", "links", "items", "results"])
-urls = st.sampled_from(["https://[x", "http://a/b?page=2", "/x?a=1&b", "https://a:99999/?" + "a=1&" * 2_000, "//[::1"])
-paged = st.recursive(
-    st.one_of(values, urls), lambda inner: st.dictionaries(st.one_of(marks, names), inner, max_size=5), max_leaves=12
-)
-
-
-@given(paged, st.lists(values, max_size=2))
-def test_any_page_is_read_or_unclear(page: Any, sent: list[Any]) -> None:
-    try:
-        path = page_marks.items_path(page)
-    except page_marks.Unclear:
-        path = None
-    assert isinstance(page_marks.at(page, path or ()), list)
-    is_told, mark = page_marks.next_mark(page, sent)
-    assert is_told or mark is None
-    page_marks.query_of(mark)
-    assert page_marks.says_more(page) in (True, False, None)
-    for number in (page_marks.total(page), page_marks.page_count(page), page_marks.current_page(page)):
-        assert number is None or number >= 0
-    found: list[Any] = []
-    every(page, found.append)
-    assert all(isinstance(page_marks.query_of(inner), dict | None) for inner in found)
-
-
-@given(untrusted, texts, st.booleans(), st.lists(values, max_size=2))
-def test_any_text_names_the_next_page_or_does_not(text: str, parameter: str, is_number: bool, sent: list[Any]) -> None:
-    mark = page_marks.mark_in_text(text, parameter, is_number=is_number, sent=sent)
-    assert mark is None or mark in text

@@ -22,15 +22,10 @@ STUBS = {
     "by_number": "def by_number(page: float = ..., per_page: int = ...) -> Any: ...",
     "by_index": 'def by_index(pageIdx: int = ...) -> Any:\n    """List.\n\n    pageIdx: Page number (0-based).\n    """',
     "by_offset": "def by_offset(start_at: int = 0, limit: int = 3) -> Any: ...",
-    "by_last": "def by_last(starting_after: int = ...) -> Any: ...",
     "same_cursor": "def same_cursor(cursor: str = ...) -> Any: ...",
     "same_page": "def same_page(page: int = 1) -> Any: ...",
     "endless": "def endless(cursor: str = ...) -> Any: ...",
     "text": "def text(page: int = ...) -> Any: ...",
-    "by_start": "def by_start(url: str, max_length: int = 5000, start_index: int = 0) -> Any: ...",
-    "by_range": "def by_range(sheet: str, range: str = ...) -> Any: ...",
-    "sheet_text": "def sheet_text(range: str = ...) -> Any: ...",
-    "text_cursor": "def text_cursor(cursor: str = ...) -> Any: ...",
     "breaks": "def breaks(cursor: str = ...) -> Any: ...",
     "two_lists": "def two_lists(page: int = 1) -> Any: ...",
     "says_more": "def says_more(cursor: str = ...) -> Any: ...",
@@ -107,24 +102,6 @@ def _page(tool: str, given: dict[str, Any]) -> Any:
         case "by_offset":
             items, _ = pages(given.get("start_at", 0), given.get("limit", 3))
             return {"issues": items, "start_at": given.get("start_at", 0), "total": len(ITEMS)}
-        case "by_last":
-            items, after = pages(given.get("starting_after", 0))
-            return {"object": "list", "data": items, "has_more": after is not None}
-        case "by_start":
-            start = given.get("start_index", 0)
-            note = f"\n\n<error>Content truncated. Call the fetch tool with a start_index of {start + 5} to get more.</error>"
-            return f"{'abcdefghijkl'[start : start + 5]}{note if start < 10 else ''}"
-        case "by_range":
-            items, after = pages(int(given.get("range", "A1:B3")[1]) - 1)
-            following = {} if after is None else {"next_range": f"A{after + 1}:B{after + 3}"}
-            return {"rows": items, "range": given.get("range"), **following}
-        case "sheet_text":
-            at = given.get("range", "A1:B3")
-            then = {"A1:B3": "A4:B6", "A4:B6": "A7:B9"}.get(at)
-            note = f'To read the next page, call it with {{ "range": "{then}" }}' if then else "That is all."
-            return f"range: {at}\n| 1 | 2 |\n{note}"
-        case "text_cursor":
-            return "one; next cursor: `Zm9v`." if "cursor" not in given else "two (next_cursor: null)"
         case "same_cursor":
             return {"items": [{"id": 1}], "cursor": "A"}
         case "same_page":

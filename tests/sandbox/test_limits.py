@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.sandbox.contract import Ending, Reply
+from codemode_server.sandbox.contract import Ending
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -218,124 +218,10 @@ async def test_files_under_the_limit_are_kept(lab: Lab, workspace: Path) -> None
     assert (workspace / "a.txt").stat().st_size == 2**20
 
 
-async def test_a_refused_write_leaves_no_empty_file(lab: Lab, workspace: Path) -> None:
-    (workspace / "old").write_bytes(b"old")
-    code = "open('/workspace/whole', 'w').write('x' * 2**20)\nopen('/workspace/new', 'wb').truncate(2**40)"
-    assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
-    assert {file.name: file.stat().st_size for file in workspace.iterdir()} == {"old": 3, "whole": 2**20}
-
-
-class Beside(Tools):
-    """Another process makes an empty file while the program waits for its call."""
-
-    def __init__(self, workspace: Path) -> None:
-        super().__init__()
-        self._workspace = workspace
-
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
-        (self._workspace / "others").touch()
-        return await super().call(server, tool, arguments, raw=raw)
-
-
 REFUSED = "open('/workspace/old', 'r+b').truncate(2**40)"
 
 
-@pytest.mark.parametrize(
-    ("code", "stays"),
-    [
-        ("open('/workspace/new', 'wb').truncate(2**40)", set()),  # control
-        ("from pathlib import Path\nwith Path('/workspace/new').open('a') as f: f.truncate(2**40)", set()),
-        ("open('/workspace/new', 'wb', 0).truncate(2**40)", set()),
-        (f"open('/workspace/marker', 'w').close()\n{REFUSED}", {"marker"}),
-        (f"report = open('/workspace/report', 'w')\nreport.write('not flushed yet')\n{REFUSED}", {"report"}),
-        ("open('/workspace/old', 'wb').truncate(2**40)", set()),
-        (
-            "import os\nf = open('/workspace/new', 'wb')\nos.rename('/workspace/new', '/workspace/moved')\n"
-            "open('/workspace/new', 'w').close()\nf.truncate(2**40)",
-            {"moved", "new"},
-        ),
-    ],
-)
-async def test_only_an_empty_file_that_the_refused_open_created_goes(
-    lab: Lab, workspace: Path, code: str, stays: set[str]
-) -> None:
-    (workspace / "old").write_bytes(b"old")
-    assert await lab.limit(ECHO + "echo()\n" + code, Beside(workspace), workspace_mb=4) == "limits.workspace_mb"
-    assert {file.name for file in workspace.iterdir()} == {"old", "others"} | stays
-
-
-async def test_a_file_whose_refused_write_the_program_handles_can_be_written_and_closes_at_once(
-    lab: Lab, workspace: Path
-) -> None:
-    code = (
-        "f = open('/workspace/new', 'w')\ntry:\n    f.truncate(2**40)\nexcept OSError:\n    f.write('less')\n"
-        "del f\nopen('/workspace/new').read()"
-    )
-    assert await lab.value(code, workspace_mb=4) == "less"
-
-
-@pytest.mark.portable
-async def test_an_unbuffered_file_that_nothing_refers_to_is_written_and_closed_at_once(
-    lab: Lab, workspace: Path
-) -> None:
-    code = "written = open('/workspace/new', 'wb', 0).write(b'abc')\n[written, open('/workspace/new').read()]"
-    assert await lab.value(code, workspace_mb=4) == [3, "abc"]
-    assert (workspace / "new").read_bytes() == b"abc"
-
-
-@pytest.mark.portable
-async def test_an_unbuffered_file_refuses_what_the_built_in_open_refuses(lab: Lab) -> None:
-    code = """
-errors = []
-for arguments in (("w", 0), ("wb", 0, "utf-8")):
-    try:
-        open("/workspace/refused", *arguments)
-    except ValueError as error:
-        errors.append(str(error))
-errors
-"""
-    assert await lab.value(code) == [
-        "can't have unbuffered text I/O",
-        "binary mode doesn't take an encoding argument",
-    ]
-
-
 FILL = "f = open('/workspace/log', 'ab')\nfor i in range(128): f.write(bytes(2**16))"
-
-
-@pytest.mark.parametrize(
-    "refused", [FILL, FILL.replace("log", "new"), "open('/workspace/new', 'wb').write(bytes(8 * 2**20))"]
-)
-async def test_a_refused_write_takes_no_file_that_holds_anything(lab: Lab, workspace: Path, refused: str) -> None:
-    (workspace / "log").write_bytes(b"old log")
-    code = "open('/workspace/done.csv', 'w').write('whole')\n"
-    assert await lab.limit(code + refused, workspace_mb=4) == "limits.workspace_mb"
-    assert (workspace / "done.csv").read_text() == "whole"
-    assert (workspace / "log").read_bytes().startswith(b"old log")
-
-
-async def test_a_refused_write_takes_no_file_of_a_program_beside_it(lab: Lab, workspace: Path) -> None:
-    """The other one is short, and writes while the first one waits for its call."""
-    (workspace / "log").write_bytes(b"old log")
-    tools = Tools()
-    settings: list[str | None] = []
-
-    async def refused() -> None:
-        code = "from servers.github import meet\nmeet(n=0, company=2)\nopen('/workspace/log', 'r+b').truncate(2**40)"
-        settings.append(await lab.limit(code, tools, workspace_mb=4))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(refused)
-        code = "open('/workspace/report', 'w').write('precious')\nopen('/workspace/marker', 'w').close()\n"
-        await lab.run(code + "from servers.github import meet\nmeet(n=1, company=2)", tools, workspace_mb=4)
-    assert settings == ["limits.workspace_mb"]
-    assert {file.name for file in workspace.iterdir()} == {"log", "report", "marker"}
-
-
-async def test_an_empty_file_that_no_write_was_refused_for_stays(lab: Lab, workspace: Path) -> None:
-    """Control of `test_only_an_empty_file_that_the_refused_open_created_goes`."""
-    await lab.value("open('/workspace/empty', 'w').close()", workspace_mb=4)
-    assert [file.name for file in workspace.iterdir()] == ["empty"]
 
 
 async def test_a_workspace_that_is_too_full_can_still_be_tidied_up(lab: Lab, workspace: Path) -> None:

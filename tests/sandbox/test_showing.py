@@ -2,51 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
 from tests.sandbox.lab import PICTURE, Lab, Tools
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-def png(width: int, height: int) -> bytes:
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", width, height) + b"rest"
-
-
-def jpeg(width: int, height: int) -> bytes:
-    app = b"\xff\xe0" + struct.pack(">H", 6) + b"JFIF"
-    return b"\xff\xd8" + app + b"\xff\xff\xc2" + struct.pack(">HBHH", 17, 8, height, width) + b"rest"
-
-
-def webp(kind: bytes, body: bytes) -> bytes:
-    return b"RIFF\0\0\0\0WEBP" + kind + body
-
-
-PICTURES = {
-    "png": png(640, 480),
-    "jpeg": jpeg(640, 480),
-    "gif": b"GIF89a" + struct.pack("<HH", 640, 480),
-    "webp": webp(b"VP8 ", b"\0" * 7 + b"\x9d\x01\x2a" + struct.pack("<HH", 640, 480)),
-    "webp lossless": webp(b"VP8L", b"\0" * 4 + b"\x2f" + struct.pack("<I", 639 | 479 << 14)),
-    "webp extended": webp(b"VP8X", b"\0" * 8 + (639).to_bytes(3, "little") + (479).to_bytes(3, "little")),
-}
-
-
-@pytest.mark.portable
-@pytest.mark.parametrize("kind", PICTURES)
-async def test_a_picture_tells_its_size_from_its_first_bytes(lab: Lab, kind: str) -> None:
-    code = f"from codemode import File\nf = File({PICTURES[kind]!r})\n[f.width, f.height]"
-    assert await lab.value(code) == [640, 480]
-
-
-@pytest.mark.portable
-@pytest.mark.parametrize(
-    "data", [b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\xff\xd8" + b"\xff" * 9, b"RIFF1234WEBPVP8L"]
-)
-async def test_bytes_that_do_not_tell_have_no_size(lab: Lab, data: bytes) -> None:
-    assert await lab.value(f"from codemode import File\nf = File({data!r})\n[f.width, f.height]") == [None, None]
 
 
 async def test_without_pillow_a_picture_says_what_else_there_is(lab: Lab) -> None:

@@ -16,7 +16,6 @@ from types import FrameType
 from typing import Any, Protocol
 
 from . import encoded, placeholders
-from .pictures import dimensions
 
 
 class Origin(Protocol):
@@ -100,25 +99,13 @@ class File:
         """Bytes; of a link what the upstream says, or None."""
         return self._size if self.is_link else len(self.data)
 
-    @property
-    def width(self) -> int | None:
-        """Width of a picture (PNG, JPEG, GIF, WebP) in pixels, else None."""
-        found = dimensions(self.data)
-        return found[0] if found else None
-
-    @property
-    def height(self) -> int | None:
-        """As `width`."""
-        found = dimensions(self.data)
-        return found[1] if found else None
-
     def image(self) -> Any:
         """The picture as a Pillow image, where Pillow is installed."""
         try:
             from PIL import Image  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
             raise ImportError(
-                "there is no Pillow in this sandbox: use .width, .height, .data, or show(file); "
+                "there is no Pillow in this sandbox: use .data, or show(file); "
                 "a microVM has it whose image has it (sandbox.image in upstream.yaml)",
                 name="PIL",
             ) from None
@@ -180,8 +167,6 @@ class File:
             said["uri"] = self.uri
         if self.is_link:
             said["is_link"] = True
-        elif isinstance(self._content, bytes) and (found := dimensions(self._content)):
-            said["width"], said["height"] = found
         if self.is_text:
             said["text"] = str(self.text)
         return said

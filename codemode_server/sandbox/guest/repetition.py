@@ -2,7 +2,7 @@
 
 Texts have the same hashes in every sandbox, so sets have the same order: in a microVM by its environment, and in
 WebAssembly as long as the same component is used, since it is a snapshot. Whatever else differs between two runs is not
-hidden: addresses (`id`), process ids, the times of files, and what other processes do.
+hidden: addresses (`id`), process ids, the order of a folder's entries, the times of files, and what other processes do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import clocks, folder_order, randomness
+from . import clocks, randomness
 from .link import Link
 
 _clocks = clocks.Clocks()
@@ -21,7 +21,6 @@ def install() -> None:
     """Put it in place; until a program begins, clocks and randomness are the real ones."""
     clocks.install(_clocks)
     randomness.install(_randomness)
-    folder_order.install()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_clocks.forget_record)
 

@@ -16,7 +16,6 @@ from .attachments import hint_on
 from .calls import Calls, LimitExceeded, ToolError, finish, resolve
 from .error_reports import describe
 from .link import PROGRAM_FILE, LimitPassed, Link, holds_more_values, to_json
-from .new_files import NewFiles
 from .output import Output
 from .results import Results
 from .stubs import Stub
@@ -48,8 +47,6 @@ def run(
 
     link.before_wait = flush
     sys.stdout, sys.stderr = stdout, stderr
-    files = NewFiles(link.skill_files)
-    files.install()
     unawaited = Unawaited()
     unawaited.watch()
     reserve = bytearray(_RESERVE_BYTES)
@@ -74,7 +71,6 @@ def run(
         text = to_json({"op": "exceeded", "setting": passed.setting, "value": passed.value})
     except BaseException as error:  # noqa: BLE001 - whatever the program raised is its outcome
         reserve.clear()
-        files.remove_empty(error)
         calls.report_failures()  # the error may be caused by the None of a call that failed
         text = to_json({**done, "value": None, "value_form": "none", "hint": "", "error": describe(error)})
     lines.stop()

@@ -6,6 +6,7 @@ would run. Nothing else of a file system is there.
 
 from __future__ import annotations
 
+import builtins
 import io
 import os
 import weakref
@@ -17,6 +18,7 @@ from .replacements import replace_members
 from .skill_text import text_of
 
 _FOLDER = "/skills"
+_open = io.open
 
 
 class Saved(str):
@@ -40,8 +42,13 @@ class SkillFiles:
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def install(self) -> None:
-        """Let `os.mkdir` find the folder, as programs make folders before they write."""
+        """Let `open` and `os.mkdir` find the folder, as programs make folders before they write."""
         mkdir = os.mkdir
+
+        def open_but_skills(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+            if not isinstance(file, int) and (name := self.name_of(file)):
+                return self.open(name, mode)
+            return _open(file, mode, *arguments, **options)
 
         def mkdir_but_skills(path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
             if dir_fd is not None:
@@ -50,6 +57,8 @@ class SkillFiles:
                 mkdir(path, mode)
 
         replace_members(os, mkdir=mkdir_but_skills)
+        replace_members(io, open=open_but_skills)
+        replace_members(builtins, open=open_but_skills)
 
     def save(self, function: Callable[..., Any]) -> Saved:
         """Save a function of the program, with the imports, functions and constants that it uses, for later programs:
@@ -61,7 +70,7 @@ class SkillFiles:
         folder, _, file = _absolute(path).rpartition("/")
         return file.removesuffix(".py") if folder == _FOLDER and file.endswith(".py") else ""
 
-    def open(self, name: str, mode: str, encoding: str | None, newline: str | None) -> Any:
+    def open(self, name: str, mode: str) -> Any:
         """The file of a skill; only whole files are read and written."""
         is_binary = "b" in mode
         if set(mode) - set("bt") == {"r"}:

@@ -23,8 +23,7 @@ from .binding import MAP_TAKES_A_LIST, Signature, bind, bind_shared, check_requi
 from .calls import Calls, PendingCall, resolve
 from .files import File
 from .mapping import PendingMap
-from .page_parameters import Ways
-from .paging import Pages
+from .paging import PageParameters, Pages
 from .value_descriptions import shape
 
 
@@ -99,12 +98,12 @@ class Stub:
             for name, parameter in inspect.signature(self._function).parameters.items()
             if parameter.kind is not inspect.Parameter.VAR_KEYWORD
         }
-        ways = Ways(self._name, parameters, self._function.__doc__ or "")
-        for name, first in ((ways.number, ways.first_number), (ways.offset, int)):
+        pages = PageParameters(self._name, parameters, self._function.__doc__ or "")
+        for name, first in ((pages.number, pages.first_number), (pages.offset, int)):
             if name in self.signature.required and name not in bound:
                 bound[name] = first()
-        check_required(self.signature, bound, besides=ways.cursor or "")
-        return Pages(ways, self._send, self._calls.link, bound)
+        check_required(self.signature, bound, besides=pages.cursor or "")
+        return Pages(pages, self._send, self._calls.link, bound)
 
     @property
     def how_to_call(self) -> str:

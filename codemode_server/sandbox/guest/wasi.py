@@ -40,11 +40,6 @@ class Loop(Reentrant, asyncio.base_events.BaseEventLoop):
         super().__init__()
         self._scheduler = scheduler
 
-    def _run_once(self) -> None:
-        super()._run_once()
-        if self._scheduler.has_ready:
-            self._scheduler.turn(0)
-
     def _wait(self, timeout: float | None) -> None:
         self._scheduler.wait_until(lambda: bool(self._ready), timeout)
 
@@ -139,7 +134,7 @@ def _any_is_done(futures: list[Future[Any]]) -> bool:
 
 def _install_pools(scheduler: Scheduler) -> None:
     class ThreadPoolExecutor(Executor):
-        """At most `max_workers` strands at once, in the order they were given."""
+        """At most `max_workers` calls at once, in the order they were given."""
 
         def __init__(
             self,
@@ -208,15 +203,11 @@ def _install_threads(scheduler: Scheduler) -> None:
         if self._started.is_set():
             raise RuntimeError("threads can only be started once")
         self._started.set()
-        run = self.run
-        if type(self).run is threading.Thread.run:
-            strand = scheduler.start(self._target, self._args, self._kwargs) if self._target else Future[Any]()
-            if not self._target:
-                strand.set_result(None)
+        if type(self).run is threading.Thread.run and self._target:
+            self._result = scheduler.start(self._target, self._args, self._kwargs)
         else:
-            strand = scheduler.start(run, (), {})
-        self._strand = strand
-        strand.add_done_callback(lambda ended: _report(self, ended))
+            self._result = scheduler.start(self.run, (), {})
+        self._result.add_done_callback(lambda ended: _report(self, ended))
 
     def _report(thread: threading.Thread, ended: Future[Any]) -> None:
         error = ended.exception()
@@ -226,10 +217,10 @@ def _install_threads(scheduler: Scheduler) -> None:
     def join(self: Any, timeout: float | None = None) -> None:
         if not self._started.is_set():
             raise RuntimeError("cannot join thread before it is started")
-        scheduler.wait_until(self._strand.done, timeout)
+        scheduler.wait_until(self._result.done, timeout)
 
     def is_alive(self: Any) -> bool:
-        return self._started.is_set() and not self._strand.done()
+        return self._started.is_set() and not self._result.done()
 
     threading.excepthook = report_thread
     replace_members(threading.Thread, start=start, join=join, is_alive=is_alive)
@@ -237,7 +228,7 @@ def _install_threads(scheduler: Scheduler) -> None:
 
 def _install_locks(scheduler: Scheduler) -> None:
     class Lock:
-        """A lock between strands: whoever finds it taken lets the others go on."""
+        """A lock; whoever finds it taken waits for the host, which may complete what holds it."""
 
         def __init__(self) -> None:
             self._taken = False

@@ -7,7 +7,6 @@ left that should not be, and no temporary folder.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -127,17 +126,6 @@ await asyncio.sleep(0.1)
     assert {row[3] for row in recorded(tmp_path)} <= {"cancelled"}
 
 
-async def test_a_thousand_calls_that_are_waited_for_are_answered(tmp_path: Path) -> None:
-    """The positive control."""
-    async with attacked(tmp_path) as host:
-        answer = await host.run(
-            "import asyncio\nfrom servers.plain import act\nlen(await asyncio.gather(*[act(n=n) for n in range(1000)]))"
-        )
-        assert answer.value == 1000
-        assert len(as_sent(answer)) < 5_000
-    assert len(arrived(tmp_path, "plain")) == 1000
-
-
 GIVEN_BACK: dict[str, tuple[str, str | None]] = {
     "plain, as the positive control": ("print('plain')", "succeeded"),
     "ANSI on stdout": ("print('\\x1b[31m\\x1b]0;t\\x07\\u202e' * 200_000)", "succeeded"),
@@ -200,31 +188,6 @@ async def test_a_value_nested_ten_thousand_deep_ends_its_program_at_most(tmp_pat
     assert arrived(tmp_path, "plain") == []
 
 
-async def test_huge_arguments_with_a_million_wrong_names_do_not_hold_up_the_host(tmp_path: Path) -> None:
-    """What is measured is the processor's time on the event loop, which other processes do not lengthen."""
-    servers = hostile(tmp_path, "heavy")
-    async with in_memory(configuration(tmp_path, servers)) as host:
-        ended = anyio.Event()
-        longest = 0.0
-
-        async def attack() -> None:
-            answer = await host.run(
-                "import codemode\ncodemode.call('heavy', 'enum', {f'x{n}': 1 for n in range(500_000)})"
-            )
-            assert answer.content["status"] in ("failed", "succeeded")
-            ended.set()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(attack)
-            while not ended.is_set():
-                started = time.thread_time()
-                await host.call("list_dir", path="/skills")
-                longest = max(longest, time.thread_time() - started)
-                await anyio.sleep(0.01)
-        assert longest < 6
-        await is_well(host)
-
-
 async def test_a_program_that_shows_without_end_is_bounded_in_the_answer_and_on_the_disk(tmp_path: Path) -> None:
     code = """
 from codemode import show
@@ -245,22 +208,6 @@ shown
         assert len(answer.result.content) < 20
         assert kept_bytes(tmp_path) <= 2 * 2**20
     assert kept_bytes(tmp_path) == 0
-
-
-async def test_programs_that_give_back_without_end_keep_no_more_than_is_allowed(tmp_path: Path) -> None:
-    async with attacked(tmp_path, kept_mb=2) as host:
-        for n in range(6):
-            assert (await host.run(f"'{n}' * 1_000_000")).content["cut"]
-            assert kept_bytes(tmp_path) <= 2 * 2**20
-        kept = (await host.run("from codemode import results\nlen(results)")).value
-        assert kept == 2
-
-
-async def test_a_flood_of_questions_for_results_ends_with_its_time(tmp_path: Path) -> None:
-    async with attacked(tmp_path, wall_seconds=2) as host:
-        await host.run("'x' * 1_000_000")
-        answer = await host.run("from codemode import results\nwhile True: results.last")
-        assert answer.error["setting"] == "limits.wall_seconds"
 
 
 def kept_bytes(folder: Path) -> int:

@@ -133,14 +133,6 @@ async def test_a_forged_read_of_anything_else_is_refused_and_recorded(tmp_path: 
     assert {row[3] for row in recorded(tmp_path) if row[1] == "resources/read"} == {"invalid"}
 
 
-async def test_links_of_another_execution_are_not_this_ones(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
-        assert (await host.run(GET_LINKS + "len(links)")).value == 3
-        forged = GET_LINKS.replace("links =", "# links =") + "read(2, 'archive', 'archive://letters/1')['kind']"
-        assert (await host.run(forged)).value == "invalid_arguments"
-    assert read(tmp_path) == []
-
-
 async def test_a_forged_read_asks_the_permissions_first_and_counts_as_a_call(tmp_path: Path) -> None:
     rules = {"default": "deny", "rules": [{"allow": "archive/find_*"}]}
     async with in_memory(configuration(tmp_path, archive(tmp_path), permissions=rules, limits={"calls": 20})) as host:
@@ -149,16 +141,6 @@ async def test_a_forged_read_asks_the_permissions_first_and_counts_as_a_call(tmp
         answer = await host.run(GET_LINKS + "for n in range(2, 60): read(n, 'archive', 'x')")
         assert answer.error["setting"] == "limits.calls"
     assert read(tmp_path) == []
-
-
-async def test_a_forged_raw_call_is_judged_like_any_other(tmp_path: Path) -> None:
-    forged = "send(op='call', id=1, server='main', tool={!r}, arguments={{'how': 'ping'}}, raw=True)\nr = receive()\n"
-    async with in_memory(configuration(tmp_path, two_servers(tmp_path), permissions=RULES)) as host:
-        answer = await host.run(RAW + forged.format("act") + "r['value']['content'][0]['text']")
-        assert answer.value == "pong", "control"
-        answer = await host.run(RAW + forged.format("hidden_act") + "r['kind']")
-        assert answer.value == "refused"
-    assert arrived(tmp_path, "main") == ["act"]
 
 
 async def test_calls_after_a_forged_end_go_nowhere(tmp_path: Path) -> None:
@@ -241,14 +223,6 @@ async def test_what_is_no_frame_ends_the_sandbox_and_nothing_else(tmp_path: Path
     assert arrived(tmp_path, "main") == []
 
 
-async def test_a_huge_id_is_only_a_number(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
-        answer = await host.run(
-            RAW + "r = call(10**4000, 'main', 'act', how='ping')\n[r['id'] == 10**4000, r['value']]"
-        )
-        assert answer.value == [True, "pong"]
-
-
 async def test_frames_while_a_call_is_on_its_way_are_answered_each_for_itself(tmp_path: Path) -> None:
     forged = """
 send(op="call", id=1, server="main", tool="act", arguments={"how": "slow"})
@@ -299,14 +273,6 @@ async def test_a_flood_of_questions_leaves_the_host_time_for_others(tmp_path: Pa
         assert endings == ["limit_exceeded"]
         assert longest < 2
         await is_well(host)
-
-
-async def test_calls_of_tools_that_do_not_exist_are_counted_as_well(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, two_servers(tmp_path), limits={"calls": 20})) as host:
-        answer = await host.run(RAW + "for n in range(1, 60): call(n, 'main', 'none' + str(n))")
-        assert answer.error["setting"] == "limits.calls"
-        await is_well(host)
-    assert arrived(tmp_path, "main") == []
 
 
 async def test_a_forged_show_or_kept_does_what_the_functions_do_and_no_more(tmp_path: Path) -> None:
@@ -365,29 +331,4 @@ time.sleep(20)
         (hint,) = answer.content["hints"]
         assert hint.startswith("redxxx")
         assert len(hint) <= 400  # a remark that names a call and how to test for its error takes so many
-        await is_well(host)
-
-
-@pytest.mark.parametrize("line", [1, 10**30])
-async def test_a_forged_end_in_a_line_that_is_none_still_says_what_failed(tmp_path: Path, line: int) -> None:
-    forged = f"""
-import time
-error = {{"type": "Forged", "message": "of a program", "traceback": "", "line": {line}}}
-send(op="done", id=run_id(), value=None, value_form="none", error=error)
-time.sleep(20)
-"""
-    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
-        answer = await host.run(RAW + forged)
-        assert "Forged: of a program" in answer.text
-        assert answer.error.get("line") == (1 if line == 1 else None), "control: a usual one is told"
-        await is_well(host)
-
-
-@pytest.mark.parametrize("line", [1, 10**30])
-async def test_a_limit_in_a_line_that_is_none_is_still_told(tmp_path: Path, line: int) -> None:
-    forged = f'send(op="line", line={line}); send(op="exceeded", setting="limits.value_bytes"); receive()'
-    async with in_memory(configuration(tmp_path, two_servers(tmp_path))) as host:
-        answer = await host.run(RAW + forged)
-        assert "LimitExceeded" in answer.text
-        assert answer.error.get("line") == (1 if line == 1 else None), "control: a usual one is told"
         await is_well(host)

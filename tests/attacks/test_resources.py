@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests import fork_server
-from tests.attacks.kit import recorded
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory
 
 pytestmark = pytest.mark.slow
@@ -44,14 +43,6 @@ except ToolError as error: r = error.kind
 """
     async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
         assert (await host.run(code)).value == ["result_too_large", "small"]
-
-
-async def test_a_uri_of_another_server_goes_only_to_the_server_that_was_named(tmp_path: Path) -> None:
-    code = "from servers.shelves import resources\nresources.read('any:library://private').text"
-    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
-        assert (await host.run(code)).value == "shelves was asked for library://private"
-    assert not (tmp_path / "library.log").exists()
-    assert recorded(tmp_path) == [("shelves", "resources/read", "allow", "succeeded")]
 
 
 async def test_what_is_neither_listed_nor_linked_is_never_asked_for(tmp_path: Path) -> None:

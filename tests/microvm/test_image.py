@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import sys
-import time
 from pathlib import Path
 
 import anyio
@@ -15,7 +13,6 @@ import pytest
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE, image
 from codemode_server.sandbox.backends.microvm.image import Stored
-from codemode_server.sandbox.backends.microvm.pull_progress import PullProgress, run_in_terminal
 from tests.microvm.images import MACHINE, OTHER_MACHINE, Image, Registry, digest, serving
 
 
@@ -37,12 +34,6 @@ async def test_an_archive_of_docker_stands_for_the_pinned_image_without_a_networ
     assert (stored.reference, stored.architecture) == (DEFAULT_IMAGE, MACHINE)
     assert await image.find(DEFAULT_IMAGE) == stored
     assert await image.pull(DEFAULT_IMAGE, print) == stored, "asks no registry for it"
-
-
-@pytest.mark.parametrize("tag", [None, "python:3.14-slim"])
-async def test_an_archive_needs_no_tag_of_its_own(msb_home: Path, tmp_path: Path, tag: str | None) -> None:
-    archive = Image().save_as_docker_does(tmp_path / "image.tar", tag)
-    assert (await image.load_archive(archive, "team/image:2")).reference == "team/image:2"
 
 
 async def test_an_archive_in_oci_layout_keeps_its_digest(msb_home: Path, tmp_path: Path) -> None:
@@ -82,11 +73,6 @@ async def test_what_is_no_archive_of_an_image_is_told(
         assert "docker save --output image.tar docker.io/library/python:3.14-slim" in caught.value.remedy
 
 
-async def test_looking_for_an_image_makes_no_folder(msb_home: Path) -> None:
-    assert not await image.is_present(DEFAULT_IMAGE)
-    assert not msb_home.exists()  # noqa: ASYNC240
-
-
 async def test_an_image_whose_files_are_gone_is_not_there(msb_home: Path, tmp_path: Path) -> None:
     """msb's own list goes on naming it."""
     archive = Image().save_as_docker_does(tmp_path / "image.tar")
@@ -99,7 +85,6 @@ async def test_an_image_whose_files_are_gone_is_not_there(msb_home: Path, tmp_pa
 
 async def test_a_registry_on_this_machine_is_pulled_from_over_plain_http(msb_home: Path) -> None:
     lines: list[str] = []
-    began = time.monotonic()
     with serving(Registry(Image((8_000_000, 200_000)), bytes_a_second=4e6)) as registry:
         stored = await image.pull(registry.reference, lines.append)
         asked = len(registry.asked)
@@ -107,15 +92,13 @@ async def test_a_registry_on_this_machine_is_pulled_from_over_plain_http(msb_hom
         assert len(registry.asked) == asked, "the second time from the cache"
     assert stored == Stored(registry.reference, digest(registry.image.manifest), MACHINE, stored.size_bytes)
     assert 8_200_000 <= stored.size_bytes < 8_300_000
-    assert lines[0] == "pulling the sandbox image"
-    assert any(line.startswith("pulling the sandbox image: ") and line.endswith(" of 8 MB") for line in lines)
-    assert len(lines) == len(set(lines)) <= time.monotonic() - began + 2
+    assert lines == ["pulling the sandbox image"]
 
 
 async def test_a_pull_that_is_cancelled_leaves_no_process_and_the_next_one_goes_on(msb_home: Path) -> None:
     with serving(Registry(Image((3_000_000,)), bytes_a_second=5e5)) as registry:
-        with anyio.move_on_after(10) as scope:
-            await image.pull(registry.reference, lambda line: scope.cancel() if " of 3 MB" in line else None)
+        with anyio.move_on_after(3) as scope:
+            await image.pull(registry.reference, print)
         assert scope.cancelled_caught
         assert registry.reference not in running_commands()
         registry.bytes_a_second = 1e9
@@ -177,10 +160,6 @@ async def test_a_manifest_that_is_not_the_pinned_one_is_refused(msb_home: Path) 
     assert not await image.is_present(pinned)
 
 
-async def test_an_image_for_another_processor_is_refused(msb_home: Path) -> None:
-    assert f"is an image for {OTHER_MACHINE}" in (await refusal(Registry(Image(architecture=OTHER_MACHINE)))).reason
-
-
 async def test_a_registry_that_is_not_there_is_told_with_both_ways_out(msb_home: Path) -> None:
     with pytest.raises(SandboxUnavailable) as caught:
         await image.pull("127.0.0.1:1/team/image:1", print)
@@ -224,78 +203,3 @@ def test_a_full_disk_is_told_with_what_is_free_and_never_remembered(msb_home: Pa
     assert error.reason.startswith(f"the disk that holds {msb_home} is full: ")
     assert "MSB_HOME" in error.remedy
     assert error.is_temporary
-
-
-BAR = "  ⠙ Pulling             x (3 layers)           "
-
-
-def test_the_bars_of_a_pull_become_a_few_words_at_most_one_a_second() -> None:
-    """The screen of msb 0.7.11, as it is without its colours."""
-    now, lines = 0.0, list[str]()
-    pulling = PullProgress(lines.append, clock=lambda: now)
-    screens = [
-        "  ⠋ Resolving           x...",
-        f"{BAR}layer 1/3  ╌╌╌╌╌╌  0 B/1 B         layer 2/3  ╌╌╌  0 B/1 B  downloading",
-        f"{BAR}layer 1/3  ━╌╌╌╌╌  1.00 MiB/10.00 MiB  downloading     layer 2/3  ╌╌╌  0 B/1 B  downloading",
-        "layer 1/3  ━━╌╌╌  2.00 MiB/10.00 MiB  downloading  layer 2/3  ━╌╌  512.00 KiB/1.00 MiB  downloading"
-        "  layer 3/3  ━╌╌  0 B/30.00 MiB  downloading",
-        "layer 1/3  ━━╌╌╌  7.00 MiB/10.00 MiB  materializing  layer 2/3  ✓"
-        "  layer 3/3  ━╌  3.00 MiB/30.00 MiB  downloading",
-        "layer 3/3  ━━━  30.00 MiB/30.00 MiB  downloading layer 2/3  ━━━  1.00 MiB/1.00 MiB  writing image",
-        "  ✓ Pulled              x (1.9s)",
-    ]
-    moved = []
-    for screen in screens:
-        moved.append(pulling.feed(screen))
-        pulling.feed(screen)
-        now += 1.0
-    assert lines == [
-        "pulling the sandbox image",
-        "pulling the sandbox image: 1 MB",
-        "pulling the sandbox image: 3 of 43 MB",
-        "pulling the sandbox image: 14 of 43 MB",
-        "unpacking the sandbox image",
-    ]
-    assert moved == [False, True, True, True, True, True, False]
-
-
-async def test_a_registry_that_falls_silent_is_given_up_and_its_process_ended() -> None:
-    with pytest.raises(TimeoutError):
-        await run_in_terminal(
-            ["sh", "-c", "exec sleep 987"], {"PATH": "/usr/bin:/bin"}, lambda text: False, stalled_seconds=0.2
-        )
-    assert "sleep 987" not in running_commands()
-
-
-@pytest.mark.parametrize("handling", ["SIG_DFL", "SIG_IGN"], ids=["usual", "started by nohup"])
-async def test_a_pull_ends_with_a_product_that_is_killed(handling: str, tmp_path: Path) -> None:
-    """It went on downloading, beside the pull of the next product."""
-    product = tmp_path / "product.py"
-    product.write_text(
-        "import anyio, signal\n"
-        f"signal.signal(signal.SIGHUP, signal.{handling})\n"
-        "from codemode_server.sandbox.backends.microvm.pull_progress import run_in_terminal\n"
-        "def moved(text):\n    print(text, flush=True)\n    return True\n"
-        "command = ['sh', '-c', 'echo started >&2; exec sleep 986']\n"
-        "anyio.run(run_in_terminal, command, {'PATH': '/usr/bin:/bin'}, moved)\n"
-    )
-    running = await anyio.open_process([sys.executable, str(product)], stderr=None)
-    assert running.stdout is not None
-    with anyio.fail_after(20):
-        assert b"started" in await running.stdout.receive()
-        while "sleep 986" not in running_commands():
-            await anyio.sleep(0.02)
-        running.kill()
-        await running.wait()
-        while "sleep 986" in running_commands():
-            await anyio.sleep(0.02)
-    await running.aclose()
-
-
-async def test_a_command_sees_a_terminal_and_its_last_words_and_exit_code_come_back() -> None:
-    code, text = await run_in_terminal(
-        ["sh", "-c", "test -t 2 && printf '\\033[31mred\\033[0m' >&2; exit 7"],
-        {"PATH": "/usr/bin:/bin"},
-        lambda text: True,
-    )
-    assert (code, text) == (7, "red")

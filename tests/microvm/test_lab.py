@@ -30,15 +30,6 @@ def test_a_part_that_was_interrupted_is_made_again(tmp_path: Path) -> None:
         assert not (made / "half").exists()
 
 
-def test_a_part_is_made_once_for_what_it_is_made_from(tmp_path: Path) -> None:
-    recipe = tmp_path / "recipe"
-    made: list[Path] = []
-    for text in ("one", "one", "two"):
-        recipe.write_text(text)
-        parts.part(tmp_path / "cache", "part", parts.key(recipe, "0.7.11"), made.append)
-    assert len(made) == 2
-
-
 def test_where_no_machine_can_be_had_nothing_is_run_and_that_is_said_loudly(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -51,11 +42,6 @@ def test_where_no_machine_can_be_had_nothing_is_run_and_that_is_said_loudly(
     assert "!! NO MACHINE FOR MICROVMS COULD BE HAD; NOTHING WAS RUN." in told
     assert "\n!! Run" in told
     assert not (tmp_path / "ran").exists()
-
-
-def test_inside_such_a_machine_the_command_is_run_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CODEMODE_VM", "emulated")
-    assert lab.main(["run", "--", "sh", "-c", "exit 7"]) == 7
 
 
 @pytest.mark.parametrize(("body", "status"), [("pass", 0), ("__import__('pytest').skip('why')", 1)])

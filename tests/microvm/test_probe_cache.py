@@ -3,7 +3,6 @@ day, a matter of the moment not at all."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 from pathlib import Path
@@ -39,12 +38,6 @@ def test_what_is_remembered_is_recalled_under_its_key_alone(cache: Path) -> None
     assert cache.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_latest_one_counts() -> None:
-    remember("a", FAILS)
-    remember("a", WORKS)
-    assert recall("a") == WORKS
-
-
 def test_a_success_holds_for_good_and_a_failure_for_a_day() -> None:
     remember("works", WORKS, now=lambda: 1_000.0)
     remember("fails", FAILS, now=lambda: 1_000.0)
@@ -54,33 +47,10 @@ def test_a_success_holds_for_good_and_a_failure_for_a_day() -> None:
     assert recall("fails", now=lambda: 900.0) is None, "from the future, so the clock was wrong"
 
 
-def test_a_new_verdict_removes_those_of_half_a_year_ago(cache: Path) -> None:
-    """Each kernel, version and image has one of its own."""
-    for name in ("old", "young"):
-        remember(name, WORKS)
-    os.utime(cache / "old.json", (0, 0))
-    (cache / ".unfinished").touch()
-    os.utime(cache / ".unfinished", (0, 0))
-    remember("new", WORKS)
-    assert sorted(path.name for path in cache.iterdir()) == ["new.json", "young.json"]
-
-
 def test_a_matter_of_the_moment_is_never_remembered(cache: Path) -> None:
     remember("a", ProbeResult(works=False, reason="the disk is full", is_temporary=True))
     assert recall("a") is None
     assert not cache.exists()
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "null", '{"at": 0}', '{"at": 1, "verdict": {}}', '{"at": "x", "verdict": {"works": false}}',
-     '{"at": 1, "verdict": {"works": true, "more": 1}}', '{"at": 1, "verdict": {"works": "yes"}}', "\x00"],
-)  # fmt: skip
-def test_a_broken_file_is_no_verdict(cache: Path, text: str) -> None:
-    cache.mkdir(parents=True)
-    (cache / "a.json").write_text(text)
-    (cache / "a.json").chmod(0o600)
-    assert recall("a", now=lambda: 2.0) is None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="owners and modes are of POSIX")
@@ -120,18 +90,6 @@ def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyP
     assert len({first, *others}) == 6
 
 
-async def test_a_boot_is_remembered_and_recalled_without_another(cache: Path) -> None:
-    settings, boots = MicrovmSettings(), []
-
-    async def boot(given: MicrovmSettings) -> float:
-        boots.append(given)
-        return 0.25
-
-    assert await probe_cache.try_boot(settings, boot) == WORKS
-    assert recall(probe_cache.key(settings)) == WORKS
-    assert boots == [settings]
-
-
 async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_moment() -> None:
     async def fail(settings: MicrovmSettings) -> float:
         raise SandboxUnavailable("the kernel did not start", "run: codemode-server doctor")
@@ -154,11 +112,3 @@ async def test_without_a_boot_it_is_the_doctor_who_tells_then_the_last_boot(msb_
     assert await probe_cache.examine(settings) == expected
     remember(probe_cache.key(settings), WORKS)
     assert await probe_cache.examine(settings) == (WORKS if problem is None else expected)
-
-
-def test_a_verdict_is_one_line_of_json(cache: Path) -> None:
-    remember("a", WORKS, now=lambda: 5.0)
-    assert json.loads((cache / "a.json").read_text()) == {
-        "at": 5.0,
-        "verdict": {"works": True, "reason": "", "remedy": "", "boot_seconds": 0.25, "is_temporary": False},
-    }

@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.sandbox.answer_turns import Turn
 from codemode_server.sandbox.contract import Reply
 from tests.sandbox.lab import Lab, Tools
 
@@ -45,11 +44,3 @@ class LargeFirst(Tools):
 
 async def test_a_small_answer_does_not_overtake_a_large_one(lab: Lab) -> None:
     assert (await lab.run(CODE, LargeFirst())).value == ["large", "small", "small too"]
-
-
-async def test_control_it_does_if_answers_have_no_turns(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def anyway(self: Turn) -> None:
-        pass
-
-    monkeypatch.setattr(Turn, "wait", anyway)
-    assert (await lab.run(CODE, LargeFirst())).value == ["small", "small too", "large"]

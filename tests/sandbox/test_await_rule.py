@@ -58,6 +58,9 @@ def test_a_call_stays_awaitable_where_the_program_awaits_it_later(code: str) -> 
     "code",
     [
         "async def f():\n    return await safe(echo())",
+        "async def safe(call): pass\nawait asyncio.gather(safe(echo()))",
+        "async def safe(call): pass\nawait asyncio.gather(*map(safe, [echo(), echo()]))",
+        "async def f():\n    return await asyncio.gather(limited(echo()))",
         "async def f():\n    calls = {'a': echo()}\n    return calls['a']",
         "f = lambda: echo()",
         "async def f():\n    return list(echo(n) for n in 'ab')",

@@ -144,23 +144,3 @@ async def test_any_result_with_a_file_is_shown_and_its_text_is_passed_over(lab: 
     outcome = await lab.run(f"{ALL}show({shown})", tools)
     assert outcome.error is None, outcome.error
     assert [data for data, _, _ in tools.shown] == [PICTURE]
-
-
-async def test_a_result_without_a_file_says_that_there_is_nothing_to_show(lab: Lab) -> None:
-    kind, message = await lab.error(f"{ALL}show(plain())", Media())
-    assert (kind, "found no file" in message) == ("TypeError", True)
-    kind, message = await lab.error(f"{ALL}show(['/tmp/a', '/tmp/b'])", Media())
-    assert (kind, "'/tmp/a' can't be read" in message) == ("FileNotFoundError", True), "all texts: they are paths"
-
-
-async def test_an_object_without_a_file_or_text_beside_it_is_a_plain_dict_and_says_so(lab: Lab) -> None:
-    assert await lab.value(f"{ALL}[type(plain()) is dict, media().text, said()[1].files[0].size]", Media()) == [
-        True,
-        None,
-        len(PICTURE),
-    ]
-    outcome = await lab.run(f"{ALL}plain().files", Media())
-    assert outcome.error is not None
-    assert (
-        outcome.error.hint == "no file came beside it; it is a dict with the keys 'key', 'text': read these with [...]"
-    )

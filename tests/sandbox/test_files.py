@@ -20,13 +20,6 @@ async def test_texts_and_files_come_in_order(lab: Lab) -> None:
 
 
 @pytest.mark.portable
-async def test_an_embedded_text_is_a_file_with_its_uri_and_type(lab: Lab) -> None:
-    code = f"{HEAD}_, e = documents()\n[e.text, e.json(), e.data.decode(), e.uri, e.mime_type, e.is_link]"
-    text = '{"a": 1}'
-    assert await lab.value(code, Shop()) == [text, {"a": 1}, text, "doc://e", "application/json", False]
-
-
-@pytest.mark.portable
 async def test_a_link_says_what_is_known_and_costs_no_call(lab: Lab) -> None:
     tools = Shop()
     code = f"{HEAD}link, _ = documents()\nbool(link), repr(link)\n[link.is_link, link.uri, link.name, link.size, link.description]"
@@ -49,13 +42,6 @@ async def test_a_link_is_fetched_from_its_server_when_it_is_used(lab: Lab, code:
     tools = Shop()
     assert await lab.value(HEAD + code, tools) == "in doc://a"
     assert ("shop", "read_resource", {"uri": "doc://a"}) in tools.calls
-
-
-async def test_a_fetched_link_is_not_fetched_again(lab: Lab) -> None:
-    tools = Shop()
-    code = f"{HEAD}link, other = documents()\n[len(link), link.text, link.size, other.fetch() is other]"
-    assert await lab.value(code, tools) == [10, "in doc://a", 10, True]
-    assert len(tools.calls) == 2
 
 
 async def test_a_link_that_can_not_be_read_is_a_tool_error(lab: Lab) -> None:
@@ -96,19 +82,6 @@ async def test_a_file_is_printed_with_the_ways_to_read_it(lab: Lab, file: str, s
 
 
 @pytest.mark.portable
-async def test_text_in_another_encoding_says_how_to_read_it(lab: Lab) -> None:
-    kind, message = await lab.error("from codemode import File\nFile(b'caf\\xe9', 'text/csv').text")
-    assert (kind, ".data.decode(encoding)" in message) == ("UnicodeDecodeError", True)
-
-
-@pytest.mark.portable
-async def test_files_reach_the_model_as_what_they_are(lab: Lab) -> None:
-    link = {"mime_type": "text/plain", "size": 8, "name": "a", "uri": "doc://a", "is_link": True}
-    embedded = {"mime_type": "application/json", "size": 8, "name": "e", "uri": "doc://e", "text": '{"a": 1}'}
-    assert await lab.value(f"{HEAD}documents()", Shop()) == [link, embedded]
-
-
-@pytest.mark.portable
 async def test_what_came_beside_an_object_is_at_hand_and_told(lab: Lab) -> None:
     code = f"{HEAD}c = chart()\n[c['width'], c.files[0].data == b'hi', c.text, c['text'], list(c), dict(c) == {{'width': 3}}]"
     assert await lab.value(code, Shop()) == [3, True, "a chart", "a chart", ["width"], True]
@@ -137,19 +110,6 @@ async def test_raw_gives_the_whole_result_in_every_style(lab: Lab, code: str) ->
 
 
 @pytest.mark.portable
-async def test_json_loads_leaves_alone_what_is_read_already(lab: Lab) -> None:
-    """Programs that know MCP expect text; what they get is the value."""
-    code = f"""
-import json
-{HEAD}
-item = get_item("a", 1)
-[json.loads(item) == item, json.loads('[1]'), json.loads(b"2"), json.loads(documents()[1]), json.loads(5)]
-"""
-    assert await lab.value(code, Shop()) == [True, [1], 2, {"a": 1}, 5]
-    assert (await lab.error("import json\njson.loads('{')", Shop()))[0] == "JSONDecodeError"
-
-
-@pytest.mark.portable
 async def test_json_loads_parses_the_text_that_is_the_only_value_of_a_result(lab: Lab) -> None:
     """Many servers give `{"content": "<text>"}`; the dict itself, taken for what the text holds, gives wrong answers."""
     code = """
@@ -160,15 +120,3 @@ same = [json.loads(value) == value for value in whole]
 [*(json.loads(value) for value in given), json.loads(given[1], parse_int=str), same]
 """
     assert await lab.value(code) == [{"open": [1]}, [1], ["1"], [True] * 7]
-
-
-@pytest.mark.portable
-async def test_bytes_of_a_text_type_in_utf_8_are_text_like_any_other(lab: Lab) -> None:
-    """`len` counts characters of a text and bytes of anything else; a result shows the text."""
-    code = (
-        "from codemode import File\nnote, odd, image = [File(*each) for each in "
-        "(('größe'.encode(), 'text/plain; charset=utf-8'), (b'\\xff\\xfe', 'text/plain'), ('ö'.encode(), 'image/png'))]\n"
-        "[[len(each), each.size, each.is_text] for each in (note, odd, image)] + [note]"
-    )
-    described = {"mime_type": "text/plain; charset=utf-8", "size": 7, "name": None, "text": "größe"}
-    assert await lab.value(code, Shop()) == [[5, 7, True], [2, 2, False], [2, 2, False], described]

@@ -36,6 +36,7 @@ ASYNC = "\nawait asyncio.sleep(0)\n"
         ("async def work():\n    x = echo(a=1)\n    return type(x).__name__\nfound = await work()", "dict"),
         ("x = echo(a=1) if True else None\nfound = isinstance(x, dict)", True),
         ("d = {'k': echo(a=1)}\nfound = d['k']['a']", 1),
+        ("d = {'k': echo(a=1)}\nfound = [isinstance(d['k'], dict), isinstance(d['k'], str)]", [True, False]),
     ],
 )
 async def test_a_call_that_nobody_awaits_gives_the_plain_value(lab: Lab, code: str, value: Any) -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -19,10 +18,6 @@ ECHO = "from servers.github import echo\n"
 
 async def test_a_program_that_computes_too_long_is_ended(lab: Lab) -> None:
     assert await lab.limit("while True: pass", wall_seconds=0.3 * SLOWNESS) == "limits.wall_seconds"
-
-
-async def test_a_program_that_sleeps_too_long_is_ended(lab: Lab) -> None:
-    assert await lab.limit("import time\ntime.sleep(60)", wall_seconds=0.3 * SLOWNESS) == "limits.wall_seconds"
 
 
 async def test_a_program_that_catches_everything_is_ended_too(lab: Lab) -> None:
@@ -59,15 +54,6 @@ async def test_memory_is_limited(lab: Lab, piece: str) -> None:
     assert await lab.limit(code, memory_mb=128) == "limits.memory_mb"
 
 
-async def test_a_program_may_recover_from_too_large_a_piece(lab: Lab) -> None:
-    code = "try:\n    bytearray(2**30)\nexcept MemoryError:\n    r = 'too large'\nr"
-    assert await lab.value(code, memory_mb=128) == "too large"
-
-
-async def test_memory_under_the_limit_can_be_used(lab: Lab) -> None:
-    assert await lab.value("len(bytearray(50 * 2**20))", memory_mb=128) == 50 * 2**20
-
-
 async def test_printing_is_limited_and_what_fitted_is_kept(lab: Lab) -> None:
     """Past `output_bytes`, which only shortens what is shown, memory bounds it as it bounds a call."""
     outcome = await lab.run("while True: print('x' * 99)", output_bytes=1_024, call_bytes=10_000)
@@ -75,17 +61,6 @@ async def test_printing_is_limited_and_what_fitted_is_kept(lab: Lab) -> None:
     assert outcome.error is not None
     assert outcome.error.setting == "limits.output_bytes"
     assert outcome.stdout == ("x" * 99 + "\n") * 100
-
-
-@pytest.mark.parametrize("limits", [{"output_bytes": 10_000}, {"output_bytes": 1_024, "call_bytes": 10_000}])
-async def test_printing_up_to_the_limit_is_whole(lab: Lab, limits: dict[str, Any]) -> None:
-    outcome = await lab.run("print('x' * 9_999)", **limits)
-    assert (outcome.ending, len(outcome.stdout)) == (Ending.RETURNED, 10_000)
-
-
-async def test_what_was_printed_before_a_limit_is_kept(lab: Lab) -> None:
-    outcome = await lab.run("for i in range(100): print(i)\nwhile True: pass", wall_seconds=1.0 * SLOWNESS)
-    assert outcome.stdout == "".join(f"{i}\n" for i in range(100))
 
 
 async def test_calls_are_limited(lab: Lab) -> None:
@@ -136,17 +111,6 @@ async def test_a_program_that_catches_it_and_calls_again_is_ended_at_that_line(l
     assert len(tools.calls) == 5
 
 
-async def test_the_limit_on_calls_names_the_line_of_the_call_and_not_the_last_new_one(lab: Lab) -> None:
-    code = ECHO + "for n in range(11):\n    echo(n=n)\n    last = n\n"
-    outcome = await lab.run(code, calls=10)
-    assert outcome.error is not None
-    assert outcome.error.line == code.splitlines().index("    echo(n=n)") + 1
-
-
-async def test_as_many_calls_as_allowed_can_be_made(lab: Lab) -> None:
-    assert await lab.value(ECHO + "len([echo(n=i) for i in range(10)])", calls=10) == 10
-
-
 async def test_swallowing_the_limit_changes_nothing(lab: Lab) -> None:
     tools = Tools()
     code = ECHO + "while True:\n    try: echo()\n    except BaseException: pass"
@@ -162,18 +126,9 @@ async def test_arguments_are_limited_in_size(lab: Lab, size: int) -> None:
     assert tools.calls == []
 
 
-async def test_arguments_under_the_limit_pass(lab: Lab) -> None:
-    assert await lab.value(ECHO + "len(echo(x='a' * 9_000)['x'])", call_bytes=10_000) == 9_000
-
-
 async def test_the_value_is_limited_in_size(lab: Lab) -> None:
     """Past `value_bytes`, which only shortens what is shown, memory bounds it as it bounds a call."""
     assert await lab.limit("'a' * 2_000", value_bytes=1_024, call_bytes=1_024) == "limits.value_bytes"
-
-
-@pytest.mark.parametrize("limits", [{"value_bytes": 1_024, "call_bytes": 1_024}, {"value_bytes": 512}])
-async def test_a_value_under_the_limit_is_whole(lab: Lab, limits: dict[str, Any]) -> None:
-    assert await lab.value("'a' * 1_000", **limits) == "a" * 1_000
 
 
 @pytest.mark.parametrize("folder", ["/tmp", "/workspace"])
@@ -181,14 +136,6 @@ async def test_files_are_limited(lab: Lab, folder: str) -> None:
     code = f"for i in range(8):\n    open('{folder}/' + str(i), 'wb').write(bytes(2**20))\n"
     code += f"import time\ntime.sleep({5 * SLOWNESS})"
     assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
-
-
-async def test_one_large_file_is_limited_also_in_a_short_program(lab: Lab) -> None:
-    assert await lab.limit("open('/tmp/x', 'wb').write(bytes(8 * 2**20))", workspace_mb=4) == "limits.workspace_mb"
-
-
-async def test_a_file_with_holes_is_limited(lab: Lab) -> None:
-    assert await lab.limit("open('/tmp/x', 'wb').truncate(2**40)", workspace_mb=4) == "limits.workspace_mb"
 
 
 async def test_many_folders_are_limited(lab: Lab) -> None:
@@ -210,12 +157,6 @@ for number in range(16):
 time.sleep({3 * SLOWNESS})
 """
     assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
-
-
-async def test_files_under_the_limit_are_kept(lab: Lab, workspace: Path) -> None:
-    code = "open('./workspace/a.txt', 'w').write('x' * 2**20)"
-    assert await lab.value(code, workspace_mb=4) == 2**20
-    assert (workspace / "a.txt").stat().st_size == 2**20
 
 
 REFUSED = "open('/workspace/old', 'r+b').truncate(2**40)"

@@ -29,13 +29,6 @@ async def test_items_are_arguments_by_name_by_position_or_alone(lab: Lab, call: 
     assert await lab.value(f"{HEAD}import asyncio\nawait asyncio.sleep(0)\nx = await {call}\nx", Shop()) == expected
 
 
-async def test_an_object_is_the_first_argument_where_that_takes_objects(lab: Lab) -> None:
-    """The rule of a plain call holds for each item."""
-    tools = Shop()
-    await lab.value(f"{HEAD}update.map([{{'a': 1}}, {{'data': {{'b': 2}}, 'key': 'k'}}])", tools)
-    assert tools.asked == [{"data": {"a": 1}}, {"data": {"b": 2}, "key": "k"}]
-
-
 async def test_one_that_fails_leaves_none_and_its_error(lab: Lab) -> None:
     code = f"""
 from codemode import ToolError
@@ -124,29 +117,6 @@ async def test_calls_overlap_up_to_the_given_number(lab: Lab, style: str) -> Non
     assert tools.most_here == 3
 
 
-async def test_several_at_once_in_async_code_overlap_with_each_other(lab: Lab) -> None:
-    code = f"""
-import asyncio
-{HEAD}
-a, b = await asyncio.gather(meet.map([1], company=2), meet.map([2], company=2))
-task = asyncio.create_task(meet.map([3, 4], company=2))
-[a, b, await task]
-"""
-    assert await lab.value(code, Shop()) == [[{"n": 1}], [{"n": 2}], [{"n": 3}, {"n": 4}]]
-
-
-async def test_one_that_is_not_awaited_is_its_value_when_it_is_used(lab: Lab) -> None:
-    code = f"""
-{HEAD}
-async def main():
-    found = get_item.map([1, 2], owner="a")
-    calls = {{"a": get_item.map([3], owner="a")}}
-    return [len(found), found.errors, calls["a"][0]["item_id"]]
-await main()
-"""
-    assert await lab.value(code, Shop()) == [2, {}, 3]
-
-
 async def test_items_are_taken_as_they_are_needed(lab: Lab) -> None:
     code = f"""
 {HEAD}
@@ -181,15 +151,6 @@ async def test_what_no_item_could_change_is_raised_at_once(lab: Lab) -> None:
     assert len(tools.calls) <= 4
     kind, message = await lab.error(f"{HEAD}get_item.map([1], ownr='a')", tools)
     assert (kind, "did you mean 'owner'" in message) == ("TypeError", True)
-
-
-async def test_what_the_items_raise_is_raised(lab: Lab) -> None:
-    kind, _ = await lab.error(f"{HEAD}get_item.map((1 // n for n in (1, 0)), owner='a')", Shop())
-    assert kind == "ZeroDivisionError"
-
-
-async def test_a_limit_ends_all(lab: Lab) -> None:
-    assert await lab.limit(f"{HEAD}get_item.map(range(100), owner='a')", Shop(), calls=20) == "limits.calls"
 
 
 async def test_results_are_plain_json_for_the_model_and_for_tools(lab: Lab) -> None:

@@ -114,14 +114,6 @@ async def test_programs_of_one_session_at_once_have_a_machine_each(lot: Lot) -> 
         assert {id(await pool.take("ada", HERE)) for _ in range(2)} == {id(first), id(second)}
 
 
-async def test_another_workspace_is_another_machine(lot: Lot) -> None:
-    async with tended(lot) as pool:
-        here = await pool.take("ada", HERE)
-        await pool.give_back(here, "ada")
-        there = await pool.take("ada", THERE)
-        assert (there is here, there.workspace) == (False, THERE)
-
-
 async def test_the_next_machine_is_booted_in_the_background(lot: Lot) -> None:
     async with tended(lot) as pool:
         await until(lambda: len(pool.spare) == 1)
@@ -129,13 +121,6 @@ async def test_the_next_machine_is_booted_in_the_background(lot: Lot) -> None:
         assert await pool.take("ada", HERE) is spare
         await until(lambda: len(pool.spare) == 1)
         assert lot.begun == 2
-
-
-async def test_no_more_are_booted_ahead_than_told(lot: Lot) -> None:
-    async with tended(lot, size=3) as pool:
-        await until(lambda: len(pool.spare) == 3)
-        await anyio.sleep(0.05)
-        assert lot.begun == 3
 
 
 async def test_a_program_takes_the_machine_that_is_being_booted_already(lot: Lot) -> None:
@@ -147,22 +132,6 @@ async def test_a_program_takes_the_machine_that_is_being_booted_already(lot: Lot
         assert machine is lot.machines[0]
         await until(lambda: len(pool.spare) == 1)
         assert lot.begun == 2
-
-
-async def test_programs_that_come_at_once_get_a_machine_each(lot: Lot) -> None:
-    lot.may_boot = anyio.Event()
-    taken: list[Any] = []
-    async with tended(lot) as pool:
-        async with anyio.create_task_group() as tasks:
-            for session in ("ada", "bob", "cyd"):
-                tasks.start_soon(_take, pool, session, taken)
-            await anyio.sleep(0.05)
-            lot.may_boot.set()
-        assert len({id(machine) for machine in taken}) == 3
-
-
-async def _take(pool: Pool, session: str, taken: list[Any]) -> None:
-    taken.append(await pool.take(session, HERE))
 
 
 async def test_a_program_that_is_cancelled_while_it_waits_leaves_the_machine_to_the_next(lot: Lot) -> None:
@@ -187,28 +156,6 @@ async def test_a_kept_machine_that_is_idle_or_old_is_ended_and_not_given_again(l
         assert await pool.take("ada", HERE) is not machine
 
 
-async def test_a_machine_that_is_old_when_its_program_ends_is_not_kept(lot: Lot) -> None:
-    async with tended(lot) as pool:
-        machine: Any = await pool.take("ada", HERE)
-        machine.born_at -= AGE_S + 1
-        await anyio.sleep(0.05)
-        assert machine.is_alive, "not under its program"
-        await pool.give_back(machine, "ada")
-        assert not machine.is_alive
-
-
-async def test_a_spare_machine_may_wait_longer_than_one_that_is_idle(lot: Lot) -> None:
-    async with tended(lot) as pool:
-        await until(lambda: pool.spare)
-        spare: Any = pool.spare[0]
-        spare.let_pass(IDLE_S + 1)
-        await anyio.sleep(0.05)
-        assert pool.spare == [spare]
-        spare.let_pass(AGE_S)
-        await until(lambda: not spare.is_alive)
-        await until(lambda: pool.spare)
-
-
 @pytest.mark.parametrize("where", ["spare", "kept"])
 async def test_a_machine_that_died_is_passed_over(lot: Lot, where: str) -> None:
     async with tended(lot) as pool:
@@ -221,15 +168,6 @@ async def test_a_machine_that_died_is_passed_over(lot: Lot, where: str) -> None:
         machine.is_alive = False
         assert await pool.take("ada", HERE) is not machine
         await until(lambda: machine.is_gone)
-
-
-async def test_a_machine_that_is_of_no_use_any_more_is_ended_when_it_comes_back(lot: Lot) -> None:
-    async with tended(lot) as pool:
-        machine: Any = await pool.take("ada", HERE)
-        machine.is_alive = False
-        await pool.give_back(machine, "ada")
-        assert machine.is_gone
-        assert await pool.take("ada", HERE) is not machine
 
 
 async def test_a_session_that_has_no_other_program_keeps_no_machine(lot: Lot) -> None:
@@ -260,16 +198,6 @@ async def test_a_boot_that_fails_is_told_and_tried_again(lot: Lot) -> None:
         await until(lambda: pool.spare)
         machine: Any = await pool.take("ada", HERE)
         assert machine in lot.machines
-
-
-async def test_a_program_that_waits_for_a_boot_that_fails_is_told(lot: Lot) -> None:
-    lot.may_boot = anyio.Event()
-    async with tended(lot) as pool:
-        await until(lambda: lot.begun == 1)
-        lot.fails = True
-        asyncio.get_running_loop().call_later(0.05, lot.may_boot.set)
-        with pytest.raises(SandboxUnavailable, match="no machine to be had"):
-            await pool.take("ada", HERE)
 
 
 async def test_a_closed_pool_gives_none_and_ends_those_that_come_late(lot: Lot) -> None:

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from codemode_server.sandbox.registry import SandboxSettings, backends, candidates
-from codemode_server.settings import Settings
+from codemode_server.sandbox.registry import SandboxSettings, candidates
 from tests.behaviour.product import configuration
 
 ROOT = Path(__file__).parents[2]
@@ -119,16 +118,6 @@ def test_doctor_says_what_it_needs_and_that_programs_run_there(tmp_path: Path, c
     assert "\nprograms will run in: a toy\n" in stdout
 
 
-def test_setup_prepares_it(tmp_path: Path, command: list[str]) -> None:
-    code, stdout, _ = run(tmp_path, command, "setup")
-    assert (code, stdout.splitlines()[-1]) == (0, "toy: wound up")
-
-
-def test_status_names_it(tmp_path: Path, command: list[str]) -> None:
-    code, stdout, _ = run(tmp_path, command, "status")
-    assert (code, stdout.splitlines()[-1]) == (0, "sandbox: toy")
-
-
 def test_the_schema_has_its_name_its_settings_and_their_documentation(tmp_path: Path, command: list[str]) -> None:
     code, stdout, _ = run(tmp_path, command, "config schema")
     assert code == 0
@@ -162,11 +151,3 @@ def test_the_best_backend_that_the_settings_allow_comes_first() -> None:
     assert names() == ["microsandbox", "wasm"]
     assert names(require="microvm") == ["microsandbox"]
     assert names(backend="wasm") == ["wasm"]
-
-
-def test_no_two_backends_have_a_setting_of_one_name() -> None:
-    """They are all keys of `sandbox:`."""
-    own = [
-        name for spec in backends() for name in spec.settings_model.model_fields.keys() - SandboxSettings.model_fields
-    ]
-    assert sorted(own) == sorted(type(Settings().sandbox).model_fields.keys() - SandboxSettings.model_fields)

@@ -13,9 +13,7 @@ import pytest
 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.repetition import MAX_READINGS, ClockPiece, ClockRecord, Repeat, joined
-from codemode_server.sandbox import frames
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program, Reply
-from codemode_server.sandbox.guest import clocks
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 from tests.sandbox.native import run_natively
 
@@ -221,13 +219,6 @@ async def test_readings_reach_the_host_before_the_call_that_follows_them(lab: La
 
 
 @pytest.mark.portable
-async def test_what_a_failed_program_read_is_recorded_to_its_end(lab: Lab) -> None:
-    found = await run(lab, "1 / (time.time_ns() * 0)")
-    assert found.outcome.ending is Ending.RAISED
-    assert len(found.clock.wall_ns) == 1
-
-
-@pytest.mark.portable
 async def test_a_record_is_bounded_and_says_so(lab: Lab) -> None:
     code = "found = [time.time_ns() for _ in range(30_000)]\n[found[0], found[-1], echo(a=1)]"
     first = await run(lab, code)
@@ -257,21 +248,6 @@ async def test_a_program_that_sends_no_readings_as_readings_is_ended(lab: Lab, f
     assert found.outcome.ending is Ending.DIED
     honest = f"{lab.raw}\nsend(op='clock', wall='5,6', monotonic='7', is_complete=True)\n1"
     assert (await run(lab, honest)).clock == ClockRecord((5, 11), (7,)), "the control: it can write its own record"
-
-
-@pytest.mark.portable
-async def test_a_program_that_forges_readings_can_not_make_its_record_grow_without_bound(lab: Lab) -> None:
-    flood = "for _ in range(60):\n    send(op='clock', wall=','.join('1' * 1_000), monotonic='', is_complete=True)"
-    found = await run(lab, f"{lab.raw}\n{flood}\n1")
-    assert found.value == 1
-    assert found.clock == ClockRecord(tuple(range(1, 1_001)) * 20, is_complete=False)
-
-
-@pytest.mark.portable
-async def test_programs_of_different_executions_share_no_randomness(lab: Lab) -> None:
-    code = f"[{', '.join(DRAWS)}]"
-    one, other = [(await run(lab, code)).value for _ in range(2)]
-    assert not [draw for draw, a, b in zip(DRAWS, one, other, strict=True) if a == b]
 
 
 FIND = """
@@ -304,63 +280,6 @@ async def test_a_set_of_texts_has_the_same_order_in_every_sandbox(lab: Lab) -> N
     await lab.end("one")
     assert await lab.value(code, session="two") == one
     await lab.end("two")
-
-
-@pytest.mark.portable
-async def test_the_entries_of_a_folder_are_in_the_order_of_their_names(lab: Lab) -> None:
-    code = """
-    import glob, pathlib
-    os.mkdir("/tmp/folder")
-    for name in "zeta", "b", "c", "a":
-        os.mkdir(f"/tmp/folder/{name}")
-    with os.scandir("/tmp/folder") as entries:
-        scanned = [entry.name for entry in entries]
-    walked = next(os.walk("/tmp/folder"))[1]
-    below = [path.name for path in pathlib.Path("/tmp/folder").iterdir()]
-    found = [os.path.basename(path) for path in glob.glob("/tmp/folder/*")]
-    os.chdir("/tmp/folder")
-    [os.listdir("/tmp/folder"), os.listdir(), scanned, walked, below, found, os.listdir(b".")[0] == b"a"]
-    """
-    assert (await run(lab, code)).value == [*[["a", "b", "c", "zeta"]] * 6, True]
-
-
-CONCURRENT = """
-async def one(n):
-    answer = await echo(n=n)
-    return [answer["n"], time.time_ns(), uuid.uuid4().hex]
-async def main():
-    return await asyncio.gather(*[one(n) for n in range(4)])
-asyncio.run(main())
-"""
-
-
-class Ordered(Tools):
-    """Answers the four calls of `CONCURRENT` in this order."""
-
-    def __init__(self, order: list[int]) -> None:
-        super().__init__()
-        self._order = order
-        self._turns = [anyio.Event() for _ in order]
-        self._turns[order[0]].set()
-
-    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
-        await self._turns[arguments["n"]].wait()
-        rest = self._order[self._order.index(arguments["n"]) + 1 :]
-        if rest:
-            self._turns[rest[0]].set()
-        return await super().call(server, tool, arguments, raw=raw)
-
-
-@pytest.mark.portable
-async def test_tasks_get_what_they_got_if_the_answers_come_in_the_same_order(lab: Lab) -> None:
-    """In another order the readings and the draws are the same, but other tasks have them."""
-    order = [2, 0, 3, 1]
-    first = await run(lab, CONCURRENT, Repeat(SEED), Ordered(order))
-    repeat = Repeat(SEED, first.clock)
-    assert (await run(lab, CONCURRENT, repeat, Ordered(order))).value == first.value
-    other = (await run(lab, CONCURRENT, repeat, Ordered([0, 1, 2, 3]))).value
-    assert other != first.value
-    assert sorted(it[1:] for it in other) == sorted(it[1:] for it in first.value)
 
 
 class TestTheRunnerOfMicrovms:
@@ -400,8 +319,3 @@ class TestTheRunnerOfMicrovms:
         assert len(set(first)) == 3
         assert (await self.run(code, Repeat(SEED))).value == first
         assert not {*first} & {*(await self.run(code, Repeat(OTHER_SEED))).value}
-
-
-async def test_the_bounds_of_guest_and_host_agree() -> None:
-    assert 2 * clocks._MAX_READINGS <= MAX_READINGS
-    assert clocks._FRAME_READINGS <= frames._FRAME_READINGS

@@ -110,13 +110,3 @@ async def test_results_are_a_mapping_and_know_the_last(lab: Lab) -> None:
 async def test_a_result_that_is_not_there_is_a_key_error_that_says_so(lab: Lab) -> None:
     kind, message = await lab.error("from codemode import results\nresults['x9']")
     assert (kind, "no result 'x9'" in message) == ("KeyError", True)
-
-
-async def test_a_result_larger_than_that_of_a_call_may_be_is_given(lab: Lab) -> None:
-    """The store gives it in pieces, each of which is bounded."""
-    assert await lab.value("from codemode import results\nresults['x1']", call_bytes=40) == [1, {"a": "b"}]
-
-
-async def test_results_are_had_from_async_code_as_well(lab: Lab) -> None:
-    code = "import asyncio\nfrom codemode import results\nasync def main():\n    return results['x2']\nawait main()"
-    assert await lab.value(code) == "text"

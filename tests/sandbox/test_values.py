@@ -72,10 +72,6 @@ async def test_what_json_can_not_hold_is_given_as_text(lab: Lab, code: str, valu
     assert (outcome.value, outcome.value_form) == (value, "repr")
 
 
-async def test_no_value_and_none_are_the_same(lab: Lab) -> None:
-    assert [(await lab.run(code)).value_form for code in ("x = 1", "None", "0")] == ["none", "none", "json"]
-
-
 RETURNING = """
 from __future__ import annotations
 from math import *
@@ -100,24 +96,6 @@ if (found := total) == 3:
     return [found, sqrt(16), K.v, text, [i * total for i in range(2)], "total" in globals(), collections.__name__]
 add(100)
 """
-
-
-@pytest.mark.portable
-async def test_names_of_a_program_that_returns_at_top_level_stay_global(lab: Lab) -> None:
-    assert await lab.value(RETURNING) == [3, 4.0, 5, "division by zero", [0, 3], True, "collections"]
-
-
-async def test_printed_text_is_kept_apart_and_in_order(lab: Lab) -> None:
-    code = (
-        "import sys\nprint('a')\nprint('b', file=sys.stderr)\nsys.stdout.buffer.write(b'c\\n')\nprint('d', end='')\n1"
-    )
-    outcome = await lab.run(code)
-    assert (outcome.stdout, outcome.stderr, outcome.value) == ("a\nc\nd", "b\n", 1)
-
-
-async def test_much_printed_text_is_whole(lab: Lab) -> None:
-    outcome = await lab.run("for i in range(20_000): print(i)")
-    assert outcome.stdout == "".join(f"{i}\n" for i in range(20_000))
 
 
 async def test_much_printed_at_once_and_a_large_value_are_whole(lab: Lab) -> None:
@@ -229,15 +207,3 @@ async def test_an_error_in_a_skill_shows_the_skills_line(lab: Lab) -> None:
     assert outcome.error is not None
     assert outcome.error.line == 2
     assert "raise ValueError('in a skill')" in outcome.error.traceback
-
-
-async def test_what_was_printed_before_an_error_is_kept(lab: Lab) -> None:
-    assert (await lab.run("print('before')\n1/0")).stdout == "before\n"
-
-
-async def test_results_and_a_tool_as_the_value_are_shown_as_print_shows_them(lab: Lab) -> None:
-    outcome = await lab.run("from codemode import results\nprint(results)\nresults")
-    assert (f"{outcome.value}\n", outcome.value_form) == (outcome.stdout, "repr")
-    outcome = await lab.run("from servers.github import echo\necho")
-    assert outcome.value == "<tool servers.github.echo>"
-    assert outcome.hint == "it is the tool servers.github.echo, to be called: echo(…)"

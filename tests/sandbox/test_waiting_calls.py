@@ -6,7 +6,6 @@ The guests of the second half are scripted: they say what no honest guest says, 
 
 from __future__ import annotations
 
-import base64
 import json
 import tracemalloc
 from collections.abc import Callable
@@ -39,10 +38,6 @@ async def test_a_call_with_too_many_values_fails_and_the_program_goes_on(lab: La
     )
     assert await lab.value(code, tools) == [["too_many_values", True], {"x": 1}]
     assert len(tools.calls) == 1
-
-
-async def test_a_call_with_as_many_commas_in_a_text_is_a_call_as_any_other(lab: Lab) -> None:
-    assert await lab.value(f"{ECHO}len(echo(x='[,]' * {MAX_VALUES})['x'])") == 3 * MAX_VALUES
 
 
 async def test_a_forged_call_with_too_many_values_ends_the_program_unparsed(lab: Lab) -> None:
@@ -193,13 +188,6 @@ async def test_a_call_with_emoji_may_have_half_of_the_bytes(characters: int, cal
     assert (outcome.error.setting if outcome.error else None, len(tools.calls)) == (setting, calls)
 
 
-async def test_many_small_values_need_room_as_their_objects_do() -> None:
-    tools = Never()
-    guest = Guest([call(n, x=[[]] * (MAX_VALUES // 4)) for n in range(1, 20)])
-    await outcome_of(guest, tools, upstream_seconds=1)
-    assert len(tools.calls) == 1
-
-
 async def test_answers_that_nobody_reads_wait_outside_of_the_memory() -> None:
     class Large(Tools):
         async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
@@ -236,14 +224,6 @@ async def test_a_guest_that_reads_no_answer_is_read_all_the_same() -> None:
     said = [*(call(n, x="a" * MIB) for n in range(1, 17)), {"op": "output", "stream": "stdout", "text": "still heard"}]
     outcome = await outcome_of(Guest(said, lambda: len(tools.calls) == 16), tools)
     assert (outcome.ending, outcome.stdout, len(tools.calls)) == (Ending.RETURNED, "still heard", 16)
-
-
-async def test_of_questions_that_nobody_reads_the_answers_of_one_is_answered() -> None:
-    tools = Tools()
-    data = base64.b64encode(b"x" * MIB).decode()
-    show = [{"op": "show", "id": n, "data": data, "mime_type": None, "name": None} for n in range(1, 100)]
-    outcome = await outcome_of(Guest(show), tools, wall_seconds=0.3)
-    assert (outcome.ending, len(tools.shown)) == (Ending.LIMITED, 1)
 
 
 @pytest.mark.parametrize("count", [1, 16])

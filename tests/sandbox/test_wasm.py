@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from io import BufferedReader
 from pathlib import Path
 
 import anyio
@@ -23,9 +22,7 @@ from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.sandbox.backends.wasm import build, component
 from codemode_server.sandbox.backends.wasm.backend import WasmBackend
-from codemode_server.sandbox.backends.wasm.process import Instance, Worker
 from codemode_server.sandbox.contract import Ending, Limits, Program, SandboxBackend
-from codemode_server.untrusted_files import MIN_ENTRY_BYTES, used_bytes
 from tests.sandbox.lab import Lab, Tools
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="owners and signals are as on posix")]
@@ -51,32 +48,6 @@ def test_native_code_is_made_once_and_for_its_owner_only(tiny: Path, tmp_path: P
     assert first.stat().st_mtime_ns == stamp
     assert (first.stat().st_mode & 0o777, first.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert len([line for line in said if line.startswith("compiling the sandbox for this machine, once")]) == 1
-
-
-def test_native_code_that_was_not_used_for_a_month_or_is_one_of_many_is_removed(tiny: Path, tmp_path: Path) -> None:
-    """Each version of the product leaves 50 MB."""
-    cache = tmp_path / "cache"
-    cache.mkdir(mode=0o700)
-    now = time.time()
-    for number in range(12):
-        for path in (cache / f"used{number:02}.cwasm", cache / f"used{number:02}.cwasm.sha256"):
-            path.touch()
-            os.utime(path, (now - 2 * 86_400 - number, now - 2 * 86_400 - number))
-    (cache / "unused.cwasm").touch()
-    os.utime(cache / "unused.cwasm", (now - 31 * 86_400, now - 31 * 86_400))
-    native = component.native_code(tiny, cache, lambda _: None)
-    assert {path.name for path in cache.glob("*.cwasm")} == {native.name, *(f"used{n:02}.cwasm" for n in range(9))}
-    assert len(list(cache.glob("*.sha256"))) == 10
-    assert component.is_compiled(tiny, cache)
-
-
-def test_native_code_that_a_running_product_may_start_workers_from_is_kept(tiny: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir(mode=0o700)
-    for number in range(12):
-        (cache / f"used{number:02}.cwasm").touch()
-    component.native_code(tiny, cache, lambda _: None)
-    assert len(list(cache.glob("used*.cwasm"))) == 12
 
 
 @pytest.mark.parametrize(
@@ -134,11 +105,6 @@ def test_a_product_that_is_killed_while_it_compiles_leaves_the_compiled_sandbox(
     assert list((tmp_path / "cache").glob("compiling-*")) == []
 
 
-def test_a_missing_component_says_how_to_make_it(tmp_path: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="has not been built; run: make setup"):
-        component.checked_component(tmp_path / "guest.wasm")
-
-
 @pytest.mark.parametrize(
     ("stamp", "message"),
     [
@@ -160,33 +126,6 @@ def test_the_builder_can_be_loaded_where_nothing_is_installed() -> None:
     code = f"import runpy; print(runpy.run_path({str(build.__file__)!r})['sources_digest']())"
     run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == build.sources_digest()
-
-
-def test_the_component_is_read_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[object] = []
-    digest = hashlib.file_digest
-
-    def noted(file: BufferedReader, name: str) -> object:
-        reads.append(file.name)
-        return digest(file, name)
-
-    monkeypatch.setattr(hashlib, "file_digest", noted)
-    monkeypatch.setattr(component, "_SETTLED_SECONDS", -1e9)
-    component._known_digest.cache_clear()
-    for _ in range(3):
-        assert component.checked_component() == build.COMPONENT
-    assert reads == [str(build.COMPONENT)]
-
-
-def test_a_component_that_was_just_written_is_read_each_time(tmp_path: Path) -> None:
-    """The times of two writes within a few milliseconds are the same, and so are these sizes."""
-    place = tmp_path / "guest.wasm"
-    place.write_bytes(b"sound")
-    status = place.stat()
-    sound = component._digest(place)
-    place.write_bytes(b"wrong")
-    os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert component._digest(place) != sound
 
 
 async def test_native_code_that_does_not_load_is_made_again(
@@ -276,20 +215,6 @@ async def test_a_worker_does_not_outlive_a_killed_host(wasm: object, code: str) 
             await anyio.sleep(0.01)
 
 
-async def test_a_closed_backend_runs_nothing(wasm: object) -> None:
-    own = WasmBackend(warm=1)
-    await own.aclose()
-    with pytest.raises(SandboxUnavailable):
-        await own.run(one_program("1"), Tools())
-
-
-def test_each_entry_counts_at_least_what_a_disk_gives_it(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "b").write_bytes(b"x" * 10_000)
-    (tmp_path / "link").symlink_to("/")
-    assert used_bytes(tmp_path, 10**9) == 10_000 + 2 * MIN_ENTRY_BYTES
-
-
 def is_alive(pid: int) -> bool:
     """Whether a process is there and no mere entry of the table."""
     try:
@@ -326,21 +251,6 @@ async def test_an_answer_does_not_wait_until_what_the_program_left_in_tmp_is_rem
         assert len(removed) == 1
         assert not removed[0].exists()
         tasks.cancel_scope.cancel()
-
-
-async def test_what_a_program_left_in_tmp_is_removed_at_once_where_nobody_tends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    removed = list[Path]()
-
-    def remove(folder: Path) -> None:
-        untrusted_files.remove(folder)
-        removed.append(folder)
-
-    monkeypatch.setattr(temporary, "remove", remove)
-    async with WasmBackend(warm=1) as backend:
-        assert await Lab(backend, tmp_path).value("open('/tmp/x', 'w').write('left')") == 4
-        assert [folder.exists() for folder in removed] == [False]
 
 
 RESULTS = {
@@ -383,51 +293,6 @@ len(echo(x="a" * (15 * 2**20))["x"])
 
 def _most_memory_kb(pid: int) -> int:
     return int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[0])
-
-
-LEFT = """
-import asyncio, builtins, gc, io, linecache, sys
-codemode = sys.modules["codemode"]
-[
-    [name for name in sys.modules if name.startswith("servers")],
-    [type(finder).__name__ for finder in sys.meta_path].count("HostModules"),
-    [name for name in linecache.cache if "warm_up" in name],
-    asyncio.events._get_running_loop() is None,
-    [type(stream).__name__ for stream in (sys.stdout, sys.stderr)],
-]
-"""
-
-
-@pytest.mark.parametrize("before", [(), ("1",)], ids=["fresh", "prepared"])
-async def test_nothing_of_the_warm_up_is_left_for_a_program(tmp_path: Path, before: tuple[str, ...]) -> None:
-    async with WasmBackend(warm=1) as backend:
-        lab = Lab(backend, tmp_path)
-        for code in before:
-            await lab.value(code)
-            await anyio.sleep(0.2)  # until the warm-up has run; without it the test only shows less
-        assert await lab.value(LEFT) == [[], 1, [], True, ["Output", "Output"]]
-        assert await lab.value("from servers.github import echo\necho(x=1)") == {"x": 1}
-
-
-async def test_the_instance_that_is_made_beforehand_is_used_by_the_next_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[Instance] = []
-    prepare = Worker.prepare
-
-    async def counted(self: Worker, instance: Instance) -> None:
-        made.append(instance)
-        await prepare(self, instance)
-
-    monkeypatch.setattr(Worker, "prepare", counted)
-    async with WasmBackend(warm=1) as backend:
-        lab, pids = Lab(backend, tmp_path), backend.worker_pids
-        assert await lab.value("open('/workspace/a', 'w').write('a')") == 1
-        assert await lab.value("open('/workspace/a').read()") == "a"
-        assert backend.worker_pids == pids
-        assert len(made) == 3, "one for each program and one for the next"
-        assert made[-1].scratch.exists()
-    assert not any(instance.scratch.exists() for instance in made)
 
 
 async def test_a_program_has_its_own_limits_and_folders_whatever_its_instance_was_made_for(tmp_path: Path) -> None:

@@ -45,12 +45,6 @@ async def test_the_standard_library_and_our_modules_come_first(lab: Lab) -> None
     assert kind in ("ModuleNotFoundError", "AttributeError"), "as the sandbox has it or not"
 
 
-async def test_a_folder_without_an_init_is_no_module(lab: Lab) -> None:
-    await lab.run("import os\nos.makedirs('/workspace/plain')")
-    kind, message = await lab.error("import plain")
-    assert (kind, "No module named 'plain'" in message) == ("ModuleNotFoundError", True)
-
-
 async def test_an_error_in_a_saved_module_shows_its_line(lab: Lab) -> None:
     await lab.run(SAVE.format("def fail():\n    raise ValueError('here')\n"))
     outcome = await lab.run("import helpers\nhelpers.fail()")

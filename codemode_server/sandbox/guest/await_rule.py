@@ -3,12 +3,12 @@
 A call is sent at once. Plain code gets its value, and blocks until it is there. In async code (an `async def`, or a
 program that awaits at top level) it depends on where the result goes:
 
-* `await tool(…)`, `asyncio.gather(tool(…), …)`, `tasks.append(tool(…))` with `tasks` gathered later, and the like: the
-  program awaits it, and gets something awaitable;
+* `await tool(…)`, `asyncio.gather(tool(…), …)`, and a name that is awaited somewhere (`tasks.append(tool(…))` with
+  `tasks` gathered later): the program awaits it, and gets something awaitable;
 * everywhere else (`tool(…)["content"]`, `x = tool(…)` with an `x` that nobody awaits, `re.findall(pattern, tool(…))`, a
   statement of its own): the value, as if `await` stood there;
-* where the text can't tell (an argument of an awaited function, an item of a dict, in a lambda or a generator
-  expression, a tool under another name): something awaitable that behaves as its value when it is used.
+* where the text can't tell (an argument of a coroutine function or of a call that is awaited, an item of a dict, in a
+  lambda, a tool under another name): something awaitable that behaves as its value when it is used.
 
 `CallUses` applies the rule to a program's text, `is_async_frame` to a call that is running.
 """
@@ -72,21 +72,14 @@ def awaits(body: Sequence[ast.AST]) -> bool:
     )
 
 
-class _Names:
-    """Names that results are put into, and what is done with any of them."""
+class _Group:
+    """Names into which one statement puts results."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
-        self.use = Use.EITHER
+        self.is_awaited = False
         self.sources: list[str] = []
         """Names whose results go into these."""
-
-
-class _Destination(NamedTuple):
-    """Where the value of an expression goes: to a use, or into names that are used elsewhere."""
-
-    use: Use
-    names: tuple[_Names, ...] = ()
 
 
 class _Place(NamedTuple):
@@ -99,14 +92,14 @@ class _Place(NamedTuple):
 
 
 class CallUses:
-    """The rule for each call in a program; the time it takes is linear in the program's size."""
+    """The rule for each call in a program."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))
         self._tools = _tool_names(self._nodes)
+        self._coroutines = {node.name for node in self._nodes if isinstance(node, ast.AsyncFunctionDef)}
         self._is_async_at_top = awaits(tree.body)
-        self._destinations: dict[ast.AST, _Destination] = {}
-        self._names: list[_Names] = []
+        self._groups: dict[ast.AST, _Group] = {}
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
@@ -123,17 +116,16 @@ class CallUses:
             return Use.VALUE
         if _root_name(call.func) not in self._tools or self._scopes[call].is_deferred:
             return Use.EITHER
-        destination = self._resolved[call]
-        return max([destination.use, *(names.use for names in destination.names)])
+        use, groups = self._end(call)
+        return max([use, *(self._use_of_names(group) for group in groups)])
 
     def is_awaited_in_place(self, call: ast.Call) -> bool:
         """Whether the expression that a call is part of awaits it, alone or with others."""
-        return self.use_of(call) is Use.AWAITED and not self._resolved[call].names
+        return self.use_of(call) is Use.AWAITED and not self._end(call)[1]
 
     def forgotten_awaits(self) -> list[ast.Call]:
         """The calls of tools in async code that need an `await` to give their value."""
-        has_async = self._is_async_at_top or any(isinstance(node, ast.AsyncFunctionDef) for node in self._nodes)
-        if not self._tools or not has_async:
+        if not self._tools or not (self._is_async_at_top or self._coroutines):
             return []
         calls = [node for node in self._nodes if isinstance(node, ast.Call) and _root_name(node.func) in self._tools]
         return [call for call in calls if self.is_async(call) and self.use_of(call) is Use.VALUE]
@@ -141,126 +133,122 @@ class CallUses:
     @cached_property
     def _scopes(self) -> dict[ast.AST, _Place]:
         """By node; decorators and defaults are outside of their function."""
-        found: dict[ast.AST, _Place] = {self._nodes[0]: _Place(None, is_deferred=False)}
+        scopes: dict[ast.AST, _Place] = {self._nodes[0]: _Place(None, is_deferred=False)}
         for parent in self._nodes:  # each before its children
-            place = found[parent]
+            place = scopes[parent]
             for child in ast.iter_child_nodes(parent):
                 is_body = isinstance(child, ast.stmt) or child is getattr(parent, "body", None)
                 scope = parent if is_body and isinstance(parent, _SCOPES) else place.scope
                 is_deferred = place.is_deferred or isinstance(parent, (ast.GeneratorExp, ast.Lambda))
-                found[child] = _Place(scope, is_deferred=is_deferred and not isinstance(child, ast.stmt))
-        return found
+                scopes[child] = _Place(scope, is_deferred=is_deferred and not isinstance(child, ast.stmt))
+        return scopes
 
     @cached_property
-    def _resolved(self) -> dict[ast.AST, _Destination]:
-        """Where the result of each call goes, with the uses of all names that it may go through."""
-        uses: dict[str, Use] = {}
+    def _uses(self) -> dict[str, set[Use]]:
+        """What is done with each name in its own place; as a side effect, notes which groups are awaited."""
+        uses: dict[str, set[Use]] = {}
         for node in self._nodes:
             if isinstance(node, ast.Call):
-                self._destination(node)
+                self._end(node)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not self._is_receiver(node):
-                destination = self._destination(node)
-                uses[node.id] = max(uses.get(node.id, Use.EITHER), destination.use)
-                for names in destination.names:
-                    names.sources.append(node.id)
-        containing: dict[str, list[_Names]] = {}
-        for names in self._names:
-            for name in names.names:
-                containing.setdefault(name, []).append(names)
-            if uses.keys().isdisjoint(names.names):
-                uses[next(iter(names.names))] = Use.VALUE  # nothing is done with any of them
-        for use in (Use.AWAITED, Use.VALUE):
-            waiting = [name for name, found in uses.items() if found is use]
-            while waiting:
-                for names in containing.get(waiting.pop(), ()):
-                    if names.use < use:
-                        names.use = use
-                        risen = {name for name in names.sources if uses[name] < use}
-                        uses.update(dict.fromkeys(risen, use))
-                        waiting += risen
-        return self._destinations
+                use, groups = self._end(node)
+                uses.setdefault(node.id, set()).add(Use.VALUE if groups and use is Use.EITHER else use)
+                for group in groups:
+                    group.sources.append(node.id)
+        containing: dict[str, list[_Group]] = {}
+        for group in self._groups.values():
+            for name in group.names:
+                containing.setdefault(name, []).append(group)
+        waiting = [name for name, found in uses.items() if Use.AWAITED in found]
+        while waiting:
+            for group in containing.get(waiting.pop(), ()):
+                if not group.is_awaited:
+                    group.is_awaited = True
+                    waiting += group.sources
+        return uses
 
-    def _destination(self, node: ast.AST) -> _Destination:
-        found = self._destinations.get(node)
-        if found is None:
-            found = self._destinations[node] = self._find_destination(node)
-        return found
-
-    def _find_destination(self, node: ast.AST) -> _Destination:
-        parent = self.parents.get(node)
-        if isinstance(parent, ast.Attribute) and parent.attr in ("values", "items") and isinstance(node, ast.Name):
-            return self._passed_through(self.parents[parent])
-        if parent is None or _needs_value(parent, node):
-            return _Destination(Use.VALUE)
-        match parent:
-            case ast.Await():
-                return _Destination(Use.AWAITED)
-            case ast.For() | ast.comprehension() if parent.iter is node:
-                return self._into([parent.target])
-            case ast.Starred() | ast.List() | ast.Tuple() | ast.Set() | ast.IfExp():
-                return self._destination(parent)
-            case ast.keyword():
-                return self._into_call(parent)
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if parent.elt is node:
-                return self._destination(parent)
-            case ast.DictComp() if parent.value is node:
-                return self._destination(parent)
-            case ast.Call() if node is not parent.func:
-                return self._into_call(node)
-            case ast.Assign():
-                return self._into_targets(parent.targets)
-            case ast.AnnAssign() | ast.AugAssign():
-                return self._into_targets([parent.target])
-            case ast.NamedExpr():
-                into, beside = self._into([parent.target]), self._destination(parent)
-                return _Destination(max(into.use, beside.use), (*into.names, *beside.names))
-            case ast.Dict():
-                return _Destination(Use.EITHER)
-            case _:
-                return _Destination(Use.VALUE)
-
-    def _into_call(self, argument: ast.AST) -> _Destination:
-        call = self.parents[argument]
-        if not isinstance(call, ast.Call):  # the keyword of a class statement
-            return _Destination(Use.VALUE)
-        root = _root_name(call.func)
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else root
-        if root in self._tools:
-            return _Destination(Use.VALUE)
-        if name in CONSUMERS:
-            return _Destination(Use.AWAITED)
-        if name in _PASSING and isinstance(call.func, ast.Name) and not isinstance(argument, ast.Call):
-            return self._passed_through(call)
-        if name in _COLLECTORS and isinstance(call.func, ast.Attribute):
-            return self._into_names(frozenset([root]))
-        return _Destination(Use.EITHER if isinstance(self.parents.get(call), ast.Await) else Use.VALUE)
-
-    def _passed_through(self, call: ast.AST) -> _Destination:
-        """`calls.items()`, `zip(names, calls)`: what it gives holds what it is given."""
-        if not isinstance(call, ast.Call):
-            return _Destination(Use.VALUE)
-        parent = self.parents.get(call)
-        if isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is call:
-            return self._into([parent.target])
-        return self._destination(call)
-
-    def _into_targets(self, targets: Sequence[ast.expr]) -> _Destination:
-        if all(isinstance(target, ast.Name) for target in targets):
-            return self._into(targets)
-        is_taken_apart = any(isinstance(target, (ast.Tuple, ast.List)) for target in targets)
-        return _Destination(Use.VALUE if is_taken_apart else Use.EITHER)
-
-    def _into(self, targets: Sequence[ast.expr]) -> _Destination:
-        return self._into_names(
-            frozenset(node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+    def _use_of_names(self, group: _Group) -> Use:
+        uses = self._uses
+        if group.is_awaited:
+            return Use.AWAITED
+        is_either = any(name in uses for name in group.names) and all(
+            uses.get(name, {Use.EITHER}) == {Use.EITHER} for name in group.names
         )
+        return Use.EITHER if is_either else Use.VALUE
 
-    def _into_names(self, names: frozenset[str]) -> _Destination:
-        if not names:
-            return _Destination(Use.VALUE)
-        found = _Names(names)
-        self._names.append(found)
-        return _Destination(Use.EITHER, (found,))
+    def _end(self, node: ast.AST) -> tuple[Use, list[_Group]]:
+        """Where the value of an expression goes: to a use, or into names that are used elsewhere."""
+        groups: list[_Group] = []
+        while True:
+            parent = self.parents.get(node)
+            if isinstance(parent, ast.Attribute) and parent.attr in ("values", "items") and isinstance(node, ast.Name):
+                node, parent = parent, self.parents[parent]
+                if isinstance(parent, ast.Call) and parent.func is node:  # what it gives holds the same values
+                    node, parent = parent, self.parents.get(parent)
+                    if isinstance(parent, (ast.For, ast.comprehension)) and parent.iter is node:
+                        return Use.EITHER, [*groups, self._group([parent.target])]
+            if parent is None or _needs_value(parent, node):
+                return Use.VALUE, groups
+            match parent:
+                case ast.Await():
+                    return Use.AWAITED, groups
+                case ast.For() | ast.comprehension() if parent.iter is node:
+                    return Use.EITHER, [*groups, self._group([parent.target])]
+                case ast.Starred() | ast.List() | ast.Tuple() | ast.Set() | ast.IfExp() | ast.keyword():
+                    node = parent
+                case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part) if part is node:
+                    node = parent
+                case ast.DictComp(value=part) if part is node:
+                    node = parent
+                case ast.NamedExpr():
+                    groups.append(self._group([parent.target]))
+                    node = parent
+                case ast.Call(func=called) if node is not called:
+                    if _last_name(called) in _PASSING and not isinstance(node, ast.Call):
+                        node = parent
+                        outer = self.parents.get(parent)
+                        if isinstance(outer, (ast.For, ast.comprehension)) and outer.iter is node:
+                            return Use.EITHER, [*groups, self._group([outer.target])]
+                        continue
+                    if _last_name(called) in _COLLECTORS and isinstance(called, ast.Attribute):
+                        if name := _root_name(called):
+                            return Use.EITHER, [*groups, self._group([called], frozenset([name]))]
+                        return Use.VALUE, groups
+                    return self._use_in_call(parent), groups
+                case ast.Assign(targets=targets):
+                    return self._into(targets, groups)
+                case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+                    return self._into([target], groups)
+                case ast.Dict():
+                    return Use.EITHER, groups
+                case _:
+                    return Use.VALUE, groups
+
+    def _use_in_call(self, call: ast.Call) -> Use:
+        """What a call does with its arguments."""
+        if _root_name(call.func) in self._tools:
+            return Use.VALUE
+        name = _last_name(call.func)
+        if name in CONSUMERS:
+            return Use.AWAITED
+        awaiting = [name, *(_last_name(argument) for argument in call.args)]  # `safe(tool())`, `map(safe, [tool()])`
+        if not self._coroutines.isdisjoint(awaiting) or self._end(call)[0] is Use.AWAITED:
+            return Use.EITHER
+        return Use.VALUE
+
+    def _into(self, targets: Sequence[ast.expr], groups: list[_Group]) -> tuple[Use, list[_Group]]:
+        if all(isinstance(target, ast.Name) for target in targets):
+            return Use.EITHER, [*groups, self._group(targets)]
+        is_taken_apart = any(isinstance(target, (ast.Tuple, ast.List)) for target in targets)
+        return (Use.VALUE if is_taken_apart else Use.EITHER), groups
+
+    def _group(self, targets: Sequence[ast.expr], names: frozenset[str] | None = None) -> _Group:
+        """The names in targets; one group for each place, however many results go there."""
+        if targets[0] not in self._groups:
+            parts = (node for target in targets for node in ast.walk(target))
+            found = frozenset(node.id for node in parts if isinstance(node, ast.Name))
+            self._groups[targets[0]] = _Group(found if names is None else names)
+        return self._groups[targets[0]]
 
     def _is_receiver(self, node: ast.Name) -> bool:
         """`results` in `results.append(…)`: says nothing of what is done with what is in it."""
@@ -309,3 +297,7 @@ def _root_name(node: ast.expr) -> str:
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else _root_name(node)

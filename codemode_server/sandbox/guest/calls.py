@@ -17,7 +17,7 @@ from typing import Any
 
 from .await_rule import is_async_frame
 from .files import from_reply
-from .link import OVER_LIMIT, Link, Refused, holds_more_values, to_json
+from .link import OVER_LIMIT, PROGRAM_FILE, Link, Refused, holds_more_values, to_json
 from .result_samples import remember_sample
 from .values import NotJson, to_argument
 
@@ -119,6 +119,13 @@ class PendingCall(Unfinished):
         if name.startswith(("_", "cr_", "gi_", "ag_")):
             raise AttributeError(name)  # asking what kind of object it is does not use the value
         return getattr(resolve(self), name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """In the program's own code the class of the value, so that `isinstance(call, dict)` holds; libraries that ask
+        whether it can be awaited see that it can."""
+        caller = sys._getframe(1)
+        return type(resolve(self)) if caller.f_code.co_filename == PROGRAM_FILE else PendingCall
 
     __hash__ = object.__hash__
 

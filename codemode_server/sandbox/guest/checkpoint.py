@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import pathlib
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from .calls import resolve
+from .values import NotJson, to_argument
 
 FILE = "/workspace/state/checkpoint.json"
 MAX_BYTES = 64 * 1024
-_MAX_DEPTH = 100
-_PLAIN = "lists, dicts with text as keys, text, numbers, booleans and None"
 _execution_id = ""
 
 
@@ -38,9 +35,9 @@ class Checkpoint:
         Both are JSON values, together at most 64 KiB; larger data belongs into files in /workspace.
         """
         point = {
-            "step": _as_json(resolve(step), "step"),
+            "step": _as_json(step, "step"),
             "last_task": _execution_id,
-            "context": _as_json(resolve(context), "context"),
+            "context": _as_json(context, "context"),
             "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time())),
         }
         data = json.dumps(point, ensure_ascii=False).encode("utf-8", "replace")
@@ -83,28 +80,8 @@ class Checkpoint:
         return "<checkpoint: save(step=..., context=...), load()>"
 
 
-def _as_json(value: Any, place: str, depth: int = 0) -> Any:
-    """The value in plain dicts and lists; raises with the place of what JSON does not have."""
-    if depth > _MAX_DEPTH:
-        raise ValueError(f"checkpoint.save: {place.partition('[')[0]} is nested more than {_MAX_DEPTH} levels deep")
-    value = resolve(value)
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"checkpoint.save: {place} is {value}, which JSON does not have")
-        return float(value)
-    if isinstance(value, dict):
-        return dict(_items(value, place, depth))
-    if isinstance(value, list | tuple):
-        return [_as_json(item, f"{place}[{number}]", depth + 1) for number, item in enumerate(value)]
-    raise TypeError(f"checkpoint.save: {place} is of type {type(value).__name__}; JSON has {_PLAIN}")
-
-
-def _items(value: dict[Any, Any], place: str, depth: int) -> Iterator[tuple[str, Any]]:
-    for key, item in value.items():
-        if not isinstance(key, str):
-            raise TypeError(f"checkpoint.save: {place} has the key {key!r:.60}, which is no text; JSON has {_PLAIN}")
-        yield key, _as_json(item, f"{place}[{key!r:.60}]", depth + 1)
+def _as_json(value: Any, name: str) -> Any:
+    try:
+        return to_argument(value, resolve)
+    except NotJson as error:
+        raise TypeError(f"checkpoint.save: {name} is no JSON: {error}") from None

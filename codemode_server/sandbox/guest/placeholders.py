@@ -6,8 +6,9 @@ What it gives says where it came from, as it does itself: `<number of github.cre
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _MAX_NAME = 60
@@ -49,98 +50,61 @@ class Unknown(str):
     def __iter__(self) -> Iterator[Any]:
         yield self._inner(0)
 
-    def __int__(self) -> int:
-        return self.number
-
-    def __index__(self) -> int:
-        return self.number
-
-    def __float__(self) -> float:
-        return float(self.number)
-
     def __format__(self, spec: str) -> str:
         try:
             return str.__format__(self, spec)
         except ValueError:  # it is written as a number
             return str(self)
 
-    def __add__(self, other: Any) -> Any:
-        return str.__add__(self, other) if isinstance(other, str) else self.number + _plain(other)
-
-    def __radd__(self, other: Any) -> Any:
-        return str.__add__(other, self) if isinstance(other, str) else other + self.number
-
-    def __sub__(self, other: Any) -> Any:
-        return self.number - _plain(other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return other - self.number
-
-    def __mul__(self, other: Any) -> Any:
-        return self.number * _plain(other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Any:
-        return self.number / _plain(other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return other / self.number
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self.number // _plain(other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return other // self.number
-
-    def __mod__(self, other: Any) -> Any:
-        return self.number % _plain(other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return str.__mod__(other, str(self)) if isinstance(other, str) else other % self.number
-
-    def __divmod__(self, other: Any) -> Any:
-        return divmod(self.number, _plain(other))
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return divmod(other, self.number)
-
-    def __pow__(self, other: Any) -> Any:
-        return self.number ** _plain(other)
-
-    def __neg__(self) -> int:
-        return -self.number
-
-    def __pos__(self) -> int:
-        return self.number
-
-    def __abs__(self) -> int:
-        return self.number
-
-    def __round__(self, digits: int | None = None) -> int:
-        return self.number
-
-    def __trunc__(self) -> int:
-        return self.number
-
-    __floor__ = __ceil__ = __trunc__
-
-    def __lt__(self, other: Any) -> bool:
-        return str.__lt__(self, other) if isinstance(other, str) else bool(self.number < other)
-
-    def __le__(self, other: Any) -> bool:
-        return str.__le__(self, other) if isinstance(other, str) else bool(self.number <= other)
-
-    def __gt__(self, other: Any) -> bool:
-        return str.__gt__(self, other) if isinstance(other, str) else bool(self.number > other)
-
-    def __ge__(self, other: Any) -> bool:
-        return str.__ge__(self, other) if isinstance(other, str) else bool(self.number >= other)
-
 
 def _plain(other: Any) -> Any:
     """The number that another such text counts as."""
     return other.number if isinstance(other, Unknown) else other
+
+
+def _as_number(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, *others: function(self.number, *map(_plain, others))
+
+
+def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+    def use(self: Unknown, other: Any) -> Any:
+        return function(other, str(self) if isinstance(other, str) else self.number)
+
+    return use
+
+
+def _unless_text(name: str) -> Callable[..., Any]:
+    """As of a text beside another text, else as of a number."""
+
+    def use(self: Unknown, other: Any) -> Any:
+        if isinstance(other, str):
+            return getattr(str, f"__{name}__")(self, other)
+        return getattr(operator, name)(self.number, other)
+
+    return use
+
+
+for _name in ("sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(Unknown, f"__{_name}__", _as_number(getattr(operator, _name)))
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    setattr(Unknown, f"__r{_name}__", _reflected(getattr(operator, _name)))
+for _name in ("add", "lt", "le", "gt", "ge"):
+    setattr(Unknown, f"__{_name}__", _unless_text(_name))
+_NUMBERS: dict[str, Callable[..., Any]] = {
+    "divmod": divmod,
+    "round": lambda number, *digits: number,
+    "int": int,
+    "index": int,
+    "float": float,
+    "neg": operator.neg,
+    "pos": int,
+    "abs": int,
+    "trunc": int,
+    "floor": int,
+    "ceil": int,
+}
+for _name, _function in _NUMBERS.items():
+    setattr(Unknown, f"__{_name}__", _as_number(_function))
 
 
 def from_block(block: dict[str, Any]) -> Any:

@@ -1,9 +1,9 @@
 """The first process in a microVM: keeps a runner ready, passes its frames on, ends it and cleans up.
 
-    python3 -s -B -c "…; from codemode_guest import supervisor; supervisor.main()" '{"transport": "vsock", …}'
+    python3 -s -B -c "…; from codemode_guest import supervisor; supervisor.main()" PORT
 
 It is root inside and runs nothing of a program; each program runs in a fresh process forked from here, as a user who
-may nothing. Towards the host it has one byte stream (vsock, or its stdin and stdout) of packets:
+may nothing. Towards the host it has one byte stream over vsock of packets:
 
     kind (1 byte), length (4 bytes, big-endian), so many bytes: at most 16 KiB to the host, 64 KiB from it
 
@@ -66,17 +66,18 @@ _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": 
 
 
 class _HostStream:
-    """The byte stream to the host: one descriptor to read, one to write."""
+    """The byte stream to the host."""
 
-    def __init__(self, reading: int, writing: int) -> None:
-        self.reading = reading
-        self._writing = writing
+    def __init__(self, port: int) -> None:
+        stream = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+        stream.connect((_HOST, port))
+        self.descriptor = stream.detach()
         self._buffer = bytearray()
 
     def send(self, kind: int, data: bytes) -> None:
         left = memoryview(HEADER.pack(kind, len(data)) + data)
         while left:
-            left = left[os.write(self._writing, left) :]
+            left = left[os.write(self.descriptor, left) :]
 
     def control(self, **message: Any) -> None:
         self.send(CONTROL, json.dumps(message).encode())
@@ -87,7 +88,7 @@ class _HostStream:
         Raises:
             EOFError: the host is gone.
         """
-        chunk = os.read(self.reading, 2**18)
+        chunk = os.read(self.descriptor, 2**18)
         if not chunk:
             raise EOFError
         self._buffer += chunk
@@ -170,7 +171,7 @@ class Supervisor:
     def __init__(self, host: _HostStream) -> None:
         self._host = host
         self._selector = selectors.DefaultSelector()
-        self._selector.register(host.reading, selectors.EVENT_READ, "host")
+        self._selector.register(host.descriptor, selectors.EVENT_READ, "host")
         self._runner: _Runner | None = None
         self._reading = 0
         self._is_running = False
@@ -381,19 +382,9 @@ def _warm_up() -> None:
     import urllib.parse  # noqa: F401
 
 
-def _connect(transport: str, port: int) -> _HostStream:
-    if transport == "stdio":
-        return _HostStream(0, 1)
-    stream = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
-    stream.connect((_HOST, port))
-    number = stream.detach()
-    return _HostStream(number, number)
-
-
 def main() -> None:
-    """Serve the host as the first argument says; ends when it is gone."""
-    settings = json.loads(sys.argv[1])
-    host = _connect(settings["transport"], settings.get("port", 0))
+    """Serve the host at the port of the first argument; ends when it is gone."""
+    host = _HostStream(int(sys.argv[1]))
     sys.argv[:] = [""]
     if sys.version_info < (3, 11):  # noqa: UP036 - it is the image's Python, not ours
         host.control(op="ready", python=sys.version.split()[0], pid=0)

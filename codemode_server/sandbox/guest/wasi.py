@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import asyncio.base_events
 import asyncio.threads
-import collections
 import concurrent.futures
 import concurrent.futures._base
 import concurrent.futures.thread
@@ -134,7 +133,7 @@ def _any_is_done(futures: list[Future[Any]]) -> bool:
 
 def _install_pools(scheduler: Scheduler) -> None:
     class ThreadPoolExecutor(Executor):
-        """At most `max_workers` calls at once, in the order they were given."""
+        """Runs each function when it is submitted; tools that are submitted overlap on the host."""
 
         def __init__(
             self,
@@ -145,8 +144,6 @@ def _install_pools(scheduler: Scheduler) -> None:
         ) -> None:
             if max_workers is not None and max_workers <= 0:
                 raise ValueError("max_workers must be greater than 0")
-            self._free = max_workers or 32
-            self._queue: collections.deque[tuple[Future[Any], Callable[[], Future[Any]]]] = collections.deque()
             self._pending: set[Future[Any]] = set()
             self._closed = False
             if initializer is not None:
@@ -155,29 +152,10 @@ def _install_pools(scheduler: Scheduler) -> None:
         def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
             if self._closed:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            future: Future[Any] = Future()
+            future = scheduler.start(fn, args, kwargs)
             self._pending.add(future)
             future.add_done_callback(self._pending.discard)
-            self._queue.append((future, functools.partial(scheduler.start, fn, args, kwargs)))
-            self._go_on()
             return future
-
-        def _go_on(self) -> None:
-            while self._free and self._queue:
-                future, start = self._queue.popleft()
-                if not future.set_running_or_notify_cancel():
-                    continue
-                self._free -= 1
-                start().add_done_callback(functools.partial(self._settle, future))
-
-        def _settle(self, future: Future[Any], started: Future[Any]) -> None:
-            self._free += 1
-            error = started.exception()
-            if error is None:
-                future.set_result(started.result())
-            else:
-                future.set_exception(error)
-            self._go_on()
 
         def map(
             self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: float | None = None, **_: Any
@@ -188,7 +166,7 @@ def _install_pools(scheduler: Scheduler) -> None:
         def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
             self._closed = True
             if cancel_futures:
-                for future, _ in self._queue:
+                for future in list(self._pending):
                     future.cancel()
             if wait:
                 scheduler.wait_until(lambda: not self._pending)

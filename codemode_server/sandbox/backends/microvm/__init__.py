@@ -69,7 +69,7 @@ async def _outlook(settings: MicrovmSettings) -> Outlook:
 
 
 async def _prepare(settings: MicrovmSettings, archive: Path | None, announce: Announce) -> Step:
-    from codemode_server.sandbox.backends.microvm.preparation import prepare
+    from codemode_server.sandbox.backends.microvm.diagnosis import prepare
 
     return await prepare(settings, archive, announce)
 

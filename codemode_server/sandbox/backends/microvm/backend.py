@@ -20,7 +20,7 @@ from codemode_server.domain.executions import IsolationLevel
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE, MicrovmSettings, image, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.leftovers import Run
-from codemode_server.sandbox.backends.microvm.machine import BootFailed, Build, Machine, Transport
+from codemode_server.sandbox.backends.microvm.machine import BootFailed, Build, Machine
 from codemode_server.sandbox.backends.microvm.pool import Pool
 from codemode_server.sandbox.backends.microvm.wire import WireBroken
 from codemode_server.sandbox.channel import Channel, out_of_memory
@@ -92,7 +92,6 @@ class MicrovmBackend:
         limits: LimitSettings,
         workspace: Path | None,
         *,
-        transport: Transport = "vsock",
         announce: Callable[[str], None] = _log.info,
     ) -> None:
         self._announce = announce
@@ -104,7 +103,6 @@ class MicrovmBackend:
             cpus=settings.cpus,
             disk_mb=settings.disk_mb,
             life_seconds=settings.age_seconds + longest,  # its boot counts too, and is within the minute
-            transport=transport,
         )
         self._run = Run(runtime.home())
         self._quotas = Quotas()

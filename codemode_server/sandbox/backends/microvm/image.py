@@ -1,7 +1,7 @@
 """Finds the image of the microVMs on this machine, or fetches it from a registry or an archive.
 
 Fetching boots nothing, so it also works on a machine without virtualization. It runs `msb pull`, because the SDK pulls
-only while creating a VM. `msb` reports progress only to a terminal, so it gets a pseudo-terminal.
+only while creating a VM.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import runtime
-from codemode_server.sandbox.backends.microvm.pull_progress import PullProgress, run_in_terminal
-from codemode_server.text import clean_line
+from codemode_server.text import clean, clean_line
 
 _LOOK_SECONDS = 60.0
 _LOAD_SECONDS = 900.0
+_PULL_SECONDS = 3_600.0
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -83,7 +81,7 @@ def _architecture(digest: str) -> str:
 
 
 async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
-    """Pulls the image from its registry unless it is present; `progress` gets a few words now and then.
+    """Pulls the image from its registry unless it is present; `progress` gets a line when it begins.
 
     A registry on this machine is contacted over plain HTTP, any other over HTTPS only. After a cancellation, the next
     pull continues with what was downloaded.
@@ -94,20 +92,10 @@ async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
     if (stored := await find(reference)) is not None:
         return stored
     insecure = ["--insecure"] if is_on_this_machine(reference) else []
-    found = await anyio.to_thread.run_sync(runtime.find)
-    pulling = PullProgress(progress)
-    try:
-        code, text = await run_in_terminal(
-            [str(found.msb), "pull", *insecure, reference], runtime.environment(), pulling.feed
-        )
-    except TimeoutError:
-        raise SandboxUnavailable(
-            f"the registry {_registry(reference)} has sent nothing for some minutes",
-            "try again later",
-            is_temporary=True,
-        ) from None
-    if code != 0:
-        raise _pull_failure(reference, text)
+    progress("pulling the sandbox image")
+    done = await runtime.msb("pull", *insecure, reference, seconds=_PULL_SECONDS)
+    if done.code != 0:
+        raise _pull_failure(reference, clean(done.stderr))
     return await _checked(reference, reference)
 
 

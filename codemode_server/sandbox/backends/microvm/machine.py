@@ -8,19 +8,18 @@ environment variables of the host.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 from anyio.abc import SocketStream
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.sandbox.backends.microvm.wire import Bytes, Wire, WireBroken
+from codemode_server.sandbox.backends.microvm.wire import Wire, WireBroken
 
 if TYPE_CHECKING:
     from microsandbox import ExecHandle, Sandbox
@@ -41,7 +40,6 @@ _PYTHON = {"PYTHONHASHSEED": "0", "PYTHONSAFEPATH": "1", "PYTHONPATH": "", "PYTH
 finds its sets in the same order."""
 _MIN_PYTHON = (3, 11)
 _OTHER_IMAGE = "set `sandbox.image` to a full image with Python 3.11 or newer, for instance python:3.14-slim"
-Transport = Literal["vsock", "stdio"]
 
 
 class BootFailed(SandboxUnavailable):
@@ -58,7 +56,6 @@ class Build:
     disk_mb: int
     life_seconds: float
     """Lifetime after which the runtime ends the microVM, as a last resort."""
-    transport: Transport = "vsock"
 
 
 class Machine:
@@ -187,8 +184,8 @@ class _Errors:
         self._text = b""
         self.has_ended = False
 
-    async def take_one(self) -> bytes | None:
-        """Waits for one event; returns bytes of stdout, or None at the end."""
+    async def take_one(self) -> None:
+        """Waits for one event, or the end."""
         from microsandbox.errors import MicrosandboxError
 
         try:
@@ -198,7 +195,7 @@ class _Errors:
             event = None
         if event is None:
             self.has_ended = True
-            return None
+            return
         kind = str(event.event_type)
         if kind == "stderr" and event.data:
             self._text = (self._text + bytes(event.data))[-4_000:]
@@ -206,8 +203,6 @@ class _Errors:
             self.has_ended = True
             if kind == "failed":
                 self._text += str(getattr(event, "data", None) or "").encode()
-            return None
-        return bytes(event.data) if kind == "stdout" and event.data else b""
 
     async def text(self) -> str:
         with anyio.move_on_after(2):
@@ -215,34 +210,6 @@ class _Errors:
                 await self.take_one()
         lines = [line for line in self._text.decode("utf-8", "replace").splitlines() if line.strip()]
         return lines[-1].strip()[:500] if lines else "it said nothing"
-
-
-class _StdioStream:
-    """The supervisor's stdin and stdout, if vsock is unavailable."""
-
-    def __init__(self, sink: Any, events: _Errors) -> None:
-        self._sink = sink
-        self._events = events
-        self._is_lost = False
-
-    async def send(self, item: bytes) -> None:
-        try:
-            await self._sink.write(item)
-        except Exception as error:
-            raise anyio.BrokenResourceError from error
-
-    async def receive(self, max_bytes: int = 65_536) -> bytes:
-        while not self._is_lost:
-            self._is_lost = True  # cancellation loses an event, so the stream is unusable
-            chunk = await self._events.take_one()
-            self._is_lost = chunk is None
-            if chunk:
-                return chunk
-        raise anyio.EndOfStream
-
-    async def aclose(self) -> None:
-        with contextlib.suppress(Exception):
-            await self._sink.close()
 
 
 async def _create(build: Build, name: str, socket: Path, workspace: Path | None) -> Sandbox:
@@ -275,7 +242,7 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
             cpus=build.cpus,
             network=Network.none(),
             security=SecurityProfile.RESTRICTED,
-            vsock={str(socket): _PORT} if build.transport == "vsock" else None,
+            vsock={str(socket): _PORT},
             volumes=volumes,
             ephemeral=True,
             max_duration=build.life_seconds,
@@ -293,26 +260,23 @@ async def _create(build: Build, name: str, socket: Path, workspace: Path | None)
         raise BootFailed(reason, "`codemode-server doctor` looks for the reason") from error
 
 
-async def _start_supervisor(box: Sandbox, build: Build, listener: _GuestListener) -> tuple[Bytes, _Errors]:
+async def _start_supervisor(box: Sandbox, build: Build, listener: _GuestListener) -> tuple[SocketStream, _Errors]:
     """Starts the supervisor; returns the stream to it and its stderr."""
     from microsandbox import Stdin
     from microsandbox.errors import MicrosandboxError
 
-    settings = json.dumps({"transport": build.transport, "port": _PORT})
     try:
         handle = await box.exec_stream(
             "python3",
-            ["-s", "-B", "-X", "utf8", "-c", _START, settings],
+            ["-s", "-B", "-X", "utf8", "-c", _START, str(_PORT)],
             env=_PYTHON,
             user="0",
             cwd="/",
-            stdin=Stdin.pipe() if build.transport == "stdio" else Stdin.null(),
+            stdin=Stdin.null(),
         )
     except MicrosandboxError as error:
         raise _no_python(build, _reason(error)) from error
     errors = _Errors(handle)
-    if build.transport == "stdio":
-        return _StdioStream(handle.take_stdin(), errors), errors
     return await _first(listener, errors, build), errors
 
 

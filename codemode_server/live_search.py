@@ -15,18 +15,18 @@ from codemode_server.executions.skills.library import SkillLibrary
 from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
-from codemode_server.search.encoding.build_encoders import vector_rankers
-from codemode_server.search.encoding.cached_encoder import VectorCache
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.results import SearchResults
+from codemode_server.search.semantic import VectorCache
 from codemode_server.search.usage_stats import UsageStats
+from codemode_server.search.vector_ranker import vector_rankers
 from codemode_server.settings import SearchSettings
 from codemode_server.upstream_catalog import UpstreamCatalog
 from codemode_server.workflows.folder import Workflows
 
 _INDEX_AFTER_SECONDS = 0.2
 _MAX_SEEN = 50
-_FIELDS_OF_RANKERS = {"ranker", "model", "query_prompt", "document_prompt", "endpoint"}
+_FIELDS_OF_RANKERS = {"ranker", "model"}
 
 
 class LiveSearch:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field
 
 from codemode_server.guardrail_settings import GuardrailSettings as GuardrailSettings
 from codemode_server.http_settings import HttpSettings as HttpSettings
@@ -22,7 +22,7 @@ from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.privacy_settings import PrivacySettings as PrivacySettings
 from codemode_server.sandbox import registry as sandboxes
-from codemode_server.setting_types import Number, Seconds, Section, checked_address
+from codemode_server.setting_types import Number, Seconds, Section
 from codemode_server.upstreams.transports import registry as transports
 
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -145,35 +145,6 @@ class TracingSettings(Section):
     program is then one span, without what it called. Also `serve --no-mcp-tracing`."""
 
 
-class EndpointSettings(Section):
-    """An encoder behind an OpenAI-compatible address. It receives the descriptions of all tools, and every query."""
-
-    url: str = Field(repr=False, max_length=2_000)
-    """Address, for instance `http://127.0.0.1:11434/v1`; `/embeddings` may be left out."""
-    model: str = Field(min_length=1, max_length=200)
-    """Name of the model there."""
-    api_key: str | None = Field(default=None, repr=False, max_length=4_096)
-    """Sent as `Authorization: Bearer …`; write `${VAR}`."""
-    dimensions: Number | None = Field(default=None, ge=8, le=16_384)
-    """Size of the vectors to request, for models that offer several."""
-    batch: Number = Field(default=32, ge=1, le=2_048)
-    """Texts in one request."""
-    timeout: Seconds = 30.0
-    """Seconds for one request. A search waits for at most 5 seconds, and is then ranked without the encoder."""
-
-    @field_validator("url")
-    @classmethod
-    def _url_is_an_address(cls, url: str) -> str:
-        return checked_address(url)
-
-    @field_validator("api_key")
-    @classmethod
-    def _key_can_be_sent(cls, key: str | None) -> str | None:
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise ValueError("contains characters that an HTTP header cannot")
-        return key
-
-
 class SearchSettings(Section):
     """How `search_tools` ranks."""
 
@@ -184,12 +155,6 @@ class SearchSettings(Section):
     model: str = Field(default="all-MiniLM-L6-v2", min_length=1, max_length=500)
     """Model of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration
     file)."""
-    query_prompt: str | None = Field(default=None, max_length=2_000)
-    """Put before each query; default: the prompt in the model's own configuration, for instance `query: `."""
-    document_prompt: str | None = Field(default=None, max_length=2_000)
-    """Put before the description of each tool; default: the prompt in the model's own configuration."""
-    endpoint: EndpointSettings | None = None
-    """An encoder used in place of a model on this machine."""
     habits: bool = True
     """Whether tools that programs call often come first among those that fit a query about equally well. Stored between
     runs: names of tools and a number that fades within weeks, no queries, arguments or results. `false` deletes

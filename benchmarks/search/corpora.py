@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.upstreams._listing import describe_server
 
@@ -27,7 +26,7 @@ PUBLIC = ("azure", "livemcp_task", "livemcp_step", "toolbench", "sealtools")
 OWN = "own"
 """Queries as models write them, over the tools of 35 real servers."""
 LATER = "later"
-"""More of the same, written when the search was nearly done; `report.py` says what was chosen with them in view."""
+"""More of the same, written when the search was nearly done."""
 
 _KEYS = {
     "@antv__mcp-server-chart": "chart",
@@ -77,8 +76,6 @@ class Query:
     relevant: frozenset[str]
     """Ids of the right tools; none where no tool is right."""
     kind: str = ""
-    wants: tuple[frozenset[str], ...] = ()
-    """Where it has several wants: for each the tools that do it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,20 +85,6 @@ class Corpus:
     name: str
     entries: tuple[Entry, ...]
     queries: tuple[Query, ...]
-
-    def with_distractors(self, others: Sequence[Entry]) -> Corpus:
-        """With these tools beside; a server that is in both gets another name, so that none of its tools is lost."""
-        taken = {entry.server for entry in self.entries}
-        added = [
-            dataclasses.replace(
-                one, id=f"beside:{one.id}", server=f"{one.server} 2" if one.server in taken else one.server
-            )
-            for one in others
-        ]
-        return Corpus(self.name, (*self.entries, *added), self.queries)
-
-    def asking(self, queries: Iterable[Query]) -> Corpus:
-        return Corpus(self.name, self.entries, tuple(queries))
 
 
 class Missing(Exception):
@@ -134,22 +117,8 @@ def own_queries(file: str) -> tuple[Query, ...]:
 
 def _own_query(number: int, one: dict[str, Any]) -> Query:
     relevant = one.get("relevant", [])
-    wants = tuple(frozenset(want) for want in relevant if isinstance(want, list))
-    flat = frozenset().union(*wants) if wants else frozenset(relevant)
-    return Query(f"{OWN}-{number}", one["query"], flat, one["kind"], wants)
-
-
-@cache
-def distractors() -> tuple[Entry, ...]:
-    """7,675 tools of servers in the wild, without queries.
-
-    Raises:
-        Missing: they are not here.
-    """
-    folder = RETRIEVAL / "wild"
-    if not folder.exists():
-        raise Missing(f"no tools to mix in: no {folder}")
-    return _entries(folder)
+    flat = {tool for want in relevant for tool in (want if isinstance(want, list) else [want])}
+    return Query(f"{OWN}-{number}", one["query"], frozenset(flat), one["kind"])
 
 
 @cache
@@ -227,7 +196,3 @@ def ids_of(catalog: Catalog, entries: Iterable[Entry]) -> dict[tuple[str, str], 
         for server in catalog.servers
         for tool in server.tools
     }
-
-
-def entry_tool(catalog: Catalog, entry: Entry) -> Tool:
-    return catalog.tool(entry.server, entry.name)

@@ -1,67 +1,91 @@
-"""The rankings that are compared: our levels, by the product's own code."""
+"""The product's rankers on a corpus, and the two figures that compare their results."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.search.corpora import Corpus, catalog_of, ids_of
-from benchmarks.search.encoders import Cached, Unavailable, encoder_of
-from benchmarks.search.metrics import DEPTH
-from codemode_server.catalog.catalog import Tool
+from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex
-from codemode_server.search.ranking import rank
+from codemode_server.search.ranking import Scored, rank
+from codemode_server.search.semantic import SemanticEncoder
+from codemode_server.search.static import StaticEncoder
 from codemode_server.search.vectors import Encoder, VectorIndex
+from codemode_server.settings import SearchSettings
+from codemode_server.storage.vector_store import SqliteVectorCache
 
-LEVELS = ("lexical", "static", "semantic")
-Rankings = list[list[str]]
-"""For each query the ids of what was found, best first."""
+RANKERS = ("lexical", "static", "semantic")
+DEPTH = 10
+CACHE = Path(__file__).parents[2] / ".cache" / "search"
+
+
+class Unavailable(Exception):
+    """Raised when a ranker can't be loaded here."""
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """What a ranking gave for each query, and its scores where it tells them."""
+class Indexed:
+    """One catalog, indexed for one ranker."""
 
-    ids: Rankings
-    scores: list[list[float]]
+    words: LexicalIndex
+    vectors: tuple[VectorIndex, ...]
+    """By the best encoder first."""
 
 
-class Level:
-    """One level of the product."""
+class Ranker:
+    """One ranker of the product."""
 
     def __init__(self, name: str) -> None:
-        """
+        """Loads its encoders.
+
         Raises:
-            Unavailable: it can't load here.
+            Unavailable: they can't be loaded here.
         """
         self.name = name
-        self._loaded = None if name == "lexical" else encoder_of(name)
-        self._beside = encoder_of("static") if name == "semantic" else None
-        self._kept = Cached(self._loaded) if self._loaded and name == "semantic" else None
-
-    @property
-    def encoder(self) -> Encoder | None:
-        return self._kept or self._loaded
+        self._cache = SqliteVectorCache(CACHE) if name == "semantic" else None
+        self._encoders: list[Encoder] = [] if name == "lexical" else [StaticEncoder()]
+        if name == "semantic":
+            settings = SearchSettings(ranker="semantic")
+            self._encoders.insert(0, SemanticEncoder(settings, self._cache, may_download=False))
+        for encoder in self._encoders:
+            try:
+                encoder.load()
+            except CodemodeError as error:
+                raise Unavailable(str(error)) from error
 
     def close(self) -> None:
-        if self._kept:
-            self._kept.save()
-        if self._loaded:
-            self._loaded.close()
+        for encoder in self._encoders:
+            encoder.close()
+        if self._cache is not None:
+            self._cache.close()
 
-    def ranked(self, corpus: Corpus) -> Ranked:
+    def indexed(self, catalog: Catalog) -> Indexed:
+        words = LexicalIndex(collections(catalog))
+        return Indexed(words, tuple(VectorIndex(encoder, words) for encoder in self._encoders))
+
+    def best(self, index: Indexed, query: str) -> list[Scored]:
+        first, second = (*index.vectors, None, None)[:2]
+        return rank(index.words, first, query, None, DEPTH, second_vectors=second)
+
+    def ranked(self, corpus: Corpus) -> list[list[str]]:
+        """The ids of the results of each query, best first."""
         catalog = catalog_of(corpus.entries)
-        ids = ids_of(catalog, corpus.entries)
-        index = LexicalIndex(collections(catalog))
-        vectors = VectorIndex(self.encoder, index) if self.encoder is not None else None
-        beside = VectorIndex(self._beside, index) if self._beside is not None else None
-        found = [rank(index, vectors, query.text, None, DEPTH, second_vectors=beside) for query in corpus.queries]
-        if self._kept:
-            self._kept.save()
-        return Ranked(
-            [[ids[one.thing.server, one.thing.name] for one in each if isinstance(one.thing, Tool)] for each in found],
-            [[one.score for one in each] for each in found],
-        )
+        ids, index = ids_of(catalog, corpus.entries), self.indexed(catalog)
+        tools = [[one.thing for one in self.best(index, query.text)] for query in corpus.queries]
+        return [[ids[tool.server, tool.name] for tool in some if isinstance(tool, Tool)] for some in tools]
 
 
-__all__ = ["LEVELS", "Level", "Ranked", "Rankings", "Unavailable"]
+def ndcg(found: Sequence[str], relevant: frozenset[str]) -> float:
+    """nDCG@10, with each relevant tool worth the same."""
+    gain = sum(1 / math.log2(place + 2) for place, one in enumerate(found[:DEPTH]) if one in relevant)
+    return gain / sum(1 / math.log2(place + 2) for place in range(min(DEPTH, len(relevant))))
+
+
+def top1(found: Sequence[str], relevant: frozenset[str]) -> float:
+    """Whether the first is right."""
+    return float(bool(found) and found[0] in relevant)

@@ -27,7 +27,7 @@ from codemode_server.sandbox.registry import (
     candidates,
     demand,
 )
-from codemode_server.search.encoding import diagnostics
+from codemode_server.search import diagnostics
 from codemode_server.settings import GuardrailSettings, PrivacySettings, SearchSettings
 from codemode_server.text import escaped
 

@@ -204,9 +204,6 @@ class Reading:
         self.secrets.add_address(langfuse.base_url)
         self.secrets.add_address(settings.tracing.otlp_endpoint)
         self.secrets.add_address(settings.metrics.otlp_endpoint)
-        if (endpoint := settings.search.endpoint) is not None:
-            self.secrets.add_named("search.endpoint.api_key", endpoint.api_key)
-            self.secrets.add_address(endpoint.url)
         for name, why in sorted(self.secrets.weak.items()):
             self.warnings.append(f"{self.problems.name}: {printable(name)}: {why}")
 

@@ -41,10 +41,7 @@ do next; identifiers stand in quotes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
-
-Retry = Literal["never", "limited", "transient"]
-"""Whether another attempt may help."""
+from typing import Any, ClassVar
 
 
 class CodemodeError(Exception):
@@ -120,17 +117,17 @@ class SecretLocked(SecretUnavailable):
 class EncoderFailed(CodemodeError):
     """Raised when texts can't be encoded as vectors; search then uses the next best ranker.
 
-    `remedy` says how to fix it. `retry` says whether another attempt may help: `never` (a broken model), `limited` (a
-    process that ended) or `transient` (a service that is unavailable).
+    `remedy` says how to fix it. `may_retry` says whether another attempt may help: a process that ended, not a broken
+    model.
     """
 
     code = "encoder_failed"
 
-    def __init__(self, reason: str, remedy: str = "", *, retry: Retry = "never") -> None:
+    def __init__(self, reason: str, remedy: str = "", *, may_retry: bool = False) -> None:
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
         self.reason = reason
         self.remedy = remedy
-        self.retry: Retry = retry
+        self.may_retry = may_retry
 
 
 class EncoderMissing(EncoderFailed):

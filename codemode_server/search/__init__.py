@@ -2,26 +2,22 @@
 
     documents      tools and skills as documents with text fields
     words          tokenizer and stemmer
-    synonyms       groups of interchangeable words
     spelling       corrections for words that no document contains
     subqueries     splits a query into the tasks that it asks for
-    query_focus    the noun phrase that a subquery is about
     actions        classes of verbs: what a query asks to do, what a tool does
     lexical        BM25 over weighted fields
     static         sentence vectors from a table of word vectors
-    encoding/      models that compute vectors, in a separate process
+    semantic       sentence vectors by a model in a separate process, whose program is `encoder_worker`
     vectors        vectors of all documents by one encoder
     vector_ranker  loads one encoder and keeps its vectors up to date
+    diagnostics    loads the encoders once, for `status` and `doctor`
     ranking        combines lexical and vector scores
     usage_stats    boosts tools that are used often; `usage_store` is the storage contract
     ranker_stack   ranks with the best ranker that is ready
     question       validates the arguments of `search_tools`
     deduplication  groups equivalent tools of several servers
-    relevance      how well a tool matches a subquery, by words alone
-    thresholds     drops weak results and reports subqueries without a match
-    missing_words  words of a query that no result mentions
+    thresholds     drops weak results and reports subqueries without a match; `relevance` measures a match by words
     unavailable    servers that match the query but can't be called
-    siblings       other tools of a server that a program may need
     signatures     shortened signatures for results
     results        formats results as text for the model and as JSON for programs
     answer         runs the steps above: the answer of `search_tools`

@@ -47,7 +47,6 @@ _KINDS_IN_NAMES = {
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 _UNKNOWN = len(_KINDS)
 _READING = frozenset(_NUMBER[kind] for kind in ("list", "read", "search", "check", "download"))
-_CHANGING = frozenset(_NUMBER[kind] for kind in ("create", "update", "delete", "send", "run"))
 
 _ANSWERS = """
              list read search create update delete send  run check convert download
@@ -64,9 +63,6 @@ _ANSWERS = """
     download  .30  .75    .40    .30    .10    .00  .10  .30   .20     .40     1.00
 """
 """How well a tool of the kind in the column answers a subquery of the kind in the row; 0.5 is neutral."""
-
-_NOUN_CHANGE_PENALTY = 1.0
-"""Penalty of a tool that changes something for a query without a verb."""
 
 _POLITE = """
     i want to need would like please can could you help me my us let s the a an for also then and of
@@ -99,25 +95,6 @@ def agreement(subquery: str, kinds: Kinds) -> NDArray[np.float32]:
     return _answers()["unknown" if row is None else row][kinds]
 
 
-def short_agreements(parts: Sequence[str], kinds: Kinds) -> NDArray[np.float32]:
-    """`agreement` for a short query and its parts, one row each.
-
-    A part without a verb takes the verb of the part before it (`list issues and labels`). If no part has a verb, tools
-    that read rank before tools that write: `commit history` does not ask for a commit.
-    """
-    rows: list[int | str] = []
-    before: int | str = "noun"
-    for part in parts:
-        before = row if (row := _row(part)) is not None else before
-        rows.append(before)
-    return np.stack([_answers()[row] for row in rows])[:, kinds]
-
-
-def is_reading(kind: int) -> bool:
-    """Whether tools of this kind change nothing: they list, read, search, check or download."""
-    return kind in _READING
-
-
 def is_verb(word: str) -> bool:
     """Whether a lower-case word is a verb of any kind."""
     return _kind(word) != _UNKNOWN
@@ -140,15 +117,10 @@ def _row(subquery: str) -> int | str | None:
     asked = [word for word in asked if word not in polite]
     for place, word in enumerate(asked[:_FIRST_WORDS]):
         kind = _kind(word)
-        if kind != _UNKNOWN and not _is_participle(word):
+        if kind != _UNKNOWN:
             is_many = kind == _NUMBER["read"] and _names_many(asked[place + 1 : place + 7])
             return "many" if is_many else kind
     return None
-
-
-def _is_participle(word: str) -> bool:
-    """Whether a verb describes a noun: `files changed in recent commits` asks for no change."""
-    return word.endswith("ed") and word not in _by_stem()
 
 
 def _names_many(following: list[str]) -> bool:
@@ -175,9 +147,7 @@ def _answers() -> dict[int | str, NDArray[np.float32]]:
     many = rows[_NUMBER["read"]].copy()
     many[[_NUMBER["list"], _NUMBER["read"]]] = 0.5, 0.0
     unknown = np.zeros(_UNKNOWN + 1, np.float32)
-    noun = unknown.copy()
-    noun[list(_CHANGING)] = -_NOUN_CHANGE_PENALTY
-    return rows | {"many": many, "noun": noun, "unknown": unknown}
+    return rows | {"many": many, "unknown": unknown}
 
 
 @cache

@@ -7,20 +7,16 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
-from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect
 from codemode_server.search.deduplication import ResultGroup, deduplicated
 from codemode_server.search.documents import Findable
-from codemode_server.search.matching_resources import matching_resources, words_of_resource
-from codemode_server.search.missing_words import doubtful_clauses, missing_words
-from codemode_server.search.offers import Offer, offers_for
+from codemode_server.search.matching_resources import matching_resources
 from codemode_server.search.question import Question
 from codemode_server.search.ranker_stack import RankerStack, Ranking
 from codemode_server.search.ranking import Scored
 from codemode_server.search.results import SearchResult, SearchResults
-from codemode_server.search.siblings import siblings
 from codemode_server.search.thresholds import above_threshold, unmet_subqueries
 from codemode_server.search.unavailable import other_servers_down, unavailable_servers
 
@@ -62,12 +58,10 @@ def search_tools(
     if question.is_of_skills or question.effect not in (None, Effect.READS):
         return replace(_answer(catalog, rankers, question, ranking, refusal_of), task=question.query)
     servers = catalog.servers if question.server is None else (question.server,)
-    resources = matching_resources(servers, question.query, rankers.meanings)
-    offers = offers_for(servers, question.query)
-    found = _answer(catalog, rankers, question, ranking, refusal_of, resources, offers)
-    refusals = [refusal_of(catalog.server(it.server), it) for it in resources]
-    read = tuple(zip(resources, refusals, strict=True))
-    return replace(found, resources=read, offers=offers, task=question.query)
+    resources = matching_resources(servers, question.query)
+    answer = _answer(catalog, rankers, question, ranking, refusal_of, has_resources=bool(resources))
+    with_refusals = tuple((resource, refusal_of(catalog.server(resource.server), resource)) for resource in resources)
+    return replace(answer, resources=with_refusals, task=question.query)
 
 
 def _answer(
@@ -76,10 +70,10 @@ def _answer(
     question: Question,
     ranking: Ranking,
     refusal_of: RefusalOf,
-    resources: Sequence[Resource] = (),
-    offers: Sequence[Offer] = (),
+    *,
+    has_resources: bool = False,
 ) -> SearchResults:
-    """The tools and skills; what is said about them takes into account what is shown beside them."""
+    """The tools and skills; `has_resources` if resources are shown beside them."""
 
     def is_callable(tool: Tool) -> bool:
         server = catalog.by_name.get(tool.server)
@@ -92,38 +86,26 @@ def _answer(
     worthy = above_threshold(question.query, groups, ranking.level)
     worthy = _successors_first(catalog, question.query, worthy)
     groups = worthy[: question.limit]
-    things = [thing for group in groups for thing in (group.best.thing, *group.also)]
-    servers = set(map(_server_of, things))
+    servers = {_server_of(thing) for group in groups for thing in (group.best.thing, *group.also)}
     unavailable = "" if question.within else unavailable_servers(catalog, question.query, servers)
     down = "" if question.within else other_servers_down(catalog, question.query)
     if not groups:
-        nothing = "no tool matches" if resources or offers else _nothing(catalog, question)
+        nothing = "no tool matches" if has_resources else _nothing(catalog, question)
         return SearchResults((), _lines(unavailable or nothing, down))
     shown = [group.best.thing for group in groups]
-    doubtful = doubtful_clauses(question.query, rankers.meanings, rankers.has)
-    missing = unmet_subqueries(question.query, shown, rankers.rarities, rankers.size, doubtful)
+    missing = unmet_subqueries(question.query, shown, rankers.rarities, rankers.size)
     doubt = ""
     if missing == [question.query]:
-        if offers:
-            return SearchResults((), _lines(unavailable or "no tool matches", down))
         groups = _callable_first(worthy, is_callable)[: min(_WEAK_SHOWN, question.limit)]
         if not unavailable:
             doubt = _nothing_fits([question.query], _filters(question))
-            if resources:
+            if has_resources:
                 doubt = doubt.replace("nothing fits", "no tool fits", 1)
             elif question.within is None:
                 doubt += f"; nearest: {_nearest(catalog, groups)}"
     elif missing:
         doubt = _nothing_fits(missing, _filters(question))
-    else:
-        beside = list(map(words_of_resource, resources))
-        ordered = _callable_first(groups, is_callable)
-        mentioning = [ordered[0].best.thing, *things]
-        doubt = "" if offers else missing_words(question.query, mentioning, rankers.meanings, rankers.has, beside)
-        groups = ordered if doubt else groups
-    doubt = _lines(unavailable, doubt)
-    note = down if doubt else _lines(_siblings(catalog, question, groups, is_callable), down)
-    return SearchResults(_found(catalog, question, groups, refusal_of), note, doubt)
+    return SearchResults(_found(catalog, question, groups, refusal_of), down, _lines(unavailable, doubt))
 
 
 def _lines(*parts: str) -> str:
@@ -146,22 +128,6 @@ def _successors_first(catalog: Catalog, query: str, groups: Sequence[ResultGroup
         then = next((n for n, other in enumerate(ordered) if n > now and other.best.thing in named), now)
         ordered[now], ordered[then] = ordered[then], group
     return ordered
-
-
-def _siblings(
-    catalog: Catalog, question: Question, groups: Sequence[ResultGroup], is_callable: Callable[[Tool], bool]
-) -> str:
-    """A line with other tools of the best result's server that a program is likely to need."""
-    best = groups[0].best.thing
-    if not isinstance(best, Tool) or question.detail_level != "with_description":
-        return ""
-    shown = [group.best.thing for group in groups]
-    server = catalog.server(best.server)
-    found = siblings(server, best, [thing for thing in shown if isinstance(thing, Tool)], is_callable)
-    if not found:
-        return ""
-    more = ", …" if len(server.tools) > len(shown) + len(found) else ""
-    return f"also in {server.name}: {', '.join(tool.name for tool in found)}{more}"
 
 
 def _listed(catalog: Catalog, things: list[Findable], question: Question, refusal_of: RefusalOf) -> SearchResults:

@@ -20,14 +20,11 @@ from numpy.typing import NDArray
 from codemode_server.search.actions import Kinds, kinds_of
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
 from codemode_server.search.spelling import Spelling, is_misspelt
-from codemode_server.search.synonyms import synonyms
-from codemode_server.search.words import joined_terms, joined_with_stop_words, name_term, query_terms, stems, terms
+from codemode_server.search.words import joined_terms, name_term, query_terms, stems, terms
 
 Scores = NDArray[np.float32]
 
 _K1, _B = 1.5, 0.7
-_SYNONYM_WEIGHT = 0.4
-"""Weight of a synonym in a document that lacks the word of the query."""
 
 
 class _Field(NamedTuple):
@@ -113,19 +110,12 @@ class _Columns:
         """All terms that are stems."""
         return [term for term in self._numbers if term[0] not in "=^"]
 
-    def scores(self, asked: Mapping[str, float], *, with_synonyms: bool) -> Scores:
+    def scores(self, asked: Mapping[str, float]) -> Scores:
         """The BM25 score of each document."""
         scores: Scores = np.zeros(self.total, np.float32)
         for term, weight in asked.items():
             documents, impacts = self.of(term)
             scores[documents] += weight * self.rarity(len(documents)) * impacts
-            if with_synonyms and (others := synonyms(term)):
-                best: Scores = np.zeros(self.total, np.float32)
-                for other in others:
-                    holders, theirs = self.of(other)
-                    best[holders] = np.maximum(best[holders], self.rarity(len(holders)) * theirs)
-                best[documents] = 0
-                scores += weight * _SYNONYM_WEIGHT * best
         return scores
 
 
@@ -190,7 +180,7 @@ class LexicalIndex:
         asked = self._asked(query)
         if may_be_name:
             asked[name_term(query)] = 1.0
-        return self._things.scores(asked, with_synonyms=True)
+        return self._things.scores(asked)
 
     def _asked(self, query: str) -> dict[str, float]:
         """The terms of a query, with corrections for words that nothing has."""
@@ -200,23 +190,6 @@ class LexicalIndex:
                 for meant, weight in self._spelling.suggestions(term).items():
                     asked.setdefault(meant, weight)
         return asked
-
-    def has_words_of(self, query: str) -> bool:
-        """Whether every word of a query or a synonym of it is known; an unknown word may be misspelt or foreign."""
-        return all(self._things.has(term) or synonyms(term) for term in stems(query))
-
-    def meanings(self, word: str) -> frozenset[str]:
-        """The stems equivalent to a word: its own, its synonyms, and corrections if it is unknown."""
-        found = set(stems(word))
-        for own in stems(word):
-            found |= synonyms(own)
-            if not self._things.has(own):
-                found.update(self._spelling.suggestions(own))
-        return frozenset(found)
-
-    def has(self, stem: str) -> bool:
-        """Whether any thing has this stem."""
-        return self._things.has(stem)
 
     def warm(self) -> None:
         """Computes now what the first query would otherwise wait for."""
@@ -230,7 +203,7 @@ class LexicalIndex:
         """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has. In a small corpus, no word is
         common."""
         total = max(len(self.things), _FEW)
-        having = {term: self._having(term) for term in joined_with_stop_words(text) if self._things.has(term)}
+        having: dict[str, int] = {}
         for term in dict.fromkeys(stems(text)):
             meant = (
                 [term]
@@ -245,7 +218,7 @@ class LexicalIndex:
 
     def segment_scores(self, query: str) -> Scores:
         """The score of each segment as a whole."""
-        return self._segments.scores(query_terms(query), with_synonyms=False)
+        return self._segments.scores(query_terms(query))
 
 
 def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
@@ -259,7 +232,7 @@ def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:
         )
     )
     found[name_term(fields.name)] = _NAME.weight
-    in_name = joined_terms(fields.name) + joined_with_stop_words(fields.name)
+    in_name = joined_terms(fields.name)
     in_description = joined_terms(fields.description[:_JOINED_CHARACTERS])
     for field, joined in ((_NAME, in_name), (_DESCRIPTION, in_description)):
         for term in joined:

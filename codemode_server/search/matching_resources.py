@@ -5,7 +5,7 @@ A resource matches if it has most of the query's words, one of them at least in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,24 +36,14 @@ class _Words:
     described: dict[str, list[int]]
 
 
-def matching_resources(
-    servers: Iterable[Server], query: str, meanings: Callable[[str], frozenset[str]]
-) -> tuple[Resource, ...]:
-    """The best matches of all these servers; `meanings` are the stems equivalent to a word."""
+def matching_resources(servers: Iterable[Server], query: str) -> tuple[Resource, ...]:
+    """The best matches of all these servers."""
     asked = [stem for stem in dict.fromkeys(stems(query)) if stem not in _GENERIC][:_MAX_WORDS]
     if not asked:
         return ()
-    alike = [{stem, *meanings(stem)} for stem in asked]
-    found = [match for server in servers if server.listing.resources for match in _matches(server, alike)]
+    found = [match for server in servers if server.listing.resources for match in _matches(server, asked)]
     found.sort(key=lambda match: (-match[0], match[1].path))
     return tuple(resource for _, resource in found[:MAX_SHOWN])
-
-
-def words_of_resource(resource: Resource) -> frozenset[str]:
-    """The stems by which it is found."""
-    it = resource.definition
-    said = f"{it.name} {it.title or ''} {it.public_uri[:400]} {it.description[:_DESCRIPTION_CHARACTERS]}"
-    return frozenset(stems(said))
 
 
 def resource_line(resource: Resource, refusal: Refusal | None) -> str:
@@ -75,14 +65,13 @@ def resource_json(resource: Resource, refusal: Refusal | None) -> dict[str, Any]
     }
 
 
-def _matches(server: Server, asked: list[set[str]]) -> Iterable[tuple[float, Resource]]:
+def _matches(server: Server, asked: list[str]) -> Iterable[tuple[float, Resource]]:
     words = _words_of(server.resources)
     hits: dict[int, float] = {}
     names: set[int] = set()
     shares: dict[int, int] = {}
-    for alike in asked:
-        named = {number for stem in alike for number in words.named.get(stem, ())}
-        described = {number for stem in alike for number in words.described.get(stem, ())}
+    for stem in asked:
+        named, described = set(words.named.get(stem, ())), set(words.described.get(stem, ()))
         names |= named
         for number in named | described:
             shares[number] = shares.get(number, 0) + 1

@@ -120,14 +120,6 @@ class RankerStack:
         """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has."""
         return self._snapshot.index.rarities(text)
 
-    def meanings(self, word: str) -> frozenset[str]:
-        """The stems equivalent to a word."""
-        return self._snapshot.index.meanings(word)
-
-    def has(self, stem: str) -> bool:
-        """Whether any thing has this stem."""
-        return self._snapshot.index.has(stem)
-
     @property
     def status(self) -> Status:
         index = self._snapshot.index

@@ -12,7 +12,7 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.search.actions import is_verb
 from codemode_server.search.documents import Findable, fields_of
-from codemode_server.search.words import joined_terms, joined_with_stop_words, terms
+from codemode_server.search.words import joined_terms, terms
 
 _NAME, _DESCRIPTION, _PARAMETERS, _NOTES = 1.0, 0.7, 0.5, 0.3
 """Weight of a word of the subquery, by the best field that has it."""
@@ -57,4 +57,4 @@ def _weights_of(thing: Findable) -> dict[str, float]:
         (_NAME, f"{fields.name} {fields.title} {thing.server if isinstance(thing, Tool) else ''}"),
     ):
         weights |= dict.fromkeys(terms(text), weight)
-    return weights | dict.fromkeys(joined_terms(fields.name) + joined_with_stop_words(fields.name), _NAME)
+    return weights | dict.fromkeys(joined_terms(fields.name), _NAME)

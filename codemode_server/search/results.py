@@ -18,7 +18,6 @@ from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import resource_json, resource_line
-from codemode_server.search.offers import Offer
 from codemode_server.search.question import DetailLevel
 from codemode_server.search.scaffold import scaffold
 from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
@@ -143,11 +142,9 @@ class SearchResults:
     note: str = ""
     """What to do next, if it is not obvious; shown after the results."""
     doubt: str = ""
-    """What the results lack: `nothing fits "…" well`, or words that no result mentions. Shown before the results."""
+    """What the results lack: `nothing fits "…" well`. Shown before the results."""
     resources: tuple[tuple[Resource, Refusal | None], ...] = ()
     """Resources and templates that match as well, the best first, each with why reading it is refused."""
-    offers: tuple[Offer, ...] = ()
-    """Resources and prompts in general, if the query asks for them."""
     task: str = ""
     """The query, for a starting program."""
 
@@ -167,7 +164,7 @@ class SearchResults:
         tools = (self.doubt, shown, legend)
         # What fits comes first: where no tool does, the resources.
         parts = (data, *tools) if self.doubt else (*tools, data)
-        return "\n".join(part for part in (*(offer.text for offer in self.offers), *parts, self.note) if part)
+        return "\n".join(part for part in (*parts, self.note) if part)
 
     @property
     def tools(self) -> list[Tool]:
@@ -187,8 +184,7 @@ class SearchResults:
     def as_json(self) -> list[dict[str, Any]]:
         if self._is_scaffold:
             return [{**found.as_json(), "program": self.program} for found in self.results]
-        offered = [record for offer in self.offers for record in offer.records]
-        return [*offered, *(found.as_json() for found in self.results), *(resource_json(*it) for it in self.resources)]
+        return [*(found.as_json() for found in self.results), *(resource_json(*it) for it in self.resources)]
 
     @property
     def _is_grouped(self) -> bool:

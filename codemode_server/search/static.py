@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -55,14 +56,51 @@ class _Header(BaseModel):
 
 
 class StaticEncoder:
-    """Encodes texts with the static table. Usable in any thread, one call at a time."""
+    """The `Encoder` that uses the static table. Usable in any thread."""
+
+    description = "static table"
 
     def __init__(self, path: Path = TABLE) -> None:
+        self._path = path
+        self._table: _Table | None = None
+        self._lock = threading.Lock()
+        self.encoded = 0
+
+    @property
+    def name(self) -> str:
+        """Differs between tables."""
+        return self._table.name if self._table else ""
+
+    def load(self) -> None:
         """Reads the table.
 
         Raises:
             EncoderFailed: the file is missing or damaged.
         """
+        with self._lock:
+            self._table = _Table(self._path)
+
+    def close(self) -> None:
+        """It has nothing to close."""
+
+    def documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A row of unit length for each text; a row of zeros if no word of it is known."""
+        vectors = self.queries(texts)
+        self.encoded += len(texts)
+        return vectors
+
+    def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Queries and documents share one table."""
+        with self._lock:
+            if self._table is None:
+                raise EncoderFailed("it is not loaded", may_retry=True)
+            return self._table.encode(texts)
+
+
+class _Table:
+    """The table in memory."""
+
+    def __init__(self, path: Path) -> None:
         header, body = _read(path)
         scales_at = header.vocabulary_bytes
         rows_at = scales_at + 4 * header.tokens
@@ -70,22 +108,16 @@ class StaticEncoder:
         if len(vocabulary) != header.tokens:
             raise EncoderFailed(f"the static table {str(path)!r} has {len(vocabulary)} tokens, not {header.tokens}")
         self.name = f"static-{header.sha256[:12]}"
-        """Differs between tables."""
-        self.dimensions = header.dimensions
+        self._dimensions = header.dimensions
         self._tokens = Tokenizer(vocabulary)
         self._scales = np.frombuffer(body, "<f4", header.tokens, scales_at)
         self._rows = np.frombuffer(body, np.int8, -1, rows_at).reshape(header.tokens, header.dimensions)
 
-    def documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of unit length for each text; a row of zeros if no word of it is known."""
-        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = np.zeros((len(texts), self._dimensions), np.float32)
         for start in range(0, len(texts), _BATCH_TEXTS):
             self._encode(texts[start : start + _BATCH_TEXTS], vectors[start : start + _BATCH_TEXTS])
         return vectors
-
-    def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Same as `documents`: queries and documents share one table."""
-        return self.documents(texts)
 
     def _encode(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         tokens: list[int] = []

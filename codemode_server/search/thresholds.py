@@ -44,12 +44,10 @@ def unmet_subqueries(
     shown: Sequence[Findable],
     rarities: Callable[[str], Mapping[str, float]],
     corpus_size: int = _MANY,
-    doubtful: Sequence[str] = (),
 ) -> list[str]:
     """The subqueries that none of the first results matches; the whole query if no subquery has a match.
 
-    `corpus_size` scales the threshold: in a small corpus, a missing word means little. `doubtful` are clauses too short
-    for subqueries; they are added if no result matches them.
+    `corpus_size` scales the threshold: in a small corpus, a missing word means little.
     """
     several = subqueries(query)
     scale = min(1.0, math.log(1 + corpus_size) / math.log(1 + _MANY))
@@ -60,10 +58,4 @@ def unmet_subqueries(
         asked = rarities(without_values(subquery))
         if all(relevance(found, asked) < least for found in words):
             missing.append(subquery)
-    if len(missing) == max(1, len(several)):
-        return [query]
-    for part in doubtful:
-        asked = rarities(without_values(part))
-        if all(relevance(word_weights(thing), asked) < scale * _MIN_RELEVANCE for thing in shown):
-            missing.append(part)
-    return missing
+    return [query] if len(missing) == max(1, len(several)) else missing

@@ -15,16 +15,18 @@ from typing import Literal
 
 from codemode_server.domain.errors import CodemodeError, EncoderFailed, EncoderMissing
 from codemode_server.search.documents import VECTOR_WEIGHTS
-from codemode_server.search.encoding.client import EncoderBusy, LoadableEncoder
 from codemode_server.search.lexical import LexicalIndex
-from codemode_server.search.vectors import VectorIndex
+from codemode_server.search.semantic import SemanticEncoder, VectorCache
+from codemode_server.search.static import StaticEncoder
+from codemode_server.search.vectors import Encoder, EncoderBusy, VectorIndex
+from codemode_server.settings import SearchSettings
 
 logger = logging.getLogger(__name__)
 
 VectorRankerName = Literal["static", "semantic"]
 
 _PAUSES = (1.0, 5.0, 30.0, 120.0, 600.0)
-"""Seconds before each reload of the encoder. After the last, `retry="limited"` failures are given up."""
+"""Seconds before each reload of the encoder, which is given up after the last."""
 _RESET_SECONDS = 1_800.0
 """Time without a failure after which earlier failures no longer count."""
 
@@ -59,7 +61,7 @@ class RankerState:
 class VectorRanker:
     """A ranker by vectors. `keep` runs in one thread; everything else is thread-safe."""
 
-    def __init__(self, level: VectorRankerName, encoder: LoadableEncoder, *, pauses: Sequence[float] = _PAUSES) -> None:
+    def __init__(self, level: VectorRankerName, encoder: Encoder, *, pauses: Sequence[float] = _PAUSES) -> None:
         self.level = level
         self._encoder = encoder
         self._pauses = tuple(pauses)
@@ -123,7 +125,7 @@ class VectorRanker:
             except EncoderFailed as error:
                 self._record_failure(error)
             except MemoryError:
-                self._record_failure(EncoderFailed("there is not enough memory", retry="limited"))
+                self._record_failure(EncoderFailed("there is not enough memory", may_retry=True))
             except CodemodeError as error:
                 self._record_failure(EncoderFailed(str(error)))
             except Exception:
@@ -186,9 +188,7 @@ class VectorRanker:
             self._failures += 1
             self._failed_at = now
             self._is_loaded = False
-            self._is_given_up = error.retry == "never" or (
-                error.retry == "limited" and self._failures > len(self._pauses)
-            )
+            self._is_given_up = not error.may_retry or self._failures > len(self._pauses)
             if self._is_given_up:
                 self._vectors = None
             is_news = self._problem is None or self._problem.reason != error.reason or self._is_given_up
@@ -203,6 +203,16 @@ class VectorRanker:
 
     def _pause(self) -> float:
         return self._pauses[min(self._failures, len(self._pauses)) - 1] if self._failures and self._pauses else 0.0
+
+
+def vector_rankers(settings: SearchSettings, cache: VectorCache | None = None) -> list[VectorRanker]:
+    """The vector rankers that the settings ask for, from the weakest to the best."""
+    if settings.ranker == "lexical":
+        return []
+    rankers = [VectorRanker("static", StaticEncoder())]
+    if settings.ranker in ("auto", "semantic"):
+        rankers.append(VectorRanker("semantic", SemanticEncoder(settings, cache)))
+    return rankers
 
 
 def _parts(index: LexicalIndex) -> set[int]:

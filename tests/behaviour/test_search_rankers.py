@@ -33,7 +33,7 @@ async def test_a_search_is_answered_at_once_and_by_meaning_once_the_model_has_re
             state = app.search.stack.status.states[1]
             assert state.description == "all-MiniLM-L6-v2 (onnxruntime)"
             encoder: Any = app.search.stack._vector_rankers[1]._encoder
-            pid = encoder._encoder._current.pid
+            pid = encoder.pid
             os.kill(pid, 0)  # it is there
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -95,13 +95,12 @@ def test_a_command_that_fails_turns_off_its_server_alone(folder: Folder) -> None
 
 
 def test_outside_of_servers_the_whole_file_is_refused(folder: Folder, store: EncryptedFileStore) -> None:
-    text = STATE + "search: {endpoint: {url: 'http://localhost:1', model: m, api_key: '${keyring:k}'}}"
+    text = STATE + "tracing: {langfuse: {public_key: pk, secret_key: '${keyring:k}'}}"
     with pytest.raises(SettingsError, match="the secret 'k' is not stored"):
         folder.load(text, env=ENV)
     store.set("k", TOKEN)
     loaded = folder.load(text, env=ENV)
-    assert loaded.settings.search.endpoint is not None
-    assert (loaded.settings.search.endpoint.api_key, TOKEN in loaded.secrets) == (TOKEN, True)
+    assert (loaded.settings.tracing.langfuse.secret_key, TOKEN in loaded.secrets) == (TOKEN, True)
 
 
 def test_the_secret_of_an_oauth_client_can_be_one(folder: Folder, store: EncryptedFileStore) -> None:

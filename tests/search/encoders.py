@@ -57,7 +57,7 @@ def hashed(texts: Sequence[str], dimensions: int = 32) -> Vectors:
 
 
 class Gated:
-    """Implements `LoadableEncoder`; each step of it can be held up, or fail."""
+    """Implements `Encoder`; each step of it can be held up, or fail."""
 
     description = "a stand-in"
 

@@ -10,6 +10,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf
 from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.resources import ResourceDefinition
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, Refusal, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.answer import search_tools
@@ -110,7 +111,7 @@ class TestTexts:
     def test_with_description(self) -> None:
         assert search("issue", limit=1).text == (
             "from servers.github import create_issue\n  create_issue(title: str)  # read_tool adds nothing\n"
-            f"    Open a new issue. (writes)\n{NO_ARROW}\nalso in github: list_issues, …"
+            f"    Open a new issue. (writes)\n{NO_ARROW}"
         )
 
     def test_what_comes_from_one_server_stands_below_one_line(self) -> None:
@@ -171,20 +172,6 @@ class TestTexts:
             "  find_shop(place: Place)  # Place = {city: str}; read_tool adds nothing\n"
             f"  visit_shop(place: Place)  # read_tool adds nothing\n{NO_ARROW}"
         )
-
-    def test_a_last_line_names_tools_of_the_server_that_a_program_may_need_next(self) -> None:
-        number = {"required": ["issue"], "properties": {"issue": {"type": "integer"}}}
-        tools = (
-            ToolDefinition("close_issue", "Close it for good.", input_schema=number),
-            ToolDefinition("list_issues", "Everything that is open."),
-            ToolDefinition("delete_branch", "Remove a branch."),
-            ToolDefinition("label_issue", "Put a label on it.", input_schema=number),
-        )
-        tracker = [UpstreamListing("tracker", UpstreamState.READY, tools)]
-        found = search("close for good", tracker)
-        assert names(found) == ["tracker.close_issue"]
-        assert found.text.splitlines()[-1] == "also in tracker: list_issues, label_issue, …"
-        assert "also in" not in search("close for good", tracker, detail_level="name_only").text
 
     def test_a_skill_is_shown_with_the_function_to_import(self) -> None:
         weekly = Skill("weekly", "Sum up the issues of a week.", "weekly", "weekly(week: int) -> str")
@@ -360,11 +347,6 @@ class TestWeakResults:
         assert found.doubt.startswith("nothing fits")
         assert names(found)[0] == "cloud.delete_virtual_machine"
 
-    def test_nor_where_a_word_of_the_query_is_nowhere(self) -> None:
-        found = search("delete a tweet", [self.CLOUD], refusal_of=refusing("delete_bucket"))
-        assert found.doubt == 'none of these mentions "tweet"; the first matches "delete"'
-        assert names(found) == ["cloud.delete_virtual_machine", "cloud.delete_bucket"]
-
     def test_within_one_server_none_is_near(self) -> None:
         assert search("delete a tweet", [self.CLOUD, GITHUB], server="cloud").doubt == (
             'nothing fits "delete a tweet" well in cloud'
@@ -382,50 +364,12 @@ class TestWeakResults:
         assert names(found)[0] == "cloud.list_virtual_machines"
 
     @pytest.mark.parametrize(
-        ("part", "doubt"),
-        [
-            ("Fibonacci number", 'nothing fits "Fibonacci number" well'),
-            ("remove buckets", ""),
-            ("erase a buckett", ""),
-            ("budget", ""),
-        ],
-    )
-    def test_so_it_is_of_a_part_of_a_word_or_two_between_semicolons(self, part: str, doubt: str) -> None:
-        query = f"list the virtual machines; {part}; give a virtual machine another size"
-        assert search(query, [self.CLOUD]).doubt == doubt
-
-    @pytest.mark.parametrize(
         "query", ["resize the machine 'Q3'", 'resize "web-7" to 2024-large', "resize machine vm-42"]
     )
     def test_a_value_in_the_query_makes_no_doubt(self, query: str) -> None:
         found = search(query, [self.CLOUD])
         assert found.doubt == ""
         assert names(found)[0] == "cloud.resize_virtual_machine"
-
-    @pytest.mark.parametrize(
-        ("query", "doubt"),
-        [
-            (
-                "resize a virtual machine on Hetzner",
-                'none of these mentions "Hetzner"; the first matches "resize", "virtual", "machine"',
-            ),
-            ("list virtual buckets", 'none of these mentions both "virtual" and "buckets"'),
-            ("rent a bucket size", 'none of these mentions "rent"; the first matches "bucket"'),
-            ("list the virtual machines", ""),
-            ("remove a bucket", ""),
-            ("resize a virtul machine", ""),
-        ],
-        ids=["unknown word", "not together", "unknown verb", "all words", "synonym", "misspelt"],
-    )
-    def test_words_that_no_result_mentions_are_named(self, query: str, doubt: str) -> None:
-        """A second blind trial: for queries without a right tool, unrelated tools came without a remark."""
-        assert search(query, [self.CLOUD]).doubt == doubt
-
-    def test_a_tool_named_by_a_stop_word_and_another_word_in_one_is_found(self) -> None:
-        duty = UpstreamListing("duty", UpstreamState.READY, (ToolDefinition("list_oncalls", "Entries of a schedule"),))
-        found = search("who is on call", [self.CLOUD, duty, GITHUB])
-        assert found.doubt == ""
-        assert names(found)[0] == "duty.list_oncalls"
 
     @pytest.mark.parametrize(
         "query", ["list_virtual_machines", "virtual machine", "virtualmachine", "delet bucket", "the size of a machine"]
@@ -454,7 +398,14 @@ class TestToolsThatThePermissionsRefuse:
         assert names(search("fetch a page", servers)) == ["browser.fetch"], "control"
         assert names(search("fetch a page", servers, refusal_of=refusing("fetch"))) == ["other.fetch"]
 
-    def test_are_not_suggested_beside_a_result(self) -> None:
-        assert "also in github: list_issues" in search("create_issue", [GITHUB], limit=1).text, "control"
-        found = search("create_issue", [GITHUB], limit=1, refusal_of=refusing("list_issues"))
-        assert "list_issues" not in found.text
+
+def test_a_resource_is_found_beside_the_tools_and_comes_first_where_no_tool_fits() -> None:
+    resources = (ResourceDefinition("docs://architecture", "architecture.md", description="Parts of the program."),)
+    docs = UpstreamListing("docs", UpstreamState.READY, (ToolDefinition("count_words"),), resources=resources)
+    text = search("architecture", [docs, GITHUB]).text
+    assert text.startswith("resources:\n")
+    assert text.endswith("no tool matches")
+    found = search("architecture of an issue", [docs, GITHUB])
+    assert [resource.name for resource, _ in found.resources] == ["architecture.md"]
+    assert names(found)[0] == "github.create_issue"
+    assert [record["name"] for record in found.as_json()][-1] == "architecture.md"

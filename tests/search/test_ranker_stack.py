@@ -16,9 +16,9 @@ import pytest
 
 from codemode_server.domain.errors import EncoderFailed, EncoderMissing
 from codemode_server.domain.tools import Effect
-from codemode_server.search.encoding.client import EncoderBusy
 from codemode_server.search.ranker_stack import RankerStack
 from codemode_server.search.vector_ranker import VectorRanker
+from codemode_server.search.vectors import EncoderBusy
 from tests.search.encoders import WAIT_SECONDS, Gated, tools
 
 FILES = tools(files=["read_file", "write_file", "reads_folder"])
@@ -150,7 +150,7 @@ class TestAFailure:
             await until(lambda: levels.status.level == "semantic")
             asked = len(semantic.documents_asked)
             semantic.may_load.clear()
-            semantic.query_fails = EncoderFailed("its process was killed", retry="limited")
+            semantic.query_fails = EncoderFailed("its process was killed", may_retry=True)
             ranking = levels.rank("read a file", 3)
             assert (ranking.level, ranking.found[0].thing.name) == ("static", "read_file")
             assert levels.status.states[1].text == "its process was killed; it is tried again"
@@ -165,7 +165,7 @@ class TestAFailure:
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         levels, _, semantic = two_levels(pauses=(0.0, 0.0, 0.0))
-        semantic.load_fails = EncoderFailed("it crashed", retry="limited")
+        semantic.load_fails = EncoderFailed("it crashed", may_retry=True)
         levels.index(FILES)
         async with kept(levels):
             await until(lambda: levels.status.states[1].is_given_up)
@@ -202,16 +202,6 @@ class TestAFailure:
             await until(lambda: levels.status.states[1].is_given_up)
         assert [record.levelname for record in caplog.records] == [level]
 
-    async def test_of_a_service_that_is_away_is_never_given_up(self) -> None:
-        levels, _, semantic = two_levels(pauses=(0.0,))
-        semantic.load_fails = EncoderFailed("it answers 503", retry="transient")
-        levels.index(FILES)
-        async with kept(levels):
-            await until(lambda: semantic.loads > 10)
-            assert not levels.status.states[1].is_given_up
-            semantic.load_fails = None
-            await until(lambda: levels.status.level == "semantic")
-
     async def test_to_wait_for_ones_turn_leaves_the_level_in_place(self) -> None:
         levels, _, semantic = two_levels()
         semantic.may_load.clear()
@@ -247,7 +237,7 @@ class TestAFailure:
             await until(lambda: levels.status.level == "semantic")
             first = list(semantic.documents_asked)
             semantic.may_load.clear()
-            semantic.query_fails = EncoderFailed("gone", retry="limited")
+            semantic.query_fails = EncoderFailed("gone", may_retry=True)
             levels.rank("read a file", 3)
             semantic.query_fails, semantic.name = None, "another"
             semantic.may_load.set()

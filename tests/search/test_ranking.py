@@ -43,7 +43,9 @@ SERVERS = [
     ),
 ]
 INDEX = LexicalIndex(collections(Catalog.build(SERVERS)))
-VECTORS = VectorIndex(StaticEncoder(), INDEX)
+STATIC = StaticEncoder()
+STATIC.load()
+VECTORS = VectorIndex(STATIC, INDEX)
 
 
 def found(query: str, *, by_meaning: bool, limit: int = 3) -> list[str]:
@@ -72,45 +74,6 @@ class TestTheFirstResult:
         assert set(found(query, by_meaning=by_meaning, limit=2)) == {"certificate_list", "post_message"}
 
 
-class TestAShortQueryWithSeveralNouns:
-    """`commit history and diffs` of a git server, whose `git_commit` and `git_diff_staged` have more of the words."""
-
-    GIT = LexicalIndex(
-        collections(
-            Catalog.build(
-                [
-                    listing(
-                        "git",
-                        "",
-                        git_status="Shows the working tree status",
-                        git_diff="Shows differences between branches or commits",
-                        git_diff_staged="Shows changes that are staged for commit",
-                        git_diff_unstaged="Shows changes in the working directory that are not yet staged",
-                        git_commit="Records changes to the repository",
-                        git_log="Shows the commit logs",
-                        git_show="Shows the contents of a commit",
-                    ),
-                    SERVERS[0],
-                    SERVERS[2],
-                ]
-            )
-        )
-    )
-
-    @pytest.mark.parametrize("by_meaning", [False, True], ids=["by words", "by meaning"])
-    @pytest.mark.parametrize(
-        ("query", "best"),
-        [
-            ("commit history", ["git_log"]),
-            ("commit history and diffs", ["git_log", "git_diff"]),
-            ("status, list certificates", ["git_status", "certificate_list"]),
-        ],
-    )
-    def test_finds_the_tool_for_each_noun_first(self, query: str, best: list[str], by_meaning: bool) -> None:
-        vectors = VectorIndex(StaticEncoder(), self.GIT) if by_meaning else None
-        assert [one.thing.name for one in rank(self.GIT, vectors, query, None, 3)][: len(best)] == best
-
-
 class TestMeaning:
     def test_finds_what_no_word_says(self) -> None:
         query = "rain and sunshine"
@@ -135,5 +98,5 @@ class TestWhatMayBeFound:
 def test_in_a_catalog_of_two_tools_that_are_alike_neither_is_made_out_to_be_far_better() -> None:
     two = [listing(name, "", do_it="Does what has to be done.") for name in ("one", "two")]
     index = LexicalIndex(collections(Catalog.build(two)))
-    first, second = rank(index, VectorIndex(StaticEncoder(), index), "do what has to be done", None, 2)
+    first, second = rank(index, VectorIndex(STATIC, index), "do what has to be done", None, 2)
     assert second.score > 0.75 * first.score

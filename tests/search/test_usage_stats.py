@@ -16,8 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.search.corpora import OWN, Missing, corpus
-from benchmarks.search.replay import Replays
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.principals import Session
@@ -291,22 +289,3 @@ class TestKeeping:
         assert usage.usage_boost(without) is None
         assert found(usage, "list issues", without) == ["alpha.list_issues", "alpha.close_issue"]
         assert found(usage, "list issues")[0] == "beta.list_issues"
-
-
-@pytest.mark.parametrize("name", ["livemcp_step", OWN])
-def test_a_replayed_history_makes_what_is_asked_next_easier_to_find(name: str, tmp_path: Path) -> None:
-    """What is asked are other queries than those of the history; `benchmarks/SEARCH.md` has more sets and histories."""
-    try:
-        replays = Replays(corpus(name))
-    except Missing as missing:
-        pytest.skip(str(missing))
-    changes = {
-        kind: [
-            after.with_usage - after.without
-            for seed in range(10)
-            for after in [replays.replayed(kind, seed, store_in(tmp_path / f"{kind}{seed}"))]
-        ]
-        for kind in ("everyday", "even")
-    }
-    assert sum(changes["everyday"]) / 10 > 0.01
-    assert sum(changes["even"]) / 10 > -0.005

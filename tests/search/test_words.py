@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.search.words import joined_terms, joined_with_stop_words, query_terms, stem, terms, without_values
+from codemode_server.search.words import joined_terms, query_terms, stem, terms, without_values
 
 
 def stems(text: str) -> list[str]:
@@ -62,10 +62,6 @@ class TestQueries:
     def test_two_words_together_are_looked_for_as_one(self) -> None:
         assert "keyvault" in query_terms("the keys of a key vault")
         assert joined_terms("key_vault_list") == ["keyvault", "vaultlist"]
-
-    def test_a_stop_word_is_joined_with_its_neighbour_before_it_is_left_out(self) -> None:
-        assert "oncall" in query_terms("who is on call")
-        assert "oncall" in joined_with_stop_words("list_on_call_users")
 
     def test_values_are_left_out_where_other_words_remain(self) -> None:
         assert without_values("Replace the text 'Q3 sales' on slide 2").split() == [

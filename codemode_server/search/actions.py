@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +36,6 @@ _KINDS = {
         synthesize recognize render""",
     "download": "download export",
 }
-_KINDS_IN_NAMES = {
-    "create": "commit clone fork record stage upload",
-    "update": "checkout format merge pull push rebase reset restore revert switch sync transfer",
-    "send": "broadcast dial",
-    "run": "click connect drag fill navigate press restart resume retry trigger type",
-}
-"""Verbs in names of tools that are nouns in most queries; used to classify tools, not queries."""
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 _UNKNOWN = len(_KINDS)
 _READING = frozenset(_NUMBER[kind] for kind in ("list", "read", "search", "check", "download"))
@@ -75,12 +67,11 @@ _NO_PLURALS = {"details", "this", "status", "address", "access"}
 
 
 def kind_of(name: str, description: str) -> int:
-    """The kind of a tool. Looks at the first and last word of its name, then at every word of the name, then at the
-    first word of the description, and last for verbs that are nouns in most queries (`commit` in `commit history`)."""
+    """The kind of a tool, by the first and last word of its name, then every word of the name, then the first word of
+    the description."""
     in_name = [word.lower() for word in words(name)[:20]]
-    ends = [*in_name[:1], *in_name[-1:]]
     opening = [word.lower() for word in words(description[:60])[:1]]
-    kinds = chain(map(_kind, (*ends, *in_name, *opening)), map(_kind_in_names, (*opening, *ends)))
+    kinds = map(_kind, (*in_name[:1], *in_name[-1:], *in_name, *opening))
     return next((kind for kind in kinds if kind != _UNKNOWN), _UNKNOWN)
 
 
@@ -162,15 +153,6 @@ def _by_stem() -> dict[str, int]:
         for verb in verbs.split():
             found[stem(verb)] = found[verb] = _NUMBER[kind]
     return found
-
-
-@cache
-def _in_names() -> dict[str, int]:
-    return {stem(verb): _NUMBER[kind] for kind, verbs in _KINDS_IN_NAMES.items() for verb in verbs.split()}
-
-
-def _kind_in_names(word: str) -> int:
-    return _in_names().get(stem(word), _UNKNOWN)
 
 
 def _kind(word: str) -> int:

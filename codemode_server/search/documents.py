@@ -85,18 +85,17 @@ def fields_of(thing: Findable) -> Fields:
     )
 
 
-VECTOR_WEIGHTS = (1.0, 0.3, 0.5)
-"""Weights of the three texts of a document in its vector. Alone, the full text would dilute its name and summary."""
+VECTOR_WEIGHTS = (1.0, 0.7)
+"""Weights of the two texts of a document in its vector. Alone, the full text would dilute its name and summary."""
 
 
 def vector_texts(collection: Collection, fields: Fields) -> tuple[str, ...]:
-    """The texts of one document for an encoder: the full text, the name, and the name with the first sentence."""
+    """The texts of one document for an encoder: the full text, and the name with the first sentence."""
     name = " ".join(words(fields.name))
     parameters = f" Parameters: {', '.join(fields.parameters[:_PARAMETERS_NAMED])}" if fields.parameters else ""
     sentence = first_sentence(fields.description, _SENTENCE_CHARACTERS)
     return (
         f"{collection.name}: {name}. {fields.description}{parameters}",
-        name.lower(),
         f"{name.lower()}: {sentence}" if sentence else name.lower(),
     )
 

@@ -79,7 +79,7 @@ runpy.run_module("codemode_server", run_name="__main__")
 
 @pytest.mark.parametrize(
     "module",
-    ["codemode_server.cli", "codemode_server.cli.status", "codemode_server.search.encoding.diagnostics"],
+    ["codemode_server.cli", "codemode_server.cli.status", "codemode_server.search.diagnostics"],
 )
 def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback(tmp_path: Path, module: str) -> None:
     script = INTERRUPTED.format(name=module)

@@ -19,7 +19,7 @@ import pytest
 
 from codemode_server.executions.preflight.checker import _Server, find_executable
 from codemode_server.processes import child_process
-from codemode_server.processes.child_process import ChildProcess, OutputTail, run
+from codemode_server.processes.child_process import ChildProcess, run
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.sandbox.backends.wasm.process import Worker
 from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
@@ -112,11 +112,3 @@ async def test_a_command_that_takes_too_long_is_killed(tmp_path: Path) -> None:
         await run([sys.executable, "-S", "-c", code], env={}, seconds=5)
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
-
-
-def test_of_an_output_the_last_bytes_are_kept() -> None:
-    output = OutputTail()
-    output.add(b"one", 5)
-    assert (output.text, output.is_cut) == ("one", False)
-    output.add(b"two", 5)
-    assert (output.text, output.is_cut) == ("netwo", True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -103,29 +101,3 @@ class TestHostileArguments:
         with pytest.raises(NotEvaluable, match=r"too large|more than"):
             condition.holds(Arguments(arguments))
         assert time.process_time() - began < 0.5
-
-    @pytest.mark.parametrize(
-        ("text", "arguments"),
-        [
-            ("args.l.all(x, args.l == args.l)", {"l": list(range(1_300))}),
-            ('!args.s.matches("^(a+)+$")', {"s": "a" * 2**20 + "!"}),
-            ('!args.s.matches("(a|aa)+$") || true', {"s": "a" * 2**20 + "!"}),
-            ("size(args.s) > 0", {"s": "x" * 16 * 2**20}),
-        ],
-    )
-    def test_just_below_the_bounds_take_less_than_a_second(self, text: str, arguments: dict[str, Any]) -> None:
-        """The positive control: these are evaluated."""
-        condition, began = Condition(text), time.process_time()
-        assert condition.holds(Arguments(arguments))
-        assert time.process_time() - began < 1
-
-
-def test_the_library_is_loaded_only_for_rules_with_a_condition() -> None:
-    """It is 50 MB, and the configuration is read before the host has its tools."""
-    code = (
-        "import sys; from codemode_server.settings import PermissionSettings as P; "
-        "P.model_validate({'rules': [{'deny': 'a'}]}); print('cel_expr_python' in sys.modules); "
-        "P.model_validate({'rules': [{'deny': 'a', 'when': 'true'}]}); print('cel_expr_python' in sys.modules)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["False", "True"]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import distribution
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
-from codemode_server.extras import command_for, install_command
+from codemode_server.extras import command_for
 
 
 @pytest.mark.parametrize(
@@ -71,10 +69,3 @@ def test_the_command_shows_no_password_of_an_address(tmp_path: Path) -> None:
     direct_url = json.dumps({"url": "https://ann:s3cret@example.org/codemode.whl", "archive_info": {}})
     command = command_for("semantic", str(tmp_path), direct_url)
     assert command == "pip install 'codemode-server[semantic] @ https://example.org/codemode.whl'"
-
-
-def test_the_command_of_this_installation_names_where_it_is_from() -> None:
-    found = distribution("codemode-server").read_text("direct_url.json")
-    if found is None:
-        pytest.skip("this product is installed from an index")
-    assert urlsplit(json.loads(found)["url"]).path in install_command("semantic")

@@ -12,7 +12,6 @@ import pytest
 from filelock import lock_descriptor
 
 from codemode_server.processes.file_lock import held
-from codemode_server.processes.run_folder import RunFolder, abandoned
 
 HOLDS = """
 import pathlib, sys
@@ -70,34 +69,7 @@ def test_the_file_is_private_and_no_link_is_followed(tmp_path: Path) -> None:
         pass
 
 
-def test_it_is_waited_for_longer_than_the_ten_seconds_after_which_windows_own_function_gives_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Compiling the sandbox takes longer. filelock waits with one loop on every system."""
-    tries, waits = iter(range(700)), list[float]()
-
-    def busy(descriptor: int, operation: int) -> None:
-        if next(tries, None) is not None:
-            raise BlockingIOError(errno.EAGAIN, "locked")
-
-    monkeypatch.setattr("fcntl.flock", busy)
-    monkeypatch.setattr("time.sleep", waits.append)
-    with held(tmp_path / "lock"):
-        assert sum(waits) > 30
-
-
 def test_where_there_are_no_locks_it_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_locks(monkeypatch)
     with pytest.raises(OSError, match="No locks available"), held(tmp_path / "lock"):
         pass
-
-
-def test_where_there_are_no_locks_a_folder_of_a_run_is_made_and_never_taken_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        refuse_locks(patch)
-        folder = RunFolder.make(tmp_path)
-        folder.release()
-        assert list(abandoned(tmp_path)) == []
-    assert [found.path for found in abandoned(tmp_path)] == [folder.path], "control"

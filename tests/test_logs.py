@@ -7,7 +7,6 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import pytest
@@ -66,14 +65,6 @@ def test_a_secret_is_masked_before_the_line_is_cut(log: Path) -> None:
     assert len(lines(log)[0]) < 4_100
 
 
-def test_a_lone_surrogate_is_logged(log: Path) -> None:
-    record = logger.makeRecord(logger.name, logging.WARNING, __file__, 1, "a name: %s", ("\ud800",), None)
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, RotatingFileHandler):  # not to pytest's own, whose report could not be sent then
-            handler.handle(record)
-    assert lines(log)[0].endswith(r"a name: \ud800")
-
-
 def test_one_place_logs_a_bounded_number_of_lines(log: Path) -> None:
     for number in range(5_000):
         logger.warning("accepting %d failed", number)
@@ -82,17 +73,6 @@ def test_one_place_logs_a_bounded_number_of_lines(log: Path) -> None:
     assert len(written) == 31
     assert written[29].endswith("accepting 29 failed [more like this are left out for up to 60 seconds]")
     assert written[30].endswith("something else")
-
-
-def test_stderr_is_bounded_as_the_file_is(log: Path) -> None:
-    bounded = [it for it in logging.getLogger().handlers if any(isinstance(f, logs.RateLimit) for f in it.filters)]
-    assert [type(it).__name__ for it in bounded] == ["StreamHandler", "_PrivateFile"]
-
-
-def test_all_places_together_log_a_bounded_number_of_lines() -> None:
-    bounded = logs.RateLimit(clock=lambda: 0.0)
-    records = [logging.LogRecord("n", logging.ERROR, "file.py", place, "m", (), None) for place in range(10_000)]
-    assert sum(map(bounded.filter, records)) == 600
 
 
 def test_after_the_period_the_log_says_how_many_lines_were_left_out() -> None:

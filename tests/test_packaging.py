@@ -18,7 +18,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from codemode_server import __version__
-from codemode_server.cli import _COMMANDS, run
+from codemode_server.cli import run
 from tests.behaviour.product import configuration, office
 
 pytestmark = pytest.mark.slow
@@ -74,14 +74,6 @@ async def test_the_wheel_runs_a_program_for_a_client_without_the_source_tree(com
 
 
 class TestCompletion:
-    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
-    def test_has_every_command(self, shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert run(["completion", shell]) == 0
-        script = capsys.readouterr().out
-        assert [name for name in _COMMANDS if name not in script] == []
-        if shell in ("bash", "zsh", "fish") and shutil.which(shell):
-            subprocess.run([shell, "-n"], input=script, text=True, check=True)
-
     @pytest.mark.parametrize(
         ("typed", "completed"),
         [("ex", {"executions"}), ("executions sh", {"show"}), ("serve --ht", {"--http"}), ("nothing", set())],
@@ -112,13 +104,6 @@ class TestPaths:
             assert found["data"] == str(tmp_path / "data" / "codemode-server")
             assert found["cache"] == str(tmp_path / "cache" / "codemode-server")
         assert [name for name in ("data", "cache", "config") if (tmp_path / name).exists()] == [], "nothing is made"
-
-    def test_are_shown_also_if_the_configuration_is_wrong(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        (tmp_path / "upstream.yaml").write_text("servers: 7")
-        assert run(["paths", "--config", str(tmp_path / "upstream.yaml")]) == 0
-        assert "cache" in capsys.readouterr().out
 
 
 class TestTheContainer:
@@ -153,11 +138,3 @@ class TestTheContainer:
         (settings,) = re.findall(r"printf '(.+)\\n' > /tmp/upstream.yaml", DOCKERFILE)
         (tmp_path / "upstream.yaml").write_text(settings)
         assert run(["config", "check", "--config", str(tmp_path / "upstream.yaml")]) == 0
-
-    def test_its_health_check_is_python_that_tells_a_server_from_none(self) -> None:
-        (check,) = re.findall(r"HEALTHCHECK [^\[]*CMD (\[.*?\])\n", DOCKERFILE, re.DOTALL)
-        python, flag, code = json.loads(check.replace("\\\n", ""))
-        assert (python, flag) == ("python", "-c")
-        compile(code, "health", "exec")
-        done = subprocess.run([sys.executable, "-c", code.replace("8000", "9")], capture_output=True, check=False)
-        assert done.returncode == 1, "nobody listens there"

@@ -7,7 +7,7 @@ import keyword
 
 import pytest
 
-from codemode_server.catalog.naming import MAX_NAME_CHARACTERS, parameter_names, server_names, tool_names, words
+from codemode_server.catalog.naming import MAX_NAME_CHARACTERS, parameter_names, server_names, tool_names
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,6 @@ def test_tools_that_differ_in_case_alone_are_told_apart_on_file_systems_that_ign
     assert len({name.casefold() for name in names.values()}) == 3
 
 
-def test_parameters_that_differ_in_case_alone_keep_their_names() -> None:
-    assert parameter_names(["id", "ID"]) == {"id": "id", "ID": "ID"}
-
-
 def test_names_do_not_depend_on_the_order_of_the_listing() -> None:
     raw = ["a-b", "a.b", "a_b", "A_B", "a_b_c", "from", "from_"]
     assert len({tuple(sorted(tool_names(order).items())) for order in itertools.permutations(raw)}) == 1
@@ -104,15 +100,6 @@ def test_a_tool_that_comes_later_renames_no_other_that_it_does_not_collide_with(
     before = tool_names(["list_issues", "get-user", "list-issues"])
     after = tool_names(["delete", "list_issues", "get-user", "getUser", "list-issues"])
     assert before.items() <= after.items()
-
-
-def test_an_upstream_that_takes_the_hashed_names_in_advance_still_gets_unique_ones() -> None:
-    raws = ["a-b", "a_b"]
-    for _ in range(6):
-        raws += [name for name in tool_names(raws).values() if name not in raws]
-    names = tool_names(raws)
-    assert len(set(names.values())) == len(raws)
-    assert all(names[raw] == raw for raw in raws if raw != "a-b")
 
 
 def test_a_long_name_is_cut_and_two_that_begin_alike_stay_apart() -> None:
@@ -145,7 +132,3 @@ def test_whatever_comes_in_a_legal_name_comes_out() -> None:
             assert name.isidentifier()
             assert not keyword.iskeyword(name)
             exec(f"def f({name}): return {name}")
-
-
-def test_words_of_an_identifier() -> None:
-    assert words("APIPost-page_v2.listURLs") == ["API", "Post", "page", "v", "2", "list", "UR", "Ls"]

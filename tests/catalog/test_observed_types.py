@@ -17,11 +17,8 @@ from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.observed import MAX_BYTES, Observed, ToolKey, observe
 from codemode_server.catalog.sync import sync
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.search.answer import search_tools
-from codemode_server.search.documents import collections
-from codemode_server.search.ranker_stack import RankerStack
 from tests.catalog.checks import only_declares, strict_errors
-from tests.catalog.test_shapes import MARK, Chance
+from tests.catalog.test_shapes import Chance
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
 REPO = {"type": "object", "properties": {"repo": {"type": "string"}}, "required": ["repo"]}
@@ -123,11 +120,6 @@ class TestTheWholeText:
             ("mode", '"status"', "HistoryStatusResult"),
         ]
 
-    def test_of_a_tool_that_was_never_called_is_as_ever(self) -> None:
-        tool = next(catalog().tools())
-        assert (tool.returned.origin, tool.returned.calls) == ("unknown", 0)
-        assert "def list_issues(repo: str) -> Any:\n" in tool.stub.source
-
 
 class TestTheTypeOfTheResult:
     @pytest.mark.parametrize(
@@ -170,10 +162,6 @@ class TestTheTypeOfTheResult:
         assert "state: str" in after(seen([rows] * 4, keep_words=True)).stub.source
         assert "state: str" in after(seen([rows] * 5)).stub.source
 
-    def test_says_how_often_it_was_seen(self) -> None:
-        assert "# observed in 1 call\n" in after(seen([{"a": 1}])).stub.source
-        assert "# None so far, observed in 2 calls\n" in after(seen([None, None])).stub.source
-
     def test_shows_no_more_than_a_model_can_be_made_to_read(self) -> None:
         part = {f"field_{inner}": {"a": 1} for inner in "abcdefghij"} | {"note": "x"}
         big = {f"part_{name}": part for name in "abcdefghijklmnop"} | {"note": "x"}
@@ -182,21 +170,10 @@ class TestTheTypeOfTheResult:
         assert len(source) < 6_000
 
 
-class TestKeysBesideThoseThatAreNamed:
-    def test_leave_a_class_open_if_the_records_of_one_list_differ_much(self) -> None:
-        plain = after(seen([[{"id": 1, "name": "x"}]] * 3))
-        assert plain.returned.open_classes == frozenset()
-        records = [{"id": 1, "name": "x", "city": "y"}, {"n": 1, "city": "y"}, {"mean": 1.5}, {"latest": "x", "id": 1}]
-        rows = after(seen([records]))
-        assert "class ListIssuesResult(TypedDict, total=False):  # other keys are allowed\n" in rows.stub.source
-        assert rows.returned.open_classes == {"ListIssuesResult"}
-        counts = after(seen([{"url": "x", "total": 1, "laugh": 1, "heart": 1, "+1": 1}]))
-        assert "class ListIssuesResult(TypedDict):  # other keys: int\n" in counts.stub.source
-        assert counts.returned.open_classes == {"ListIssuesResult"}
-
-
 CUSTOMERS = [{"id": 1, "name": "x", "city": "y", "email": None}] * 2
 ORDERS = [{"id": 1, "customer_id": 2, "day": "x", "units": 3, "note": None}] * 2
+
+
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
 
@@ -261,17 +238,6 @@ class TestKeysThatDependOnWhatWasAsked:
     def test_are_not_taken_for_it_where_an_argument_happens_to_have_such_words(self, arguments: dict[str, Any]) -> None:
         assert str(after(seen([{"id": 1, "total_cents": 2}], arguments=arguments)).returned.type) == "ListIssuesResult"
 
-    @pytest.mark.parametrize(
-        ("results", "expected"),
-        [
-            ([{"name": "x", "price": 1}, {"city": "x", "count": 2, "day": "y"}], "dict[str, Any]"),
-            ([[{"n": 1}], [{"city": "x", "sum": 2}]], "list[dict[str, Any]]"),
-            ([CUSTOMERS, ORDERS, [], CUSTOMERS], "list[dict[str, Any]]"),
-        ],
-    )
-    def test_are_found_in_a_dict_as_in_a_list(self, results: list[Any], expected: str) -> None:
-        assert returned(*results) == expected
-
     def test_are_found_within_a_record_which_keeps_its_own(self) -> None:
         tool = after(seen([{"rows": CUSTOMERS, "count": 2}, {"rows": ORDERS, "count": 2}]))
         assert (
@@ -299,14 +265,6 @@ class TestKeysThatDependOnWhatWasAsked:
         assert "class ListIssuesResult(TypedDict" in source
         assert "NotRequired" in source or "total=False" in source
 
-    def test_are_not_taken_for_it_where_a_listed_argument_explains_the_difference(self) -> None:
-        known = catalog("history", MODES)
-        log, status = {"sha": "a", "by": "b"}, {"branch": "main", "clean": True}
-        observed = seen([log] * 2, known).merged(seen([status] * 2, known, {"mode": "status"}))
-        assert "class HistoryStatusResult(TypedDict):\n    branch: str\n" in after(observed, known).stub.source
-        varying = observed.merged(seen([{"day": 1, "hour": 2}], known, {"mode": "status"}))
-        assert "branch: str" not in after(varying, known).stub.source, "control: with the same argument"
-
     def test_stay_so_whatever_comes_later_and_after_a_restart(self) -> None:
         observed = Observed.from_json(seen([CUSTOMERS, ORDERS]).to_json())
         assert observed is not None
@@ -319,23 +277,6 @@ def returned_by(observed: Observed) -> str:
 
 
 class TestADeclaredResult:
-    @pytest.mark.parametrize(
-        "output",
-        [
-            None,
-            {},
-            {"type": "object"},
-            {"type": "object", "additionalProperties": True},
-            {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]},
-            {"type": "object", "properties": {"result": {}}},
-            {"type": "object", "properties": {"result": {"type": "array", "items": {"type": "object"}}}},
-            {"type": "object", "properties": {"result": {"anyOf": [{"type": "object"}, {"type": "string"}]}}},
-        ],
-    )
-    def test_that_says_nothing_gives_way_to_what_was_observed(self, output: Any) -> None:
-        known = catalog(output=output)
-        assert str(after(seen([{"id": 1}], known), known).returned.type) == "ListIssuesResult"
-
     @pytest.mark.parametrize(
         ("result", "expected"),
         [
@@ -408,16 +349,6 @@ class TestAnArgument:
         assert list(seen(["x"], known).by_argument["mode"]) == ['"log"']
         assert list(seen(["x"], known).by_argument["deep"]) == [""]
 
-    def test_that_is_no_constant_of_the_schema_is_not_kept(self) -> None:
-        known = catalog("history", MODES)
-        told = seen(["x"], known, {"repo": MARK, "mode": MARK, "deep": MARK}).to_json()
-        assert MARK not in told
-
-    def test_that_changes_nothing_is_not_mentioned(self) -> None:
-        known = catalog("history", MODES)
-        observed = seen([[{"id": 1}]], known, {"mode": "log"}).merged(seen([[{"id": 2}]], known, {"mode": "status"}))
-        assert after(observed, known).returned.by_argument == ()
-
     def test_that_alone_does_not_explain_it_leaves_a_union(self) -> None:
         known = catalog("history", MODES)
         observed = seen(["x", {"id": 1}], known, {"mode": "log"}).merged(seen([[1]], known, {"mode": "status"}))
@@ -425,21 +356,8 @@ class TestAnArgument:
         assert tool.returned.by_argument == ()
         assert str(tool.returned.type) == "HistoryResult | list[int] | str"
 
-    def test_that_changes_the_fields_is_told_after_a_second_look(self) -> None:
-        known = catalog("history", MODES)
-        short, long = {"id": 1}, {"text": "x", "at": "y", "by": "z"}
-        once = seen([short], known, {"deep": False}).merged(seen([long], known, {"deep": True}))
-        assert after(once, known).returned.by_argument == ()
-        cases = after(once.merged(once), known).returned.by_argument
-        assert [case.text for case in cases] == ["deep=False: HistoryResult", "deep=True: HistoryDeepResult"]
-
 
 class TestWhatIsKept:
-    def test_comes_back_from_its_json(self) -> None:
-        known = catalog("history", MODES)
-        observed = seen([{"id": 1}], known).merged(seen([[1]], known, {"mode": "status", "deep": True}))
-        assert Observed.from_json(observed.to_json()) == observed
-
     def test_is_bounded_and_what_lies_deepest_is_left_out_first(self) -> None:
         def tree(depth: int) -> Any:
             inner = {f"some_longer_name_{name}": tree(depth - 1) for name in "abcdefgh"} if depth else {}
@@ -473,22 +391,6 @@ class TestWhatIsKept:
 
 
 class TestTheCatalog:
-    def test_that_knows_more_keeps_all_else_and_is_searched_without_being_indexed_again(self) -> None:
-        definitions = (ToolDefinition("list_issues"), ToolDefinition("create_issue"))
-        before = Catalog.build([UpstreamListing("git-hub", UpstreamState.READY, definitions)])
-        levels = RankerStack()
-        levels.index(collections(before))
-        tool = before.tool("git_hub", "list_issues")
-        now = before.with_observed({ToolKey("git-hub", tool.raw_name, tool.schemas_digest): seen([{"id": 1}])})
-        assert now.tool("git_hub", "create_issue") is before.tool("git_hub", "create_issue")
-        assert now.version == before.version
-        postings = [segment.postings for segment in levels._snapshot.index.segments]
-        levels.index(collections(now))
-        assert [segment.postings for segment in levels._snapshot.index.segments] == postings
-        (found,) = search_tools(now, levels, "list issues", "full", limit=1).results
-        assert "observed in 1 call" in str(found.as_json()["source"])
-        assert search_tools(now, levels, "list issues", limit=1).text.endswith("  # keys seen: id")
-
     def test_forgets_what_was_observed_of_a_tool_that_has_other_schemas_now(self) -> None:
         old = ToolDefinition("list_issues", input_schema={"type": "object"})
         tool = next(Catalog.build([UpstreamListing("s", UpstreamState.READY, (old,))]).tools())

@@ -43,11 +43,6 @@ def test_every_stub_runs_and_sends_exactly_the_declared_names(real_catalog: Cata
         assert [parameter.name for parameter in tool.parameters] == list(declared)
 
 
-def test_names_are_unique_within_each_server_even_without_regard_to_case(real_catalog: Catalog) -> None:
-    for server in real_catalog.servers:
-        assert len({tool.name.casefold() for tool in server.tools}) == len(server.tools)
-
-
 def test_stubs_cost_fewer_tokens_than_the_definitions_they_replace(real_catalog: Catalog) -> None:
     """With every result type, which the definitions counted here do not even have."""
     ratio = stub_token_ratio(real_catalog)

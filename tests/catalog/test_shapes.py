@@ -14,7 +14,6 @@ import pytest
 
 from codemode_server.catalog import schema_mismatch, shapes
 from codemode_server.catalog.shapes import Shape, from_json, merge, of, settled, to_json
-from codemode_server.field_names import is_field_name, is_label
 
 FIELDS = ("id", "title", "user", "labels", "created_at", "@type", "Order ID", "+1")
 MARK = "v4lue"
@@ -68,12 +67,6 @@ class TestAShape:
             other = reduce(merge, chance.shuffled(seen))
             grouped = merge(merge(seen[0], seen[1]), merge(seen[2], merge(seen[3], seen[4])))
             assert once == other == grouped
-
-    def test_of_a_list_is_that_of_its_items_merged(self) -> None:
-        for chance in map(Chance, range(100)):
-            items = [chance.value(2) for _ in range(4)]
-            plain = [item for item in items if "Order ID" not in json.dumps(item)]  # which takes several rows
-            assert not plain or of(plain).items == reduce(merge, map(of, plain))
 
     @pytest.mark.parametrize("seed", range(0, 300, 30))
     def test_is_contradicted_by_none_of_the_values_it_was_made_of(self, seed: int) -> None:
@@ -158,19 +151,9 @@ class TestKeysThatAreData:
         shape = settled(all_of(*calls))
         assert (shape.is_map, shape.keys) == (True, {})
 
-    def test_that_look_like_fields_are_found_out_by_many_dicts_of_the_same_fields(self) -> None:
-        users = {name: {"id": 1, "email": "x"} for name in ("ann", "bob", "cid", "dan", "eve", "fay", "gus", "hal")}
-        assert settled(of(users)).is_map
-
     def test_are_not_taken_for_it_where_each_holds_something_else(self) -> None:
         records = [{"user": {"login": "a"}}, {"repo": {"name": "b", "owner": "c"}}, {"commit": {"sha": "d"}}, {"n": 1}]
         assert set(settled(all_of(*records)).keys) == {"user", "repo", "commit", "n"}
-
-    def test_beside_fields_leave_those_as_they_are(self) -> None:
-        shape = of({"url": "x", "total": 2, "laugh": 1, "heart": 1, "+1": 3})
-        assert list(shape.keys) == ["url", "total", "laugh", "heart"]
-        assert shape.others is not None
-        assert shape.others.ints == 1
 
     def test_headings_of_a_table_are_fields_where_every_row_has_them(self) -> None:
         rows = [{"Order ID": "A1", "Total (EUR)": 2.5, "status": "paid"}] * 3
@@ -183,55 +166,17 @@ class TestKeysThatAreData:
         assert item is not None
         assert (item.keys, item.is_map) == ({}, True)
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            *("id", "@type", "$ref", "customfield_10010", "sha256", "md5", "h264", "p95", "x1", "content-type"),
-            *("oauth2Token", "größe", "http.status_code", "__typename", "address_line_1", "decade", "ipv4Address"),
-        ],
-    )
-    def test_names_of_fields_are_known_as_such(self, name: str) -> None:
-        assert is_field_name(name)
-
-    @pytest.mark.parametrize(
-        "key", ["a1b2c3d4-1111-4222-8333-444455556666", "dQw4w9WgXcQ", "***", "", "x" * 60, "a b c d e f"]
-    )
-    def test_keys_of_all_kinds_are_not(self, key: str) -> None:
-        assert not is_field_name(key)
-        assert not is_label(key)
-
 
 class TestWhatIsBounded:
     def test_a_million_keys(self) -> None:
         shape = of({f"k{number}": number for number in range(1_000_000)})
         assert (shape.is_map, shape.others is not None and shape.others.total <= 100) == (True, True)
 
-    def test_keys_of_a_million_characters(self) -> None:
-        shape = of({f"{'k' * 1_000_000}{number}": number for number in range(100)})
-        assert shape.is_map
-
     def test_depth(self) -> None:
         value: Any = 1
         for _ in range(50_000):
             value = [{"a": value}]
         assert sum(shapes._nodes_by_depth(of(value))) < 20
-
-    def test_a_list_of_ten_thousand_rows_of_which_the_same_few_are_looked_at(self) -> None:
-        rows = [{"id": number, "x": None if number else 1} for number in range(10_000)]
-        item = of(rows).items
-        assert item is not None
-        assert 30 < item.total < 100
-        assert item.keys["x"].ints == 1, "the first is one of them"
-        assert of(rows) == of(rows)
-
-    def test_lists_in_lists_and_no_field_is_optional_because_the_budget_was_spent(self) -> None:
-        row = {"id": 1, "cells": [{"a": [{"b": 1, "c": 2}] * 100, "d": 1}] * 100, "last": True}
-        item = of([row] * 1_000).items
-        assert item is not None
-        assert all(item.is_required(key) for key in row)
-        cells = item.keys["cells"].items
-        assert cells is not None
-        assert cells.is_required("d")
 
     def test_places_of_what_is_kept_the_deepest_of_which_go_first(self) -> None:
         def tree(depth: int) -> Any:
@@ -240,11 +185,6 @@ class TestWhatIsBounded:
         shape = settled(of(tree(7)), 200)
         assert sum(shapes._nodes_by_depth(shape)) <= 200
         assert list(shape.keys) == ["left", "right", "other"]
-
-    def test_work_on_random_values_however_they_are_merged(self) -> None:
-        chance = Chance(1)
-        shape = reduce(lambda known, _: settled(merge(known, of(chance.value(8)))), range(200), of(None))
-        assert sum(shapes._nodes_by_depth(shape)) <= shapes.MAX_NODES
 
 
 class TestWords:
@@ -264,11 +204,6 @@ class TestWords:
         assert of("x" * 41, keep_words=True).words is None
         assert of("a\nb", keep_words=True).words is None
         assert merge(many, of("w1", keep_words=True)).words is None, "and are not learned again"
-
-    def test_leave_a_shape_without_a_trace(self) -> None:
-        shape = of([{"state": "open"}, {"state": "closed", "tags": {"a@b.c": "x"}}], keep_words=True)
-        assert "open" in json.dumps(to_json(shape)), "control"
-        assert shapes.without_words(shape) == of([{"state": "open"}, {"state": "closed", "tags": {"a@b.c": "x"}}])
 
 
 FILE = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}

@@ -44,21 +44,6 @@ def test_an_opening_that_several_tools_share_is_skipped_in_the_listing_in_search
     assert found.summary == found.as_json()["description"] == "Updates the stage of a deal."
 
 
-def test_a_prefix_that_all_tools_share_is_skipped_and_a_shared_purpose_stays_where_there_is_no_other() -> None:
-    prefixed = [
-        ToolDefinition(f"{verb}_page", f"Wiki | {verb.title()} a page\nErrors:\n400") for verb in ("get", "put")
-    ]
-    same = [ToolDefinition(f"get_{n}", "Part of the public API. Fetch a record.") for n in range(4)]
-    catalog = Catalog.build(
-        [
-            UpstreamListing("wiki", UpstreamState.READY, tuple(prefixed)),
-            UpstreamListing("same", UpstreamState.READY, (*same, ToolDefinition("x", "Part of the public API. Ends."))),
-        ]
-    )
-    assert [tool.summary for tool in catalog.server("wiki").tools] == ["Get a page", "Put a page"]
-    assert {tool.summary for tool in catalog.server("same").tools} == {"Fetch a record.", "Ends."}
-
-
 @pytest.mark.parametrize(
     ("description", "line"),
     [

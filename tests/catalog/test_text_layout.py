@@ -8,7 +8,6 @@ import time
 import pytest
 
 from codemode_server.catalog._text_layout import LAYOUTS, MAX_SAMPLE_CHARACTERS, TextSample
-from codemode_server.catalog.observed import Observed, observe
 from codemode_server.catalog.summaries import contains_summary
 from codemode_server.upstreams.unmarked_errors import unmarked_error
 
@@ -58,13 +57,6 @@ def test_a_hostile_text_takes_little_longer_than_a_plain_one_of_its_size(name: s
     assert seconds(HOSTILE[name]) < 20 * seconds("one word after the other\n" * (SIZE // 25))
 
 
-@pytest.mark.parametrize(
-    ("rule", "is_table"), [("|---|", True), (" --- | :---: ", True), ("| - | x |", False), ("|", False)]
-)
-def test_a_table_is_known_by_the_line_below_its_head(rule: str, is_table: bool) -> None:
-    assert (TextSample.of(f"a | b\n{rule}", keep_values=False).layout == "markdown with a table") is is_table
-
-
 @pytest.mark.parametrize(("text", "layout"), TEXTS.items())
 def test_the_layout_is_one_of_a_few_phrases(text: str, layout: str) -> None:
     assert TextSample.of(text, keep_values=False) == TextSample(layout)
@@ -77,21 +69,3 @@ def test_the_first_line_is_kept_cleaned_and_cut_only_where_values_may_be_kept() 
     assert sample.startswith("On branch main x x")
     assert len(sample) <= MAX_SAMPLE_CHARACTERS
     assert TextSample.of(text, keep_values=False).first_line == ""
-
-
-def test_texts_of_several_layouts_claim_none() -> None:
-    one, other = TextSample("one line", "a"), TextSample("markdown", "b")
-    assert one.merged(one) == one
-    assert one.merged(other) == TextSample("", "a")
-
-
-def test_what_is_on_disk_is_read_without_a_sample_as_well_and_not_believed_if_it_is_strange() -> None:
-    """Rows of earlier versions have no sample."""
-    seen = observe((), {}, "On branch main", "json", keep_words=True)
-    assert Observed.from_json(seen.to_json()) == seen
-    earlier = Observed.from_json('{"format":1,"calls":2,"shape":{"s":2}}')
-    assert earlier is not None
-    assert (earlier.calls, earlier.text) == (2, None)
-    strange = Observed.from_json('{"format":1,"calls":2,"shape":{"s":2},"text":["do this","a\\n# b\\u202e"]}')
-    assert strange is not None
-    assert strange.text == TextSample("", "a # b")

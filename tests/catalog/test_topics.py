@@ -27,36 +27,6 @@ def test_a_topic_is_what_the_tools_do_something_with_and_not_what_they_do() -> N
     }
 
 
-def test_a_verb_that_nobody_foresaw_is_one_since_things_follow_it() -> None:
-    things = ("issue", "branch", "label")
-    assert set(topics(*(f"{verb}_{thing}" for verb in ("get", "list", "add", "yeet") for thing in things))) == set(
-        things
-    )
-
-
-def test_a_word_that_can_be_a_verb_is_a_thing_behind_a_verb() -> None:
-    assert topics(
-        "get_pull_request", "mergePullRequest", "list-pull-requests", "get_user", "list_users", "add_user"
-    ) == {
-        "pull request": ("get_pull_request", "list_pull_requests", "mergePullRequest"),
-        "user": ("add_user", "get_user", "list_users"),
-    }
-
-
-def test_what_all_names_share_is_no_topic() -> None:
-    assert topics(*(f"hub-{verb}-{thing}" for verb in ("get", "list", "create") for thing in ("deal", "contact"))) == {
-        "contact": ("hub_create_contact", "hub_get_contact", "hub_list_contact"),
-        "deal": ("hub_create_deal", "hub_get_deal", "hub_list_deal"),
-    }
-
-
-def test_verbs_may_stand_at_the_end() -> None:
-    assert set(topics("disk_get", "disk_list", "disk_delete", "kusto_query", "kusto_table_get", "kusto_list")) == {
-        "disk",
-        "kusto",
-    }
-
-
 def test_a_large_topic_is_split_by_the_next_word() -> None:
     cards = [
         f"{verb}_card{part}" for verb in ("get", "list", "set", "add") for part in ("", "_param", "_link", "_face_side")
@@ -75,26 +45,11 @@ def test_a_large_topic_is_split_by_the_next_word() -> None:
     }
 
 
-def test_two_of_a_kind_are_a_topic_and_a_tool_joins_what_it_names_further_back() -> None:
-    assert topics("get_issue", "list_issues", "add_issue", "get_board_issues", "get_label", "add_label", "ping") == {
-        "issue": ("add_issue", "get_board_issues", "get_issue", "list_issues"),
-        "label": ("add_label", "get_label"),
-        "others": ("ping",),
-    }
-
-
 @pytest.mark.parametrize(
     "names", [(), ("hset", "hget", "zadd", "lpush", "expire"), ("get_issue", "list_issues", "create_issue")]
 )
 def test_names_without_topics_have_none(names: tuple[str, ...]) -> None:
     assert topics(*names) == {}
-
-
-def test_a_topic_is_named_as_the_names_write_it() -> None:
-    assert set(topics("postgres_get", "postgres_list", "workbooks_get", "workbooks_list", "postgres_add")) == {
-        "postgres",
-        "workbooks",
-    }
 
 
 def test_the_order_of_the_listing_changes_nothing() -> None:

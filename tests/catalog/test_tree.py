@@ -96,19 +96,6 @@ class TestListing:
         with pytest.raises(MetaToolError, match=r'no tool "fork" in servers\.hub'):
             list_dir(catalog, "/servers/hub/fork")
 
-    def test_topics_come_in_pages_in_which_every_tool_is_once(self) -> None:
-        tools = tuple(
-            ToolDefinition(f"get_{thing}_{'x' * 60}_{n}") for thing in ("dog", "cat", "cow") for n in range(150)
-        )
-        catalog = Catalog.build([UpstreamListing("zoo", UpstreamState.READY, tools)])
-        first = list_dir(catalog, "/servers/zoo")
-        pages = [list_dir(catalog, f"/servers/zoo?page={n}") for n in range(1, first.pages + 1)]
-        assert pages[0] == first
-        assert first.pages > 1
-        assert max(len(page.text) for page in pages) < 13_000
-        listed = [name for page in pages for entry in page.entries for name in getattr(entry, "tools", ())]
-        assert sorted(listed) == sorted(tool.name for tool in tools)
-
     def test_skills_and_workspace_are_what_they_are_said_to_be(self) -> None:
         skills = [Entry("triage.py", "Sort new issues"), Entry("digest.py")]
         assert list_dir(CATALOG, "/skills", skills=lambda _folder: skills).text == (
@@ -151,19 +138,6 @@ class TestListing:
 
 class TestReadingWhatIsNoTool:
     """Skills and the workspace are others' to read; here is only where to find them, and the range of lines."""
-
-    @pytest.mark.parametrize("path", ["servers/__init__.py", "/servers/__init__.py:1-3"])
-    def test_what_all_tools_have_in_common_is_a_file_as_well(self, path: str) -> None:
-        text = read_tool(CATALOG, path).text
-        assert "/servers/__init__.py" in text
-        assert "Tools of the upstream MCP servers as Python functions" in text
-
-    def test_a_skill_is_found_by_its_path_or_module(self) -> None:
-        for path in ("/skills/triage.py", "skills/triage", "skills.triage"):
-            assert (
-                read_tool(CATALOG, path, skill=lambda parts: (f"# {parts[0]}\n", "")).text
-                == "# /skills/triage.py\n# triage"
-            )
 
     def test_a_file_of_the_workspace_keeps_its_suffix_and_its_folders(self) -> None:
         asked: list[tuple[tuple[str, ...], bool]] = []

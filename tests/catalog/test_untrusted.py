@@ -30,14 +30,6 @@ def test_a_docstring_holds_exactly_its_text_and_nothing_else(text: str) -> None:
     assert (ast.get_docstring(module, clean=False) or "").rstrip("\n") == text
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_an_indented_docstring_is_the_body_of_its_function_alone(text: str) -> None:
-    module = ast.parse("def f():\n" + docstring(text, indent="    "))
-    function = module.body[0]
-    assert isinstance(function, ast.FunctionDef)
-    assert len(module.body) == len(function.body) == 1
-
-
 def test_no_mixture_of_quotes_backslashes_and_line_ends_breaks_out_of_a_docstring() -> None:
     for length in range(1, 7):
         for letters in itertools.product('"\\a\n', repeat=length):
@@ -74,24 +66,10 @@ def test_a_literal_is_the_value_again_on_one_line_of_visible_characters(value: s
     assert text == clean(text)
 
 
-def test_strings_stand_in_double_quotes_wherever_that_needs_no_escape() -> None:
-    assert [literal(text) for text in ("a", "it's", 'say "a"')] == ['"a"', '"it\'s"', "'say \"a\"'"]
-
-
 def test_what_a_reader_does_not_see_is_taken_out_of_prose() -> None:
     text = "\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x07link \u202edesrever\u202c ze\u200bro "
     text += "\U000e0041\U000e0042tags\x00\x08\ufeff\ud83d"
     assert one_line(text, 100) == "red link desrever zero tags"
-
-
-def test_every_kind_of_line_end_is_a_line_end_and_none_is_left_in_one_line() -> None:
-    text = "a\r\nb\rc\u2028d\u2029e\x85f\x0bg\x0ch\ni"
-    assert one_line(text, 100) == "a b c d e fgh i"
-    assert prose(text, 100) == "a\nb\nc\nd\ne\nfgh\ni"
-
-
-def test_prose_loses_the_indent_of_a_docstring_and_runs_of_blank_lines() -> None:
-    assert prose("First.\n\n\n\n    Args:\n        a: b   \n    ", 1_000) == "First.\n\nArgs:\n    a: b"
 
 
 def test_what_was_cut_is_said() -> None:

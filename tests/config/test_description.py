@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
-
-import pytest
 
 from codemode_server.config.description import describe
 from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE
@@ -125,29 +122,3 @@ def test_every_section_of_the_settings_is_described_and_none_shows_a_secret(fold
     assert "search: model small, listed_tokens 300" in lines
     assert "hunter2" not in described
     assert "sk-lf" not in described
-
-
-@pytest.mark.parametrize(
-    ("exposed", "shown"),
-    [
-        ("expose: direct, direct: [a]", "all"),
-        ("expose: auto, direct: [a]", "those that are mostly called alone, a"),
-        ("direct: [a, b_*]", "a, b_*"),
-        ("direct: [a], enabled: false", None),
-        ("expose: code", None),
-    ],
-)
-def test_tools_that_hosts_get_directly_are_named_as_they_are_chosen(
-    folder: Folder, exposed: str, shown: str | None
-) -> None:
-    described = describe(folder.load(f"servers: {{s: {{command: sh, {exposed}}}}}"))
-    found = re.findall("^    direct tools: (.*)$", described, re.MULTILINE)
-    assert found == ([] if shown is None else [shown])
-
-
-def test_the_recognizer_of_names_is_described_with_what_it_lacks(folder: Folder) -> None:
-    section = "privacy: {servers: {crm: tokens}, recognizer: {models: [no_such_model]}}"
-    text = describe(folder.load(section))
-    assert "; Presidio finds names in free text with no_such_model, but " in text
-    assert "is not installed (" in text
-    assert "Presidio" not in describe(folder.load("privacy: {servers: {crm: tokens}}")), "the control"

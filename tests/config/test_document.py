@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,21 +80,6 @@ def test_an_alias_bomb_is_refused_at_once(folder: Folder, of: str) -> None:
     assert line.endswith("the file holds more than 100000 values once its aliases are written out")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("upstream.yaml", "\n" * 5_000 + "servers:\n"),
-        ("upstream.yaml", "/**/" * 5_000 + "x"),
-        ("upstream.yaml", "\n" * 5_000 + "?"),
-        ("upstream.json", '{"servers": {},' + "/**/" * 5_000 + "x"),
-    ],
-)
-def test_what_stands_before_the_first_word_is_passed_over_at_once(folder: Folder, name: str, text: str) -> None:
-    """Regression: exponential time, also for a file of a folder that nobody trusts yet."""
-    with contextlib.suppress(SettingsError):
-        folder.load(text, name=name)
-
-
 def test_a_file_of_more_than_a_mebibyte_is_refused(folder: Folder) -> None:
     assert folder.refusal("#" * (MAX_BYTES + 1)) == [
         "upstream.yaml: is larger than 1 MiB, which no configuration needs"
@@ -109,12 +93,6 @@ def test_bytes_that_are_not_utf8_are_told_with_their_line(folder: Folder) -> Non
 
     with pytest.raises(SettingsError, match=r"^latin\.yaml:2: is not UTF-8 here; save the file as UTF-8$"):
         load(file, environ={}, cwd=folder.path)
-
-
-@pytest.mark.parametrize("text", ["", "# nothing yet\n", "servers:\n", "---\n", "null\n", "servers:\nlimits:\n"])
-def test_an_empty_file_or_section_has_no_servers_and_is_fine(folder: Folder, text: str) -> None:
-    loaded = folder.load(text)
-    assert (loaded.settings.servers, loaded.warnings) == ({}, ())
 
 
 def test_anchors_and_merge_keys_work_and_what_stands_there_goes_before_what_is_merged(folder: Folder) -> None:
@@ -156,10 +134,6 @@ def test_arguments_and_environment_are_taken_as_they_are_written(folder: Folder)
     ).settings.servers["s"]
     assert server.args == ("8080", "1.10", "yes", "0x1F", "2026-01-01", "1_000")
     assert server.env == {"PORT": "8080", "DEBUG": "true", "VERSION": "1.10", "DAY": "2026-01-01", "NO": "off"}
-
-
-def test_names_that_yaml_takes_for_something_else_are_names(folder: Folder) -> None:
-    assert list(folder.load("servers:\n  on: {command: x}\n  123: {command: x}\n").settings.servers) == ["on", "123"]
 
 
 def test_json_may_have_comments_trailing_commas_and_tabs(folder: Folder) -> None:

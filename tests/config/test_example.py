@@ -81,13 +81,6 @@ def test_every_field_is_documented_in_the_schema_and_no_other_is_allowed() -> No
         assert [name for name, field in definition["properties"].items() if not field.get("description")] == []
 
 
-@pytest.mark.parametrize("text", [EXAMPLE.read_text(), _uncommented()], ids=["as it is", "uncommented"])
-def test_the_schema_allows_the_example(text: str) -> None:
-    schema = json_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(YAML(typ="safe").load(text), schema)
-
-
 @pytest.mark.parametrize(
     "text",
     [

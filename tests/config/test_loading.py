@@ -73,14 +73,6 @@ def test_a_given_file_that_is_not_there_is_an_error(folder: Folder) -> None:
         load(Path(), environ={}, cwd=folder.path)
 
 
-def test_of_two_files_the_one_that_is_not_read_is_warned_of(folder: Folder) -> None:
-    folder.write("upstream.yml", "servers: {}")
-    folder.write("upstream.yaml", "servers: {}")
-    assert load(None, environ={}, cwd=folder.path, require_trust=False).warnings == (
-        "upstream.yaml is read; upstream.yml beside it is not",
-    )
-
-
 def test_paths_are_relative_to_the_file_wherever_the_host_starts_us(folder: Folder) -> None:
     settings = folder.load(
         """

@@ -55,27 +55,11 @@ def test_a_mistake_in_a_rule_is_one_sentence_on_its_line(folder: Folder, rule: s
     assert folder.refusal(f"permissions:\n  rules:\n    - {rule}\n") == [f"upstream.yaml{told}"]
 
 
-def test_a_preset_and_a_default_are_one_too_many(folder: Folder) -> None:
-    assert folder.refusal("permissions:\n  preset: careful\n  default: allow\n") == [
-        "upstream.yaml:2: permissions.preset: can't stand beside `default`: both decide what no rule matches"
-    ]
-
-
-def test_an_effect_of_a_tool_needs_a_whole_glob(folder: Folder) -> None:
-    assert folder.refusal("servers:\n  s: {command: x, effects: {'a b': read}}\n") == [
-        'upstream.yaml:2: servers.s.effects."a b": the glob contains white space'
-    ]
-
-
 def test_a_rule_with_everything_is_understood(folder: Folder) -> None:
     rule = "{server: s*, tool: create_*, effect: write, when: 'args.n < 5', limit: 5/hour, decision: ask, reason: why}"
     (found,) = folder.load(f"permissions:\n  rules:\n    - {rule}\n").settings.permissions.rules
     assert found.text == "ask: s*/create_*, effect: write, when: args.n < 5, limit: 5/hour"
     assert found.reason == "why"
-
-
-def test_effects_may_be_commented_out(folder: Folder) -> None:
-    assert folder.load("servers:\n  s:\n    command: x\n    effects:\n").settings.servers["s"].effects == {}
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,6 @@ def test_the_variable_counts_without_a_file_but_not_in_a_dotenv(folder: Folder, 
     assert local_principal(load(None, environ=environ, cwd=elsewhere).settings).principal_id == "bob"
 
 
-@pytest.mark.parametrize("name", ["a", "alice", "a.b", "a-b_c", "alice+test@example.com", "00u1", "console", "a" * 64])
-def test_a_name_may_be(name: str) -> None:
-    assert checked_name(name) == name
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -60,11 +55,6 @@ def test_a_name_may_not_be(folder: Folder, name: str) -> None:
     if name and "\0" not in name:
         with pytest.raises(SettingsError, match=r"\$CODEMODE_PRINCIPAL is no"):
             folder.load("servers: {}", env={"CODEMODE_PRINCIPAL": name})
-
-
-def test_a_name_in_capitals_is_told_how_to_write_it(folder: Folder) -> None:
-    (problem,) = folder.refusal("principal: Alice")
-    assert "write 'alice'" in problem
 
 
 def test_the_groups_of_a_principal_are_those_of_the_file_and_of_its_token(folder: Folder) -> None:

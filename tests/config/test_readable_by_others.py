@@ -59,15 +59,6 @@ def test_a_configuration_is_told_of_only_if_a_secret_stands_in_it(folder: Path) 
     assert SECRET not in warning
 
 
-def test_an_env_file_that_others_can_read_is_told(folder: Path) -> None:
-    config = '{"servers": {"git": {"command": "git-server", "envFile": "secrets.env"}}}'
-    (folder / "upstream.yaml").write_text(config)
-    file = written(folder / "secrets.env", f"TOKEN={SECRET}\n", 0o644)
-    assert f"chmod 600 {shlex.quote(str(file))}" in "\n".join(warnings(folder))
-    file.chmod(0o600)
-    assert "chmod" not in "\n".join(warnings(folder))
-
-
 def test_a_file_in_a_folder_that_others_can_not_enter_is_no_matter(folder: Path) -> None:
     written(folder / "upstream.yaml", CONFIG.format(token="${TOKEN}"), 0o644)
     written(folder / ".env", f"TOKEN={SECRET}\n", 0o644)

@@ -152,13 +152,6 @@ def test_a_private_key_is_secret_line_by_line(folder: Folder) -> None:
     assert loaded.secrets == {key, body}
 
 
-def test_a_private_key_with_escaped_line_ends_is_secret_line_by_line(folder: Folder) -> None:
-    body = "MIIEvQIBADANBgkqhkiG9w0BAQ"
-    key = f"-----BEGIN KEY-----\\n{body}\\n-----END KEY-----"
-    loaded = folder.load('servers: {a: {command: x, env: {KEY: "${PEM}"}}}\n', env={"PEM": key})
-    assert loaded.secrets == {key, key.replace("\\n", "\n"), body}
-
-
 def test_the_key_in_the_file_of_a_service_account_is_a_secret(folder: Folder) -> None:
     account = json.dumps({"type": "service_account", "private_key": f"-----BEGIN-----\n{CANARY}\n-----END-----"})
     loaded = folder.load('servers: {a: {command: x, env: {GOOGLE_CREDENTIALS: "${ACC}"}}}\n', env={"ACC": account})
@@ -284,8 +277,3 @@ def test_no_refusal_shows_a_value(folder: Folder, text: str) -> None:
     assert CANARY not in repr(refused)
     assert CANARY not in "".join(traceback.format_exception(refused))
     assert CANARY.encode() not in pickle.dumps(refused)
-
-
-def test_dotenv_lines_that_are_not_understood_are_not_shown(folder: Folder) -> None:
-    folder.write(".env", f"{CANARY} is no variable\n")
-    assert CANARY not in "".join(folder.load("").warnings)

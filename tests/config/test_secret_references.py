@@ -4,7 +4,6 @@ Read as a host started in the folder would have it read, with encrypted files fo
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +12,6 @@ from codemode_server.config import load, trust
 from codemode_server.config.description import describe
 from codemode_server.config.loading import load_place, locate
 from codemode_server.config.places import ConfigFile
-from codemode_server.config.preview import preview
 from codemode_server.domain.errors import SettingsError
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 
@@ -44,15 +42,6 @@ def authorization(text: str, folder: Folder) -> str:
 def test_a_secret_of_the_keyring_is_put_in_its_place(folder: Folder, store: EncryptedFileStore) -> None:
     store.set("github", TOKEN)
     assert authorization(HEADERS % "${keyring:github}", folder) == f"Bearer {TOKEN}"
-
-
-def test_what_a_command_prints_is_put_in_its_place(folder: Folder) -> None:
-    assert authorization(HEADERS % "${command:echo x y}", folder) == "Bearer x y"
-
-
-def test_values_are_not_expanded_again(folder: Folder, store: EncryptedFileStore) -> None:
-    store.set("github", "${HOME}$$${keyring:x}")
-    assert authorization(HEADERS % "${keyring:github}", folder) == "Bearer ${HOME}$$${keyring:x}"
 
 
 def test_they_stand_beside_variables_and_in_their_defaults(folder: Folder, store: EncryptedFileStore) -> None:
@@ -103,15 +92,6 @@ def test_outside_of_servers_the_whole_file_is_refused(folder: Folder, store: Enc
     assert (loaded.settings.tracing.langfuse.secret_key, TOKEN in loaded.secrets) == (TOKEN, True)
 
 
-def test_the_secret_of_an_oauth_client_can_be_one(folder: Folder, store: EncryptedFileStore) -> None:
-    store.set("client", TOKEN)
-    oauth = "{client_id: me, client_secret: '${keyring:client}', issuer: 'https://a.example'}"
-    loaded = folder.load(STATE + f"servers: {{a: {{url: 'https://a.example/mcp', oauth: {oauth}}}}}", env=ENV)
-    assert loaded.server_errors == ()
-    assert loaded.settings.servers["a"].oauth is not None
-    assert (loaded.settings.servers["a"].oauth.client_secret, TOKEN in loaded.secrets) == (TOKEN, True)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -124,30 +104,6 @@ def test_where_no_secret_is_expected_there_can_be_none(folder: Folder, text: str
     """A description, for instance, is shown to the model."""
     (line,) = folder.refusal(text, env=ENV)
     assert "can't stand here" in line
-
-
-@pytest.mark.parametrize("name", ["a b", "oauth/local/github", "", "../x", "a:-b"])
-def test_a_name_that_nobody_can_set_is_an_error(folder: Folder, store: EncryptedFileStore, name: str) -> None:
-    store.set("oauth/local/github", TOKEN)
-    (line,) = folder.refusal(STATE + "servers: {a: {command: x, env: {T: '${keyring:%s}'}}}" % name, env=ENV)  # noqa: UP031
-    assert "has to be of letters, digits" in line
-
-
-def test_each_command_runs_once_for_a_loaded_file(folder: Folder) -> None:
-    env = ", ".join(f'T{number}: "{COUNTED}"' for number in range(5))
-    folder.load(f"servers: {{a: {{command: x, env: {{{env}}}}}}}", env=ENV)
-    assert runs(folder) == 1
-
-
-def test_commands_of_several_servers_run_at_the_same_time(folder: Folder) -> None:
-    """Each waits for the other: one after the other they would take their ten seconds."""
-    wait = "${command:sh -c 'touch %s; until test -e %s; do sleep 0.01; done; echo done'}"
-    env = [
-        'a: {command: x, env: {T: "' + wait % ("one", "two") + '"}}',
-        'b: {command: x, env: {T: "' + wait % ("two", "one") + '"}}',
-    ]
-    loaded = folder.load("servers: {" + ", ".join(env) + "}", env=ENV)
-    assert {name: it.env["T"] for name, it in loaded.settings.servers.items()} == {"a": "done", "b": "done"}
 
 
 def test_a_server_that_is_off_needs_no_secret(folder: Folder) -> None:
@@ -172,12 +128,6 @@ class TestWhatIsNotTrusted:
         trust.record(path, shown.digests)
         assert TOKEN in load(cwd=folder.path, environ=ENV).secrets
         assert runs(folder) == 1, "control"
-
-    def test_what_it_would_run_is_shown_before(self, folder: Folder) -> None:
-        path = folder.write("upstream.yaml", self.TEXT)
-        page = preview(load_place(ConfigFile(path, is_in_current_folder=True), ENV, require_trust=False))
-        assert "commands that are run for secrets:\n  sh -c 'echo run >> runs; echo ghp_" in page
-        assert "secrets of yours that are read: x" in page
 
     def test_an_env_file_that_has_changed_since_stops_it_before_its_commands(self, folder: Folder) -> None:
         servers = 'servers: {a: {command: x, env: {T: "%s"}}}' % COUNTED  # noqa: UP031
@@ -204,25 +154,6 @@ def test_check_runs_no_command_and_says_what_would_be_run(folder: Folder, store:
     assert "commands that are run for secrets, and were not run by this check:\n  sh -c 'echo run >> runs; echo" in page
 
 
-def test_a_reference_that_is_not_resolved_is_no_secret_in_the_file(folder: Folder) -> None:
-    """So nobody is told to make a file private that anyone may read."""
-    path = folder.write("upstream.yaml", HEADERS % "${command:true}")
-    path.chmod(0o644)
-    loaded = load(path, environ=ENV, cwd=folder.path, require_trust=False)
-    assert (loaded.warnings, loaded.secrets) == ((), frozenset())
-
-
-def test_without_resolving_nothing_is_read_or_run(folder: Folder, store: EncryptedFileStore) -> None:
-    store.set("b", TOKEN)
-    text = STATE + 'servers: {a: {command: x, env: {T: "%s", U: "${keyring:b}"}}}' % COUNTED  # noqa: UP031
-    loaded = load(folder.write("upstream.yaml", text), environ=ENV, cwd=folder.path, resolve=False)
-    assert (runs(folder), loaded.server_errors, TOKEN in loaded.secrets) == (0, (), False)
-    assert {str(it)[:9]: servers for it, servers in loaded.references.items()} == {
-        "command:s": {"a"},
-        "keyring:b": {"a"},
-    }
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -244,26 +175,3 @@ def test_the_state_folder_of_the_file_is_the_one_that_is_read(folder: Folder) ->
     text = HEADERS.replace("dir: state", "dir: '${WHERE}'") % "${keyring:github}"
     loaded = folder.load(text, env={"WHERE": str(folder.path / "other")})
     assert TOKEN in loaded.secrets
-
-
-def test_a_damaged_secret_turns_off_its_server(folder: Folder, store: EncryptedFileStore) -> None:
-    store.set("github", TOKEN)
-    (file,) = store.folder.glob("value.*")
-    file.write_bytes(b"\x01")
-    (line,) = folder.refusal(HEADERS % "${keyring:github}", env=ENV)
-    assert "codemode-server secrets set github" in line
-
-
-def test_a_weak_secret_is_warned_of_by_its_reference(folder: Folder, store: EncryptedFileStore) -> None:
-    store.set("pin", "1234")
-    loaded = folder.load(HEADERS % "${keyring:pin}", env=ENV)
-    assert any(line.startswith("upstream.yaml: keyring:pin: this secret has fewer than 6") for line in loaded.warnings)
-
-
-def test_the_state_of_a_link_is_not_followed_for_secrets(folder: Folder, store: EncryptedFileStore) -> None:
-    real = EncryptedFileStore(folder.path / "real")
-    real.set("github", TOKEN)
-    Path(folder.path / "state").mkdir()
-    store.folder.symlink_to(real.folder)
-    (line,) = folder.refusal(HEADERS % "${keyring:github}", env=ENV)
-    assert "is a link" in line

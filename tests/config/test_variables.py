@@ -110,12 +110,6 @@ def test_in_a_disabled_server_variables_need_not_be_set(folder: Folder, switch: 
     assert [server.enabled for server in loaded.settings.servers.values()] == [False, False]
 
 
-def test_a_disabled_server_is_still_checked(folder: Folder) -> None:
-    assert folder.refusal("servers:\n  a: {enabled: false, comand: x}\n") == [
-        "upstream.yaml:2: servers.a.comand: unknown key; did you mean 'command'?"
-    ]
-
-
 def test_dotenv_beside_the_file_counts_and_the_environment_goes_before_it(folder: Folder) -> None:
     folder.write("conf/.env", '# ours\nexport A=file\nB="with # and space"\nC=${A}\nnot a variable\n')
     folder.write(".env", "A=elsewhere\nD=elsewhere\n")
@@ -135,16 +129,6 @@ def test_a_value_can_not_inject_structure(folder: Folder) -> None:
     servers = folder.load('servers:\n  s:\n    command: x\n    args: ["${V}"]\n', env={"V": hostile}).settings.servers
     assert list(servers) == ["s"]
     assert (servers["s"].args, servers["s"].env) == ((hostile,), {})
-
-
-def test_a_list_or_mapping_can_not_come_from_a_variable(folder: Folder) -> None:
-    assert folder.refusal("servers:\n  s: {command: x, args: '${V}'}\n", env={"V": "[a, b]"}) == [
-        "upstream.yaml:2: servers.s.args: must be a list, not text; write `- ` before each item"
-    ]
-
-
-def test_keys_are_not_filled_in(folder: Folder) -> None:
-    assert list(folder.load("x-${A}: 1\nservers: {}\n").settings.servers) == []
 
 
 def test_numbers_and_switches_can_come_from_variables(folder: Folder) -> None:

@@ -81,15 +81,6 @@ async def test_a_failed_command_is_run_again_once_the_person_has_seen_it_work(fo
         assert await _names(news) == ["a"]
 
 
-async def test_commands_that_worked_are_not_run_again(folder: Folder) -> None:
-    folder.write("open", "sesame")
-    loaded = _with_command(folder)
-    async with watching(folder.path / "upstream.yaml", since=loaded, environ=os.environ) as news:
-        note_retry()
-        await _assert_silence(news)
-    assert (folder.path / "runs").read_text() == "run\n"
-
-
 async def test_a_file_written_in_place_and_one_that_is_replaced_are_both_noticed(folder: Folder) -> None:
     file = folder.write("upstream.yaml", "servers: {}")
     async with watching(file) as news:
@@ -97,15 +88,6 @@ async def test_a_file_written_in_place_and_one_that_is_replaced_are_both_noticed
         assert await _names(news) == ["written"]
         folder.write("new.tmp", "servers: {replaced: {command: x}}").replace(file)
         assert await _names(news) == ["replaced"]
-
-
-async def test_a_change_of_dotenv_is_noticed(folder: Folder) -> None:
-    file = folder.write("upstream.yaml", 'servers: {s: {command: x, args: ["${A:-none}"]}}')
-    async with watching(file) as news:
-        folder.write(".env", "A=now")
-        told = await _next(news)
-        assert isinstance(told, LoadedSettings)
-        assert told.settings.servers["s"].args == ("now",)
 
 
 async def test_a_mistake_is_told_once_and_the_repair_is_told_too(folder: Folder) -> None:
@@ -133,27 +115,12 @@ async def test_a_file_that_vanishes_is_one_error_and_its_return_is_noticed(folde
         assert await _names(news) == ["b"]
 
 
-async def test_a_file_that_appears_is_noticed(folder: Folder) -> None:
-    async with watching(folder.path / "upstream.yaml") as news:
-        await _assert_silence(news)
-        folder.write("upstream.yaml", "servers: {a: {command: x}}")
-        assert await _names(news) == ["a"]
-
-
 async def test_saving_without_a_change_of_meaning_is_not_told(folder: Folder) -> None:
     file = folder.write("upstream.yaml", "servers: {a: {command: x}}")
     async with watching(file, since=load(file, environ={})) as news:
         folder.write("upstream.yaml", "# a comment\nservers: {a: {command: x}}")
         os.utime(file)
         await _assert_silence(news)
-
-
-async def test_a_change_between_loading_and_watching_is_not_missed(folder: Folder) -> None:
-    file = folder.write("upstream.yaml", "servers: {a: {command: x}}")
-    loaded = load(file, environ={})
-    folder.write("upstream.yaml", "servers: {b: {command: x}}")
-    async with watching(file, since=loaded) as news:
-        assert await _names(news) == ["b"]
 
 
 async def test_a_file_that_is_empty_for_a_moment_while_it_is_written_is_not_read_then(folder: Folder) -> None:

@@ -5,8 +5,6 @@ The keyring is a fake at the seam of the package `keyring`: no desktop runs here
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -103,31 +101,6 @@ class TestWhichIsOpened:
         store.set("github", "value")
         assert (type(store), store.get("github")) == (EncryptedFileStore, "value")
         assert str(tmp_path) in store.description
-
-    def test_a_backend_that_can_not_be_loaded_is_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(package.core, "_keyring_backend", None)
-        monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "no.such.module.Keyring")
-        assert type(open_store(tmp_path)) is EncryptedFileStore
-
-    def test_the_package_is_imported_only_when_a_store_is_opened(self) -> None:
-        code = "import sys, codemode_server.secrets.keyring_store as it; print('keyring' in sys.modules)"
-        assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
-
-
-def test_values_come_back_and_are_listed_by_another_store(
-    files: EncryptedFileStore, store: KeyringStore, keyring: MemoryKeyring
-) -> None:
-    store.set("github", "value")
-    again = KeyringStore(files, keyring)
-    assert (again.get("github"), again.names()) == ("value", ["github"])
-    assert files.get("github") is None
-
-
-def test_what_the_person_put_there_with_keyrings_own_command_is_read(
-    store: KeyringStore, keyring: MemoryKeyring
-) -> None:
-    keyring.set_password(SERVICE, "github", "value")
-    assert store.get("github") == "value"
 
 
 def test_a_long_value_is_in_an_encrypted_file_and_a_short_one_takes_its_place(

@@ -14,14 +14,11 @@ from typing import Any
 
 import httpx2
 import pytest
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.parser import text_string_to_metric_families
 
 from codemode_server.telemetry.instruments import INSTRUMENTS
-from codemode_server.telemetry.prometheus_text import prometheus_text
 from tests import fork_server
-from tests.behaviour.product import configuration, in_memory, office, over_stdio
+from tests.behaviour.product import configuration, office, over_stdio
 from tests.hosts.kit import free_port, serving, until
 from tests.telemetry.attempt import ATTEMPT
 from tests.telemetry.collector import collecting
@@ -97,18 +94,6 @@ async def test_prometheus_reads_what_ran(tmp_path: Path) -> None:
     assert not [word for word in (CANARY, SECRET, "list_issues") if word in text]
 
 
-async def test_tools_are_named_only_if_that_is_configured(tmp_path: Path) -> None:
-    port = free_port()
-    async with over_stdio(configured(tmp_path, port=port, tools=True)) as host:
-        await host.run(PROGRAM)
-        found = samples(await scraped(port))
-    assert found["codemode_calls_total"] == {
-        ("allow", "github", "succeeded", "list_issues"): 2,
-        ("allow", "github", "failed", "boom"): 1,
-        ("deny", "github", "refused", "create_issue"): 1,
-    }
-
-
 async def test_a_collector_gets_the_same_by_otlp(tmp_path: Path) -> None:
     with collecting() as collector:
         path = configured(tmp_path, otlp_endpoint=collector.metrics_endpoint)
@@ -145,43 +130,6 @@ async def test_a_collector_of_metrics_that_is_lost_is_one_line_in_the_log(tmp_pa
     assert "Traceback" not in log
 
 
-async def test_calls_go_on_if_counting_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[str] = []
-
-    def fail(_: object, instrument: Any, *labels: str, amount: float = 1) -> None:
-        counted.append(instrument.name)
-        raise RuntimeError("out of order")
-
-    monkeypatch.setattr("codemode_server.telemetry.metrics.Metrics.count", fail)
-    async with in_memory(configured(tmp_path, port=free_port())) as host:
-        answer = await host.run(PROGRAM)
-    assert answer.content["status"] == "succeeded"
-    assert "codemode.calls" in counted
-    assert "codemode.executions" in counted
-
-
-async def test_the_port_is_for_this_machine_and_for_requests_that_name_it(tmp_path: Path) -> None:
-    port = free_port()
-    path = configured(tmp_path, {}, port=port)
-    async with over_stdio(path) as host, httpx2.AsyncClient() as http:
-        await host.run("1")
-        url = f"http://127.0.0.1:{port}"
-        statuses = [
-            (await http.get(f"{url}{where}", headers=headers)).status_code
-            for where, headers in (("/metrics", {}), ("/metrics", {"host": "evil.example"}), ("/", {}))
-        ]
-        statuses.append((await http.post(f"{url}/metrics")).status_code)
-    assert statuses == [200, 421, 404, 404]
-
-
-async def test_a_port_that_is_taken_is_a_warning_and_the_product_goes_on(tmp_path: Path) -> None:
-    with collecting() as taken:
-        async with over_stdio(configured(tmp_path, {}, port=taken.port)) as host:
-            assert (await host.run("2")).value == 2
-    log = (tmp_path / "state" / "logs" / "codemode.log").read_text()
-    assert f"metrics.port: {taken.port} can't be opened" in log
-
-
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [
@@ -216,32 +164,6 @@ def test_over_http_it_takes_the_token_of_one_who_may_read(
         until(lambda: status("owner") == expected["owner"])
         found = {who: status(who) for who in headers}
     assert found == expected
-
-
-def test_labels_of_any_characters_are_read_back_as_they_were() -> None:
-    reader = InMemoryMetricReader()
-    meter = MeterProvider([reader], shutdown_on_exit=False).get_meter("test")
-    name = 'a "b" \\ c\nd{e="f"} ä'
-    meter.create_counter("one.two", description="says\nthis \\").add(3, {"server.name": name})
-    (family,) = text_string_to_metric_families(prometheus_text(reader.get_metrics_data()))
-    (sample,) = family.samples
-    assert (sample.name, sample.labels, sample.value) == ("one_two_total", {"server_name": name}, 3)
-
-
-def test_a_histogram_has_buckets_that_add_up() -> None:
-    reader = InMemoryMetricReader()
-    meter = MeterProvider([reader], shutdown_on_exit=False).get_meter("test")
-    histogram = meter.create_histogram("one", unit="s", explicit_bucket_boundaries_advisory=[0.1, 1])
-    for seconds in (0.05, 0.5, 0.5, 7):
-        histogram.record(seconds)
-    (family,) = text_string_to_metric_families(prometheus_text(reader.get_metrics_data()))
-    assert [(it.name, it.labels.get("le"), it.value) for it in family.samples] == [
-        ("one_seconds_bucket", "0.1", 1),
-        ("one_seconds_bucket", "1", 3),
-        ("one_seconds_bucket", "+Inf", 4),
-        ("one_seconds_sum", None, 8.05),
-        ("one_seconds_count", None, 4),
-    ]
 
 
 def test_without_configuration_nothing_of_the_sdk_is_imported(tmp_path: Path) -> None:

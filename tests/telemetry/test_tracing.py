@@ -203,18 +203,6 @@ async def test_an_exporter_that_is_down_holds_up_neither_a_call_nor_the_end(
     assert message in log
 
 
-async def test_a_program_that_the_check_refuses_is_a_span_that_says_so_and_no_call(tmp_path: Path) -> None:
-    with collecting() as collector:
-        path = traced(tmp_path, otlp=collector.endpoint, tracing={"otlp_endpoint": collector.endpoint})
-        async with over_stdio(path) as host:
-            await host.run("1")
-            answer = await host.run("from servers.github import create_issue\ncreate_issue(titel='x')")
-    execution, trace = collector.of_program(answer.content["execution_id"])
-    told = {name: execution.attributes[f"codemode.{name}"] for name in ("status", "calls", "check_errors")}
-    assert told == {"status": "failed", "calls": 0, "check_errors": 1}
-    assert not [span.name for span in trace if span.name.startswith("execute_tool ")]
-
-
 @pytest.mark.parametrize("where", ["environment", "settings"])
 async def test_langfuse_gets_the_tree_with_kinds_session_and_user_and_values_only_as_configured(
     tmp_path: Path, where: str

@@ -82,7 +82,6 @@ def test_no_lock_names_the_address_of_an_index(lock: Path) -> None:
 
 
 def test_what_runs_in_and_around_the_sandbox_is_pinned_for_users_too() -> None:
-    """docs/advisories.md speaks of these versions."""
     pinned = {
         requirement.name
         for requirement in map(Requirement, [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]])

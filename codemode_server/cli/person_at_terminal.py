@@ -1,6 +1,6 @@
 """Asks the person at the terminal itself: what is piped into a command, by a model's shell for instance, is no answer.
 
-A program that makes a terminal of its own can still answer; `docs/guides/security.md` says what that means.
+A program that makes a terminal of its own can still answer; `docs/security.md` says what that means.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@
         └── ResultTooDeep      the answer exceeds the nesting limit
 
 Errors stay typed up to the edge (the guest's `ToolError`, the host's `ToolError` result, the exit message) and
-become text there once. `docs/errors.md` says what programs and hosts see of them. Messages say what, where, and what to
+become text there once. `docs/programs.md` says what programs see of them. Messages say what, where, and what to
 do next; identifiers stand in quotes.
 """
 

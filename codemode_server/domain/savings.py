@@ -1,6 +1,6 @@
 """What the model read and wrote, in tokens, against what direct calls would have cost: values and sums. No I/O.
 
-An exchange is one call of one of our tools by the host. `docs/guides/savings.md` has the method and its assumptions.
+An exchange is one call of one of our tools by the host. `docs/operating.md` has the method and its assumptions.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def has_encoded_with_a_model(folder: Path) -> bool:
 class TestAProductWithoutAddresses:
     @pytest.mark.timeout(300)
     async def test_opens_no_internet_socket(self, strace: tuple[str, ...], tmp_path: Path) -> None:
-        """Promised by docs/guides/security.md. Searches with a model, checks and runs a program that calls a tool."""
+        """Promised by docs/security.md. Searches with a model, checks and runs a program that calls a tool."""
         config = configuration(tmp_path, office(tmp_path, is_forked=False), search={"ranker": "semantic"})
         async with traced_product(strace, config) as host:
             await host.until(lambda: has_encoded_with_a_model(tmp_path), 60)

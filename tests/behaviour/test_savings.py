@@ -1,6 +1,6 @@
 """What each call of our tools is counted as, in tokens, through a real product with real servers and a real sandbox.
 
-The method is that of docs/guides/savings.md.
+The method is that of docs/operating.md.
 """
 
 from __future__ import annotations

@@ -415,8 +415,8 @@ def test_a_lost_backup_is_named_and_our_entry_is_removed_all_the_same(home: Home
 
 
 def test_the_guide_names_every_host_and_its_commands_run(home: Home) -> None:
-    guide = (Path(__file__).parents[2] / "docs/guides/moving-in.md").read_text().split("## Connect\n")[1]
-    named = guide.split("`connect` knows ")[1].split(", and writes")[0]
+    guide = (Path(__file__).parents[2] / "docs/start.md").read_text().split("## Connect a host\n")[1]
+    named = guide.split("`connect` knows ")[1].split(". ")[0]
     assert sorted(re.findall(r"`([a-z-]+)`", named)) == sorted(HOSTS)
     lines = guide.split("```sh\n")[1].split("```")[0].splitlines()
     for line in lines:

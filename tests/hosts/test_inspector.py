@@ -148,7 +148,7 @@ def test_the_readme_gives_every_host_the_same_command() -> None:
 
 def _readme_block(word: str) -> str:
     """The one fenced block of the README and the page on hosts with this word that starts the product over stdio."""
-    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/guides/hosts.md")]
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/start.md")]
     blocks = re.findall(r"^ *```\w+\n(.*?)^ *```", "\n".join(pages), re.DOTALL | re.MULTILINE)
     (block,) = [block for block in blocks if word in block and '"command"' in block]
     return str(block)

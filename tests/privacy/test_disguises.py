@@ -1,4 +1,4 @@
-"""Known originals are found disguised and in parts. `docs/guides/privacy-reference.md` has the list of what counts."""
+"""Known originals are found disguised and in parts. `docs/privacy.md` has the list of what counts."""
 
 from __future__ import annotations
 

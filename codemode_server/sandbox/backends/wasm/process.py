@@ -128,7 +128,7 @@ class Worker:
         if instance.workspace is not None:
             folders["/workspace"] = str(instance.workspace)
         if sys.platform == "win32":
-            folders = {}  # this wasmtime lets programs out of them there: GHSA-f2pq-268w-886c in docs/advisories.md
+            folders = {}  # this wasmtime lets programs out of them there: GHSA-f2pq-268w-886c
         settings = {
             "memory_bytes": instance.memory_mb * 2**20,
             "file_bytes": instance.file_mb * 2**20,

@@ -35,7 +35,8 @@ COMMANDS = """\
 # Commands
 
 This page is generated. `codemode-server COMMAND --help` explains each option; `--config FILE` may stand before or after
-a command. `--json` (for scripts), `--yes` (no question) and `--wait SECONDS` (for servers) are left out below. Exit codes:
+a command. `--json` (for scripts), `--yes` (no question) and `--wait SECONDS` (for servers) are left out below.
+Exit codes:
 0 done, 1 done with a bad answer, 2 the configuration or the call is wrong.
 
 """

@@ -30,8 +30,10 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Certainty:
     """The rule for one program."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, *, is_module: bool = False) -> None:
+        """`is_module`: the functions of the text count as called."""
         self._reading = reading
+        self._ends = {reading.tree, *(reading.tree.body if is_module else ())}
         self._leaving: dict[int, int] = {}
         self._functions: dict[ast.AST, list[ast.Call]] = {}
 
@@ -41,7 +43,7 @@ class Certainty:
         followed: set[ast.AST] = set()
         for _ in range(_MAX_CALLS + 1):
             bodies = {body for place in places if (body := self._always_run_by(place)) is not None}
-            if self._reading.tree in bodies:
+            if not self._ends.isdisjoint(bodies):
                 return True
             places = [call for function in bodies - followed for call in self._calls_of(function)]
             followed |= bodies

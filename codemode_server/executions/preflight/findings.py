@@ -68,6 +68,7 @@ class Findings:
         last_result: str = "",
         why_no_skill: Callable[[str], str] = lambda _name: "",
         is_saved: Callable[[str], bool] = lambda _name: False,
+        is_module: bool = False,
     ) -> None:
         self.reading = reading
         self._refusal_of = refusal_of
@@ -76,7 +77,7 @@ class Findings:
         self._why_no_skill = why_no_skill
         self._is_saved = is_saved
         self.names = Names(reading, catalog)
-        self._certainty = Certainty(reading)
+        self._certainty = Certainty(reading, is_module=is_module)
         self._catalog = catalog
         self._schema_seconds = _MAX_SCHEMA_SECONDS
         self.calls = [

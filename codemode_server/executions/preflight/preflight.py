@@ -44,6 +44,8 @@ class SavedCode:
     """Whether /workspace may have a module of a name."""
     why_no_skill: Callable[[str], str] = lambda _name: ""
     """Says that there is no skill of a name; empty if there is one, or that is not known."""
+    is_module: bool = False
+    """Whether the text is itself to be imported: its functions count as called."""
 
 
 NOTHING_SAVED = SavedCode()
@@ -197,7 +199,16 @@ def _read(
 ) -> tuple[Findings, list[Finding]]:
     from codemode_server.executions.preflight.findings import Findings
 
-    own = Findings(reading, catalog, refusal_of, importable, last_result, saved.why_no_skill, saved.may_be_in_workspace)
+    own = Findings(
+        reading,
+        catalog,
+        refusal_of,
+        importable,
+        last_result,
+        saved.why_no_skill,
+        saved.may_be_in_workspace,
+        saved.is_module,
+    )
     return own, own.all()
 
 

@@ -21,7 +21,7 @@ from codemode_server.executions.preflight.preflight import Preflight, SavedCode
 from codemode_server.executions.skills.library import SkillLibrary
 from codemode_server.executions.skills.rules import check_name, check_text
 from codemode_server.executions.skills.skill_file import SavedSkill
-from codemode_server.executions.skills.skill_source import facts_of, functions_of
+from codemode_server.executions.skills.skill_source import facts_of
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.sandbox.backend_selection import Sandbox
 
@@ -93,11 +93,8 @@ class ProgramSkills:
         check_name(name)
         importable = (await self._sandbox.ready()).importable
         await anyio.to_thread.run_sync(check_text, name, text, self._catalog(), importable)
-        # As if a program called its functions: what is certain to fail in them is an error then.
-        checked = await self._preflight.check(
-            f"{text}print({', '.join(functions_of(text))})",
-            saved=SavedCode(why_no_skill=partial(self.why_missing, execution.owner)),
-        )
+        saved = SavedCode(why_no_skill=partial(self.why_missing, execution.owner), is_module=True)
+        checked = await self._preflight.check(text, saved=saved)
         if checked.errors:
             raise MetaToolError(checked.message.replace("not run:", f"skills/{name}.py was not saved:", 1))
         sources = tuple(self._sources.of(execution.context))

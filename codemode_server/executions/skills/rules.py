@@ -18,7 +18,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.device_names import DEVICE_NAMES
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.executions.preflight.reading import Reading, bound_by, line_of, read
-from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE, TOOL_MODULES
+from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
 from codemode_server.text import clean, escaped
 
 MAX_BYTES = 64 * 1024
@@ -36,24 +36,12 @@ NewType typing.NewType
 """
 _HARMLESS_CALLS = frozenset(_HARMLESS.split())
 """What may be called, or used as a decorator, while a skill is imported."""
-_HARMLESS_MODULES = frozenset(
-    {
-        "re",
-        "collections",
-        "datetime",
-        "decimal",
-        "fractions",
-        "pathlib",
-        "dataclasses",
-        "functools",
-        "contextlib",
-        "abc",
-    }
-    | {"typing"}
+_PLAIN = (
+    *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Set, ast.Dict),
+    *(ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator, ast.expr_context, ast.keyword, ast.Lambda, ast.arguments),
+    *(ast.arg, ast.Starred),
 )
-"""The modules that these come from, where they are no built-in functions."""
-_HOOKS = frozenset({"__init_subclass__", "__set_name__", "__class_getitem__", "__mro_entries__", "__prepare__"})
-"""Methods that Python calls while a class is defined or written in an annotation."""
+"""What an expression at top level consists of, beside harmless calls."""
 _SANDBOX_NAMES = frozenset({"ToolError", "LimitExceeded", "__file__", "__name__", "__doc__"})
 
 
@@ -86,7 +74,7 @@ def check_text(name: str, text: str, catalog: Catalog, importable: frozenset[str
     problems = sorted(
         {
             *_look_alikes(text),
-            *_Imported(reading).problems(reading.tree.body),
+            *_run_on_import(reading.tree.body),
             *_undefined(reading, catalog),
             *(_unreviewed(reading, importable) if importable is not None else ()),
         }
@@ -127,97 +115,50 @@ def _look_alikes(text: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], f"the name {token.string[:40].encode('unicode_escape').decode()} is not plain ASCII"
 
 
-class _Imported:
-    """Finds what would run while a text is imported."""
-
-    def __init__(self, reading: Reading) -> None:
-        imports = [it for it in reading.nodes if isinstance(it, ast.Import | ast.ImportFrom)]
-        known = {alias for it in imports for alias in it.names if _is_harmless_import(it, alias)}
-        bound = {name for node in reading.nodes if node not in known for name in bound_by(node)}
-        self._of_tools = {
-            name
-            for node in imports
-            for alias in node.names
-            if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] in TOOL_MODULES
-            for name in bound_by(alias)
-        }
-        """What is imported from servers, skills and the like."""
-        self._harmless = {it for it in _HARMLESS_CALLS if it.partition(".")[0] not in bound}
-
-    def problems(self, body: Iterable[ast.stmt]) -> Iterator[tuple[int, str]]:
-        """The statements that do more than define something while the skill is imported."""
-        for statement in body:
-            if hooks := _HOOKS & _bound_at_once(statement):
-                yield statement.lineno, f"{min(hooks)} runs on import"
-            match statement:
-                case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
-                    pass
-                case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    yield from self._calls(statement.decorator_list, are_called=True)
-                    yield from self._calls([*statement.args.defaults, *filter(None, statement.args.kw_defaults)])
-                    yield from self._calls(_annotations(statement))
-                case ast.ClassDef():
-                    if statement.keywords:
-                        yield statement.lineno, "the keywords of a class run code on import"
-                    yield from self._calls(statement.decorator_list, are_called=True)
-                    yield from self._calls(statement.bases)
-                    yield from self.problems(statement.body)
-                case ast.Assign(targets=targets, value=value) if all(isinstance(it, ast.Name) for it in targets):
-                    yield from self._calls([value])
-                case ast.AnnAssign(target=ast.Name()):
-                    yield from self._calls([statement.annotation, *([statement.value] if statement.value else [])])
-                case _:
-                    yield (
-                        line_of(statement),
-                        "only imports, functions, classes and constants may stand at top level: the rest would run on "
-                        "import; put it into a function",
-                    )
-
-    def _calls(self, expressions: Iterable[ast.expr], *, are_called: bool = False) -> Iterator[tuple[int, str]]:
-        """What would be called while these are evaluated; `are_called`: Python calls each itself, as a decorator."""
-        for expression in expressions:
-            is_property = isinstance(expression, ast.Attribute) and expression.attr in ("setter", "deleter", "getter")
-            is_call = isinstance(expression, ast.Call)
-            if are_called and not is_call and not is_property and _dotted(expression) not in self._harmless:
-                yield line_of(expression), f"the decorator {ast.unparse(expression)[:40]} would run on import"
-            for node in ast.walk(expression):
-                if isinstance(node, ast.Call) and _dotted(node.func) not in self._harmless:
-                    yield (
-                        line_of(node),
-                        f"{ast.unparse(node.func)[:40]}() would be called on import; call it in a function",
-                    )
-                elif operand := next((it for it in _operands(node) if it in self._of_tools), ""):
-                    yield line_of(node), f"this operator would run code of {operand} on import; put it into a function"
-                elif isinstance(node, ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr):
-                    yield line_of(node), "this would run on import; put it into a function"
+def _run_on_import(body: Iterable[ast.stmt]) -> Iterator[tuple[int, str]]:
+    """The statements that do more than define something while the skill is imported."""
+    for statement in body:
+        match statement:
+            case ast.Import() | ast.ImportFrom() | ast.Pass() | ast.Expr(value=ast.Constant()):
+                pass
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield from _decorators(statement.decorator_list)
+                defaults = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
+                yield from _not_plain([*defaults, *_annotations(statement)])
+            case ast.ClassDef():
+                if statement.keywords:
+                    yield statement.lineno, "the keywords of a class run code on import"
+                yield from _decorators(statement.decorator_list)
+                yield from _not_plain(statement.bases)
+                yield from _run_on_import(statement.body)
+            case ast.Assign(targets=targets, value=value) if all(isinstance(it, ast.Name) for it in targets):
+                yield from _not_plain([value])
+            case ast.AnnAssign(target=ast.Name()):
+                yield from _not_plain([statement.annotation, *([statement.value] if statement.value else [])])
+            case _:
+                yield (
+                    line_of(statement),
+                    "only imports, functions, classes and constants may stand at top level: the rest would run on "
+                    "import; put it into a function",
+                )
 
 
-def _bound_at_once(statement: ast.stmt) -> set[str]:
-    """The names that a statement gives a meaning where it stands."""
-    is_scope = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    nodes = [statement] if is_scope else [statement, *ast.iter_child_nodes(statement)]
-    return {name for node in nodes for name in bound_by(node)}
+def _decorators(expressions: Iterable[ast.expr]) -> Iterator[tuple[int, str]]:
+    for expression in expressions:
+        is_property = isinstance(expression, ast.Attribute) and expression.attr in ("setter", "deleter", "getter")
+        function = expression.func if isinstance(expression, ast.Call) else expression
+        if not is_property and _dotted(function) not in _HARMLESS_CALLS:
+            yield line_of(expression), f"the decorator {ast.unparse(expression)[:40]} would run on import"
 
 
-def _operands(node: ast.AST) -> Iterator[str]:
-    """The names in what an operator is applied to; a type such as `File | None` or `list[File]` has none."""
-    match node:
-        case ast.BinOp(op=ast.BitOr()):
-            return
-        case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.FormattedValue() | ast.comprehension() | ast.Starred():
-            within: ast.AST = node
-        case ast.Subscript(value=value):
-            within = value
-        case _:
-            return
-    yield from (it.id for it in ast.walk(within) if isinstance(it, ast.Name))
-
-
-def _is_harmless_import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
-    """Whether an import gives a name of `_HARMLESS_CALLS` its usual meaning."""
-    if isinstance(node, ast.ImportFrom):
-        return node.level == 0 and node.module in _HARMLESS_MODULES and alias.asname is None
-    return alias.name in _HARMLESS_MODULES and alias.asname is None
+def _not_plain(expressions: Iterable[ast.expr]) -> Iterator[tuple[int, str]]:
+    """What runs code while these are evaluated."""
+    for expression in expressions:
+        for node in ast.walk(expression):
+            if isinstance(node, ast.Call) and _dotted(node.func) not in _HARMLESS_CALLS:
+                yield line_of(node), f"{ast.unparse(node.func)[:40]}() would be called on import; call it in a function"
+            elif not isinstance(node, (*_PLAIN, ast.Call)):
+                yield getattr(node, "lineno", line_of(expression)), "this would run on import; put it into a function"
 
 
 def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:

@@ -46,12 +46,6 @@ def _facts(name: str, reading: Reading) -> SkillSource:
     return SkillSource(summary, function.name if function else "", signature, tools_of(reading))
 
 
-def functions_of(text: str) -> list[str]:
-    """The names of the public functions of a text."""
-    reading = read(text)
-    return [] if reading is None else [function.name for function in _functions(reading.tree)]
-
-
 def tools_of(reading: Reading) -> tuple[str, ...]:
     """The tools that a text imports or calls by name, as `server.tool`, and the skills that it imports, sorted."""
     found = sorted({tool for node in reading.nodes for tool in _named(node)})

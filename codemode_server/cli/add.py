@@ -10,7 +10,7 @@ from codemode_server.cli.terminal import show
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.import_plan import plan
 from codemode_server.config.new_server import entry_of
-from codemode_server.config.yaml_writing import Plain
+from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.settings import SERVER_NAME
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import is_confirmed, load_with_warnings, show
 from codemode_server.config import LoadedSettings, load
+from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.host_files import connecting
 from codemode_server.config.host_files.launch import launch
-from codemode_server.config.host_files.spans import HostFileNotEditable
-from codemode_server.config.host_places import HOSTS, HostPlace, System
+from codemode_server.config.hosts import HOSTS, HostPlace, System
 from codemode_server.config.loading import locate
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.text import escaped
@@ -45,36 +46,30 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     place, within = located(parsed)
-    started = launch(config_file(parsed))
+    host, config = place.host, config_file(parsed)
+    started = launch(config)
     if parsed.print:
-        show(connecting.snippet(place.host, started).rstrip())
+        show(connecting.snippet(host, started).rstrip())
         return 0
     takes_out = parsed.take_out_imported
-    ours = load_with_warnings(config_file(parsed)) if takes_out else _configuration(config_file(parsed))
-    try:
+    ours = load_with_warnings(config) if takes_out else _configuration(config)
+    with refusals_named(place):
         plan = connecting.plan_connect(
-            place,
-            within,
-            started,
-            is_command_given=config_file(parsed) is not None,
-            ours=ours,
-            takes_out=takes_out,
+            place, within, started, is_command_given=config is not None, ours=ours, takes_out=takes_out
         )
-    except HostFileNotEditable as error:
-        raise refused(place, error) from None
-    if plan.is_empty:
-        show(page(plan))
-        print(f"{place.host.name} starts codemode-server already; nothing has changed")
-        return 0
-    if not agreed(parsed, plan):
-        return 0 if parsed.dry_run else 1
-    backup = made(plan)
+        if plan.is_empty:
+            show(_page(plan))
+            print(f"{host.name} starts codemode-server already; nothing has changed")
+            return 0
+        if not is_agreed(parsed, plan):
+            return 0 if parsed.dry_run else 1
+        backup = connecting.apply(plan)
     if backup is not None:
         show(f"the file as it was: {escaped(str(backup))}")
-    again = _RELOAD.get(place.host.id, f"start {place.host.name} anew if it runs, since it may write this file too")
-    show(f"{place.host.name} is connected; {again}")
-    show(f"to undo it: codemode-server disconnect {place.host.id}{' --project' if parsed.project else ''}")
-    if not locate(config_file(parsed)).path.is_file():
+    again = _RELOAD.get(host.id, f"start {host.name} anew if it runs, since it may write this file too")
+    show(f"{host.name} is connected; {again}")
+    show(f"to undo it: codemode-server disconnect {host.id}{' --project' if parsed.project else ''}")
+    if not locate(config).path.is_file():
         show("there is no configuration yet; make one with: codemode-server init")
     return 0
 
@@ -100,9 +95,9 @@ def located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
     return place, folder if parsed.project else system.home
 
 
-def agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bool:
+def is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bool:
     """Show the change, and ask unless told not to."""
-    show(page(plan))
+    show(_page(plan))
     if parsed.dry_run:
         print("nothing has been written")
         return False
@@ -112,30 +107,22 @@ def agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bool:
     return False
 
 
-def page(plan: connecting.HostFileChange) -> str:
+def _page(plan: connecting.HostFileChange) -> str:
     """What the person reviews."""
-    what = "" if plan.file.content is not None else "  (a new file)"
-    lines = [f"{plan.place.host.name}: {escaped(str(plan.place.path))}{what}"]
+    is_new = "" if plan.file.content is not None else "  (a new file)"
+    lines = [f"{plan.place.host.name}: {escaped(str(plan.place.path))}{is_new}"]
     if plan.file.is_link:
         lines.append(f"  a link leads to {escaped(str(plan.file.path))}, which is the file that changes")
     lines += [f"  {note}" for note in plan.notes]
     return "\n".join([*lines, *plan.difference()])
 
 
-def made(plan: connecting.HostFileChange) -> Path | None:
-    """Make the change.
-
-    Raises:
-        CodemodeError: it can't be made.
-    """
+@contextmanager
+def refusals_named(place: HostPlace) -> Iterator[None]:
+    """Name the file in errors about it."""
     try:
-        return connecting.apply(plan)
-    except HostFileNotEditable as error:
-        raise refused(plan.place, error) from None
+        yield
+    except NotEditable as error:
+        raise CodemodeError(f"{escaped(str(place.path))}: {error}") from None
     except OSError as error:
         raise CodemodeError(f"the record of this change can't be written: {error}") from None
-
-
-def refused(place: HostPlace, error: HostFileNotEditable) -> CodemodeError:
-    """Why the file can't be edited."""
-    return CodemodeError(f"{escaped(str(place.path))}: {error}")

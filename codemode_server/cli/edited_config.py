@@ -16,7 +16,7 @@ from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, locate, saving, trust
 from codemode_server.config.dotenv_writing import added_variables
 from codemode_server.config.expansion import read_dotenv
-from codemode_server.config.import_plan import ImportPlan, overruled
+from codemode_server.config.import_plan import ImportPlan
 from codemode_server.config.literal_secrets import SecretNames
 from codemode_server.config.loading import load_place
 from codemode_server.config.places import Change, ConfigFile, Sources, in_folder
@@ -121,11 +121,6 @@ def save(file: EditedFile, made: ImportPlan, storage: SecretDestination) -> None
     """Write the plan with its secrets, or nothing of it."""
     file.text.add_servers({it.name: it.entry for it in made.additions})
     rules = [rule for addition in made.additions for rule in addition.rules]
-    for pattern in overruled(rules, file.text.rules()):
-        announce(
-            f"the host asks before {pattern}, but an `allow` rule in permissions.rules comes first, so these "
-            "calls are allowed"
-        )
     if rules:
         file.text.add_rules(rules)
     file.save(storage.storing(made.secrets))

@@ -7,7 +7,7 @@ import argparse
 from codemode_server.cli import edited_config
 from codemode_server.cli.arguments import add_config
 from codemode_server.cli.terminal import announce, show
-from codemode_server.config.server_switch import switch_servers
+from codemode_server.config.saving import switch_servers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

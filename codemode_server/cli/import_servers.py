@@ -13,7 +13,6 @@ from pathlib import Path
 from codemode_server.cli import edited_config
 from codemode_server.cli.import_preview import show_preview
 from codemode_server.cli.terminal import show
-from codemode_server.config.host_places import HOSTS, System, all_places
 from codemode_server.config.host_reading import (
     MAX_HOST_FILE_BYTES,
     FoundServer,
@@ -22,6 +21,7 @@ from codemode_server.config.host_reading import (
     read_regular,
     read_text,
 )
+from codemode_server.config.hosts import HOSTS, System, all_places
 from codemode_server.config.import_plan import Addition, ImportPlan, plan, unite
 from codemode_server.config.new_server import entry_of, is_address, name_of
 from codemode_server.config.saving import EditedFile

@@ -2,76 +2,62 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from codemode_server.config.places import Change, digest
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.private_files import check_file, replace_private
 
-_PLAIN = re.compile(r"[\w./:@+=,-]+", re.ASCII)
-
 
 @contextmanager
 def added_variables(path: Path, variables: Mapping[str, str]) -> Iterator[Change | None]:
-    """Append variables, and take them out again if the body fails; gives what changed, if anything did.
+    """Append variables, and restore the file if the body fails; gives what changed, if anything did.
 
     Raises:
         CodemodeError: a name is there already, the file is a link or somebody else's, or a value can't be written so
             that it is read again.
     """
+    from dotenv import dotenv_values
+
     if not variables:
         yield None
         return
-    lines = "".join(_line(name, value) for name, value in variables.items()).encode()
+    lines = _lines(variables)
     try:
         check_file(path)
-        is_new = not path.exists()
-        before = b"" if is_new else path.read_bytes()
-        _check_free(path, before, variables)
-        gap = b"\n" if before and not before.endswith(b"\n") else b""
-        replace_private(path, before + gap + lines)
+        before = path.read_bytes() if path.exists() else None
+        there = dotenv_values(stream=StringIO((before or b"").decode("utf-8-sig", "replace")), interpolate=False)
+        if taken := [name for name in variables if name in there]:  # a second line would change its value
+            raise CodemodeError(f"{path} has {', '.join(taken)} already, so nothing was changed; try again")
+        after = (before or b"") + (b"\n" if before and not before.endswith(b"\n") else b"") + lines
+        replace_private(path, after)
     except OSError as error:
         raise CodemodeError(f"can't write {path}: {error.strerror}") from error
     try:
-        yield Change("" if is_new else digest(before), digest(before + gap + lines))
+        yield Change("" if before is None else digest(before), digest(after))
     except BaseException:
-        _take_out(path, lines, is_new=is_new)
+        if before is None:
+            path.unlink(missing_ok=True)
+        else:
+            replace_private(path, before)
         raise
 
 
-def add_variables(path: Path, variables: Mapping[str, str]) -> None:
-    """Append variables; raises as `added_variables` does."""
-    with added_variables(path, variables):
-        pass
+def _lines(variables: Mapping[str, str]) -> bytes:
+    from dotenv import dotenv_values, set_key
 
-
-def _check_free(path: Path, content: bytes, names: Iterable[str]) -> None:
-    """What is there is another server's: a second line would change its value."""
-    from dotenv.parser import parse_stream
-
-    there = {binding.key for binding in parse_stream(StringIO(content.decode("utf-8-sig", "replace")))}
-    if taken := [name for name in names if name in there]:
-        raise CodemodeError(f"{path} has {', '.join(taken)} already, so nothing was changed; try again")
-
-
-def _take_out(path: Path, lines: bytes, *, is_new: bool) -> None:
-    content = path.read_bytes().replace(lines, b"", 1)
-    if content or not is_new:
-        replace_private(path, content)
-    else:
-        path.unlink()
-
-
-def _line(name: str, value: str) -> str:
-    from dotenv.parser import parse_stream
-
-    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
-    line = f"{name}={value if _PLAIN.fullmatch(value) else f'{chr(39)}{quoted}{chr(39)}'}\n"
-    found = {binding.key: binding.value for binding in parse_stream(StringIO(line)) if not binding.error}
-    if found != {name: value}:
-        raise CodemodeError(f"the value of {name} can't be written to a .env file; set it in the environment")
-    return line
+    with TemporaryDirectory(prefix="codemode-") as folder:
+        file = Path(folder) / ".env"
+        file.touch()
+        for name, value in variables.items():
+            set_key(file, name, value, quote_mode="auto")
+        lines = file.read_bytes()
+    written = dotenv_values(stream=StringIO(lines.decode()), interpolate=False)
+    for name, value in variables.items():
+        if written.get(name) != value:
+            raise CodemodeError(f"the value of {name} can't be written to a .env file; set it in the environment")
+    return lines

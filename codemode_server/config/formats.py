@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
-from codemode_server.config.document import EMPTY, Node
-from codemode_server.config.host_entries import Host, Translation, server_name
-from codemode_server.config.problems import joined, nearest, printable
-from codemode_server.config.restrictions import glob_covering, strip_server_prefix
+from codemode_server.config import checking
+from codemode_server.config.document import Node
+from codemode_server.config.file_edits import plain_data
+from codemode_server.config.host_entries import (
+    ASKS,
+    TranslatedEntry,
+    Translator,
+    glob_covering,
+    glob_within,
+    names_in,
+)
+from codemode_server.config.hosts import SECTIONS, Dialect
+from codemode_server.config.new_server import server_name
+from codemode_server.config.places import Sources
+from codemode_server.config.problems import Problems, joined, nearest, printable
 from codemode_server.settings import Settings
 
-_HOST_KEYS: dict[str, Host] = {
-    "mcp_servers": "codex",
-    "context_servers": "zed",
-    "extensions": "goose",
-    "amp.mcpServers": "any",
-    "mcp": "opencode",
-}
-"""Keys under which single hosts have their servers."""
-_KEYS_OF_HOST: dict[Host, frozenset[str]] = {
+_KEYS_OF_HOST: Mapping[Dialect, frozenset[str]] = {
     "opencode": frozenset({"permission", "server", "tools"}),
     "zed": frozenset({"search"}),
 }
@@ -28,6 +32,23 @@ _KEYS_OF_HOST: dict[Host, frozenset[str]] = {
 _GEMINI_ENTRY = frozenset({"httpUrl", "trust", "targetAudience", "targetServiceAccount", "authProviderType"})
 _GEMINI_FILE = frozenset({"mcp", "security", "selectedAuthType", "general", "ui"})
 """Keys that only Gemini CLI and Qwen Code write. There a `url` without a `type` is SSE, and `$NAME` is a variable."""
+NO_SERVERS = f"holds no servers; they are looked for under servers, mcpServers, {', '.join(SECTIONS)}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostServer:
+    """One server of a host's file."""
+
+    name: str
+    """Its name here."""
+    name_there: str
+    path: checking.KeyPath
+    """Where the file has its entry."""
+    translated: TranslatedEntry
+
+    @property
+    def rules(self) -> list[dict[str, str]]:
+        return [{"ask": f"{self.name}/{glob}", "reason": ASKS} for glob in self.translated.asks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +56,42 @@ class _Section:
     """Servers under one key of the file."""
 
     key: str
-    node: Node
-    host: Host | None
-    """Whose form they have; none for ours."""
+    path: tuple[str, ...]
+    entries: Any
+    dialect: Dialect | None
+    """None for entries in our form."""
 
 
-@dataclass(frozen=True, slots=True)
-class _SwitchedOff:
-    """What a host's file disables outside the entries of its servers."""
+@dataclass(slots=True)
+class Translation:
+    """The translation of the file that is loaded."""
 
-    servers: frozenset[str]
-    """Names, case-folded."""
-    only: frozenset[str] | None
-    """The only enabled servers, case-folded; None for all."""
-    tools: tuple[tuple[str, str], ...]
-    """Patterns over `<server>_<tool>`, each with `deny` or `ask`."""
-    names: tuple[str, ...]
-    """Patterns of disabled tool names, for any server."""
+    problems: Problems
+    warnings: list[str]
+    variables: Mapping[str, str]
+    base_dir: Path
+    sources: Sources
+    from_env_files: list[tuple[str, str]] = field(default_factory=list)
+    """Variables of each `envFile` with their values; `secrecy` decides which are secrets."""
+    translated: set[str] = field(default_factory=set)
+    """The names of servers whose entries were in a host's form."""
+
+
+def host_servers(data: Mapping[str, Any], translator: Translator, *, is_host_file: bool) -> Iterator[HostServer]:
+    """The servers of the file that are in the form of a host."""
+    sections = list(_sections(data, is_host_file=is_host_file))
+    for section in sections:
+        for name, path, entry in _entries(section):
+            if isinstance(entry, dict):
+                found = translator.translated(entry, section.dialect or "any")
+                _restrict_by_file(name, found, data, {it.key for it in sections})
+            else:
+                found = TranslatedEntry(problems=[((), "must be a mapping of settings")])
+            yield HostServer(server_name(name), name, path, found)
+
+
+def has_servers(data: Mapping[str, Any]) -> bool:
+    return bool({"servers", "mcpServers", *SECTIONS} & data.keys())
 
 
 def in_our_form(tree: Node, translation: Translation, *, is_host_file: bool) -> Node:
@@ -61,149 +101,167 @@ def in_our_form(tree: Node, translation: Translation, *, is_host_file: bool) -> 
     `mcpServers` anywhere.
     """
     members = {key: node for key, node in tree.entries.items() if not key.startswith("x-") and key != "$schema"}
+    data = {key: plain_data(node) for key, node in members.items()}
     problems = translation.problems
-    sections = list(_sections(members, is_host_file=is_host_file))
-    switched_off = _switched_off(members, sections, translation)
-    servers: dict[str, Node] = {}
+    sections = list(_sections(data, is_host_file=is_host_file))
+    own = members["servers"].entries if "servers" in members and not is_host_file else {}
+    servers = dict(own)
+    problems.entries |= {node.where: name for name, node in own.items()}
+    rules: list[dict[str, str]] = []
     for section in sections:
-        for name, entry in _entries(section, translation):
-            legal = name if section.host is None else server_name(name)
-            problems.entries[entry.where] = legal
-            if section.host is not None:
-                translated = translation.entry(legal, entry, section.host)
-                if translated is None:
-                    continue
-                if legal != name:
-                    translation.warn(entry, f"is called {legal!r} here")
-                entry = _restricted(name, legal, translated, switched_off, translation)
-            if legal in servers:
-                problems.add(entry.line, entry.where, f"there are two servers {legal!r}; rename one")
-            servers[legal] = entry
+        is_list = section.key == "mcpServers" and isinstance(section.entries, list)
+        if section.key != "servers" and not is_list and not isinstance(section.entries, dict):
+            node = members[section.key]
+            problems.add(node.line, node.where, "must be a mapping of names to servers")
+    translator = Translator(translation.variables, translation.base_dir, translation.sources, translation.warnings)
+    for server in host_servers(data, translator, is_host_file=is_host_file):
+        entry, found = checking.find(tree, server.path), server.translated
+        problems.entries[entry.where] = server.name
+        translation.translated.add(server.name)
+        warnings = [*found.warnings, *([((), f"ignored: it {found.left_out}")] if found.left_out else [])]
+        for path, message in found.problems:
+            node = checking.find(entry, path)
+            problems.add(node.line, node.where, message)
+        for path, message in warnings:
+            node = checking.find(entry, path)
+            translation.warnings.append(f"{problems.name}:{node.line}: {node.where}: {message}")
+        if found.left_out:
+            continue
+        if server.name != server.name_there:
+            translation.warnings.append(f"{problems.name}:{entry.line}: {entry.where}: is called {server.name!r} here")
+        if server.name in servers:
+            problems.add(entry.line, entry.where, f"there are two servers {server.name!r}; rename one")
+        translation.from_env_files += found.env_file_variables.items()
+        servers[server.name] = _entry_node(entry, found)
+        rules += server.rules
     left = _own_members(members, sections, translation, is_host_file=is_host_file)
-    if is_host_file and members and not left and not {"servers", "mcpServers", *_HOST_KEYS} & members.keys():
-        problems.add(0, "", f"holds no servers; they are looked for under servers, mcpServers, {', '.join(_HOST_KEYS)}")
+    if is_host_file and members and not left and not has_servers(data):
+        problems.add(0, "", NO_SERVERS)
     if servers:
-        left["servers"] = Node(dict(servers), sections[0].node.line, "servers")
-    return tree.with_value(_with_rules(left, translation.rules))
+        first = members[sections[0].key] if sections else members["servers"]
+        left["servers"] = Node(servers, first.line, "servers")
+    return tree.with_value(_with_rules(left, rules))
 
 
-def _sections(members: dict[str, Node], *, is_host_file: bool) -> Iterator[_Section]:
-    for key, node in members.items():
-        if node.value is None:
+def _sections(data: Mapping[str, Any], *, is_host_file: bool) -> Iterator[_Section]:
+    for key, entries in data.items():
+        values = entries.values() if isinstance(entries, dict) else ()
+        if entries is None or key not in ("servers", "mcpServers", *SECTIONS):
             continue
         if key == "servers":
-            yield _Section(key, node, "any" if is_host_file else None)
+            if is_host_file:
+                yield _Section(key, (key,), entries, "any")
         elif key == "mcpServers":
-            is_gemini = any(_GEMINI_ENTRY & entry.entries.keys() for entry in node.entries.values())
-            yield _Section(key, node, "gemini" if is_gemini or _GEMINI_FILE & members.keys() else "any")
+            is_gemini = any(_GEMINI_ENTRY & it.keys() for it in values if isinstance(it, dict))
+            yield _Section(key, (key,), entries, "gemini" if is_gemini or _GEMINI_FILE & data.keys() else "any")
         elif key == "mcp":
-            if "mcpServers" not in members:  # else these are Gemini's settings
-                inner = node.entries.get("servers")
-                is_inner = inner is not None and not {"command", "url"} & inner.entries.keys()
-                yield _Section(key, inner if inner is not None and is_inner else node, "opencode")
-        elif key in _HOST_KEYS:
-            yield _Section(key, node, _HOST_KEYS[key])
+            if "mcpServers" in data:  # then these are Gemini's settings
+                continue
+            inner = entries.get("servers") if isinstance(entries, dict) else None
+            if isinstance(inner, dict) and not {"command", "url"} & inner.keys():  # opencode 2
+                yield _Section(key, (key, "servers"), inner, "opencode")
+            else:
+                yield _Section(key, (key,), entries, "opencode")
+        else:
+            yield _Section(key, (key,), entries, SECTIONS[key])
 
 
-def _entries(section: _Section, translation: Translation) -> Iterator[tuple[str, Node]]:
-    if isinstance(section.node.value, dict):
-        for name, entry in section.node.entries.items():
-            if section.key != "mcp" or isinstance(entry.value, dict):
-                yield name, entry
-    elif section.key == "mcpServers" and isinstance(section.node.value, list):  # Continue
-        for index, entry in enumerate(section.node.value):
-            named = entry.entries.get("name")
-            rest = {key: node for key, node in entry.entries.items() if key != "name"}
-            yield named.text if named else f"server-{index + 1}", entry.with_value(rest)
-    elif section.key != "servers":  # whose kind is checked with all settings
-        node = section.node
-        translation.problems.add(node.line, node.where, "must be a mapping of names to servers")
+def _entries(section: _Section) -> Iterator[tuple[str, checking.KeyPath, Any]]:
+    if isinstance(section.entries, dict):
+        for name, entry in section.entries.items():
+            if section.key != "mcp" or isinstance(entry, dict):
+                yield name, (*section.path, name), entry
+    elif section.key == "mcpServers" and isinstance(section.entries, list):  # Continue
+        for index, entry in enumerate(section.entries):
+            members = dict(entry) if isinstance(entry, dict) else entry
+            name = members.pop("name", None) if isinstance(members, dict) else None
+            yield str(name or f"server-{index + 1}"), (*section.path, index), members
 
 
-def _switched_off(members: dict[str, Node], sections: list[_Section], translation: Translation) -> _SwitchedOff:
-    keys = {section.key for section in sections}
-    servers: frozenset[str] = frozenset()
-    only: frozenset[str] | None = None
-    tools: list[tuple[str, str]] = []
-    settings = members["mcp"].entries if "mcp" in members and "mcp" not in keys else {}
-    for excluded in (settings.get("excluded"), members.get("excludeMCPServers")):
-        servers |= _names(excluded, translation) or frozenset()
-    for allowed in (settings.get("allowed"), members.get("allowMCPServers")):
-        if (names := _names(allowed, translation)) is not None:
-            only = names if only is None else only & names
-    general = members.get("tools", EMPTY).entries
-    if any(section.host is not None for section in sections) and "exclude" not in general:
-        tools += [(pattern, "deny") for pattern, node in general.items() if node.value is not True]
-    if "mcp" in keys and "permission" in members:
-        tools += _permissions(members["permission"])
-    lists = (general.get("exclude"), members.get("excludeTools"), members.get("amp.tools.disable"))
-    return _SwitchedOff(servers, only, tuple(tools), tuple(_tool_names(lists, translation)))
+def _restrict_by_file(name: str, found: TranslatedEntry, data: Mapping[str, Any], sections: set[str]) -> None:
+    """Restrict the entry by what the rest of the file switches off."""
+    settings, tools = (it if isinstance(it, dict) else {} for it in (data.get("mcp"), data.get("tools")))
+    settings = {} if "mcp" in sections else settings
+    folded = name.casefold()
+    for key, names, is_listed_off in (
+        ("mcp.excluded", settings.get("excluded"), True),
+        ("mcp.allowed", settings.get("allowed"), False),
+        ("excludeMCPServers", data.get("excludeMCPServers"), True),
+        ("allowMCPServers", data.get("allowMCPServers"), False),
+    ):
+        if names is not None and not isinstance(names, list):
+            found.disable((), f"`{key}` of this file")
+        elif names is not None and (folded in {it.casefold() for it in names_in(names)}) is is_listed_off:
+            found.members["enabled"] = False
+    for key, names in (("tools.exclude", tools.get("exclude")), *((it, data.get(it)) for it in _TOOL_LISTS)):
+        if names is not None and not isinstance(names, list):
+            found.disable((), f"`{key}` of this file")
+        found.exclude([glob_covering(it) for it in names_in(names) if not it.startswith("builtin:")])
+    patterns = [] if "exclude" in tools else [(it, "deny") for it, value in tools.items() if value is not True]
+    for pattern, answer in [*patterns, *(_permissions(data.get("permission")) if "mcp" in sections else ())]:
+        glob = glob_within(pattern, name)
+        if glob is None:
+            found.disable((), f"the pattern {printable(pattern)!r} of this file")
+        elif glob and answer == "deny":
+            found.exclude([glob])
+        elif glob:
+            found.asks.append(glob)
 
 
-def _permissions(node: Node) -> Iterator[tuple[str, str]]:
+_TOOL_LISTS = ("excludeTools", "amp.tools.disable")
+
+
+def _permissions(value: Any) -> Iterator[tuple[str, str]]:
     """What opencode's `permission` does not allow; what is not understood in it is denied."""
-    for pattern, rule in node.entries.items() if isinstance(node.value, dict) else [("*", node)]:
-        answers = {child.value for child in rule.entries.values()} if isinstance(rule.value, dict) else {rule.value}
+    for pattern, rule in value.items() if isinstance(value, dict) else [("*", value)] if value is not None else []:
+        answers = set(map(str, rule.values())) if isinstance(rule, dict) else {str(rule)}
         if answers - {"allow"}:
             yield pattern, "ask" if answers <= {"allow", "ask"} else "deny"
 
 
-def _tool_names(lists: Iterable[Node | None], translation: Translation) -> Iterator[str]:
-    """Names of tools that Gemini CLI (`run(args)` counts as `run`) and Amp switch off for all servers."""
-    for node in lists:
-        if node is None or node.value is None:
-            continue
-        if not isinstance(node.value, list):
-            translation.problems.add(node.line, node.where, "must be a list of names of tools")
-            continue
-        yield from (re.sub(r"\(.*\)$", "", item.text) for item in node.value if not item.text.startswith("builtin:"))
-
-
-def _names(node: Node | None, translation: Translation) -> frozenset[str] | None:
-    if node is None or node.value is None:
-        return None
-    if not isinstance(node.value, list):
-        translation.problems.add(node.line, node.where, "must be a list of names of servers")
-        return None
-    return frozenset(item.text.casefold() for item in node.value)
-
-
-def _restricted(name: str, legal: str, entry: Node, off: _SwitchedOff, translation: Translation) -> Node:
-    """The entry restricted by what the rest of the file disables."""
-    members = dict(entry.entries)
-    if name.casefold() in off.servers or (off.only is not None and name.casefold() not in off.only):
-        members["enabled"] = Node(False, entry.line, entry.where, "false")
-    prefix = re.sub(r"[^A-Za-z0-9_-]", "_", name) + "_"
-    excluded: list[Node] = []
-    for pattern, answer in off.tools:
-        for rest in strip_server_prefix(pattern, prefix):
-            glob = glob_covering(rest).replace("_", "?")  # opencode replaces non-word characters in tool names with `_`
-            if answer == "deny":
-                excluded.append(Node(glob, entry.line, entry.where, glob))
-            else:
-                translation.rules.append({"ask": f"{legal}/{glob}", "reason": "The host asks before this tool."})
-    excluded += [Node(glob, entry.line, entry.where, glob) for glob in map(glob_covering, off.names)]
-    if excluded:
-        tools = members.get("tools", Node({}, entry.line, joined(entry.where, "tools")))
-        before = tools.entries["exclude"].value if "exclude" in tools.entries else []
-        both = [*(before if isinstance(before, list) else []), *excluded]
-        members["tools"] = tools.with_value({**tools.entries, "exclude": tools.with_value(both)})
+def _entry_node(entry: Node, found: TranslatedEntry) -> Node:
+    members: dict[str, Node] = {}
+    for key, value in found.members.items():
+        origin = checking.find(entry, found.origins.get(key, (key,)))
+        members[key] = _node(value, origin, joined(entry.where, key) if origin is entry else origin.where)
+    from_file = found.env_file_variables
+    env = found.members.get("env") or {}
+    if from_file and "env" in members:
+        own = {
+            name: replace(node, env_file=found.env_file)
+            if env[name] == from_file.get(name, "").replace("$", "$$")
+            else node
+            for name, node in members["env"].entries.items()
+        }
+        members["env"] = members["env"].with_value(own)
     return entry.with_value(members)
+
+
+def _node(value: Any, origin: Node, where: str) -> Node:
+    """A node of this value, with the lines of what it was made of."""
+    if plain_data(origin) == value and not isinstance(value, dict):
+        return origin
+    if isinstance(value, dict):
+        inner = {key: _node(it, origin.entries.get(key, origin), joined(where, key)) for key, it in value.items()}
+        return Node(inner, origin.line, where)
+    if isinstance(value, list):
+        return Node([_node(it, Node(None, origin.line, where), where) for it in value], origin.line, where)
+    return Node(value, origin.line, where, str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def _own_members(
     members: dict[str, Node], sections: list[_Section], translation: Translation, *, is_host_file: bool
 ) -> dict[str, Node]:
     """Our sections except servers; warns about ignored ones."""
-    taken = {"mcpServers", *(section.key for section in sections if section.host is not None)}
-    hosts = {section.host for section in sections if section.key in _HOST_KEYS or isinstance(section.node.value, list)}
-    if not (is_host_file or hosts):
+    taken = {"mcpServers", *(section.key for section in sections)}
+    dialects = {it.dialect for it in sections if it.key in SECTIONS or isinstance(it.entries, list)}
+    if not (is_host_file or dialects):
         return {key: node for key, node in members.items() if key not in taken}
-    theirs = frozenset[str]().union(*(_KEYS_OF_HOST.get(host, ()) for host in hosts if host is not None))
+    theirs = frozenset[str]().union(*(_KEYS_OF_HOST.get(it, ()) for it in dialects if it is not None))
     ours = {
         key
         for key in members.keys() - taken - theirs
-        if "codex" not in hosts and nearest(key, Settings.model_fields, cutoff=0.8)
+        if "codex" not in dialects and nearest(key, Settings.model_fields, cutoff=0.8)
     }
     understood = {"mcp", "tools", "permission"} if "mcp" in members else set()
     others = [key for key in members if key not in ours | taken | understood]
@@ -215,15 +273,10 @@ def _own_members(
 
 def _with_rules(members: dict[str, Node], rules: list[dict[str, str]]) -> dict[str, Node]:
     """The members with these permission rules appended, so that they do not weaken the person's rules."""
-    if not rules:
-        return members
     permissions = members.get("permissions") or Node({}, 0, "permissions")
     before = permissions.entries.get("rules") or Node([], 0, "permissions.rules")
-    if not isinstance(permissions.value or {}, dict) or not isinstance(before.value or [], list):
-        return members  # reported by the schema check
-    added = [
-        Node({key: Node(text, 0, "permissions.rules", text) for key, text in rule.items()}, 0, "permissions.rules")
-        for rule in rules
-    ]
+    if not rules or not isinstance(permissions.value or {}, dict) or not isinstance(before.value or [], list):
+        return members  # a mistake is reported by the schema check
+    added = [_node(rule, Node(None, 0, "permissions.rules"), "permissions.rules") for rule in rules]
     both = [*(before.value if isinstance(before.value, list) else []), *added]
     return {**members, "permissions": permissions.with_value({**permissions.entries, "rules": before.with_value(both)})}

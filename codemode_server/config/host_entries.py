@@ -1,8 +1,9 @@
-"""Translates one server's entry from a host's format into ours.
+"""Translates servers from the form of any host into ours.
 
-Hosts agree on `command`, `args`, `env` and `url`, and differ in the rest. Other names for the same setting are
-translated, settings of the host itself (`alwaysAllow`, `icon`) are ignored with a warning, and restrictions are kept
-(`restrictions`). A key similar to one of ours is reported as a typing error.
+Hosts agree on `command`, `args`, `env` and `url`, and differ in the rest. Other names of the same setting are
+translated (`hosts.SYNONYMS`), settings of the host itself are ignored with a warning. A tool that can't be called in
+the host can't be called here: lists of included and excluded tools become ours, and a server with a restriction that is
+not understood is disabled. Nothing in an entry (`autoApprove`, `alwaysAllow`, `trust`) grants a permission.
 """
 
 from __future__ import annotations
@@ -10,306 +11,356 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, get_args
 
-from codemode_server.config.document import Node
 from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
-from codemode_server.config.host_sign_in import SIGN_IN, oauth_section
+from codemode_server.config.file_edits import KeyPath
+from codemode_server.config.hosts import SIGN_IN_SYNONYMS, SYNONYMS, Dialect
+from codemode_server.config.new_server import command_words, names_this_server
 from codemode_server.config.places import Sources, with_home
-from codemode_server.config.problems import Problems, joined, nearest, printable
-from codemode_server.config.restrictions import RESTRICTING, Restrictions
+from codemode_server.config.problems import printable
 from codemode_server.settings import ServerSettings
 
-Host: TypeAlias = Literal["any", "codex", "gemini", "goose", "opencode", "zed"]
-"""The host whose file it is, if the same keys mean different things."""
-
 _KNOWN = frozenset(name for name, field in ServerSettings.model_fields.items() if not field.exclude)
-_HOST_ONLY_KEYS = frozenset({"toolsets", "startup_timeout_sec", "startup_timeout_ms"})
-"""Keys of hosts that resemble ours but are not typing errors."""
-_SYNONYMS = {
-    "serverUrl": "url",
-    "httpUrl": "url",
-    "uri": "url",
-    "cmd": "command",
-    "environment": "env",
-    "envs": "env",
-    "http_headers": "headers",
-    "workingDirectory": "cwd",
-    "tool_timeout_sec": "timeout",
-}
+_OAUTH = frozenset(get_args(ServerSettings.model_fields["oauth"].annotation)[0].model_fields)
 _MILLISECONDS = frozenset({"timeoutMs", "request_timeout_ms"})
-_UNKNOWN_SIGN_IN = frozenset({"authProviderType"})
-_SHELL_CHARACTERS = re.compile(r"[$`|&;<>()*?!~#\n]")
-_VARIABLES = frozenset({"env_vars", "env_keys", "bearer_token_env_var", "env_http_headers"})
-_STDIO, _HTTP = frozenset({"stdio", "local"}), frozenset({"http", "streamablehttp", "remote"})
-_BUILT_IN = frozenset({"builtin", "platform", "inline_python", "frontend"})
 _MAX_SECONDS = 3_600
 """Hosts write `timeout` in seconds or milliseconds; larger values are taken as milliseconds."""
 _MAX_DESCRIPTION = 500
+_TRANSPORTS = {"sse": "sse", "http": "http", "streamablehttp": "http", "remote": "http", "stdio": "", "local": ""}
+_BUILT_IN = frozenset({"builtin", "platform", "inline_python", "frontend"})
+_SHELL_CHARACTERS = re.compile(r"[$`|&;<>()*?!~#\n]")
+_RESTRICTS = re.compile(r"tool|allow|den(?:y|ied)|block|exclu|inclu|disab|permission|restrict|approv|polic", re.I)
+"""Keys of an entry that may restrict what can be called."""
+_GRANTS = frozenset({"autoApprove", "alwaysAllow", "auto_approve", "autoAllow", "trust", "toolsets", "alwaysLoad"})
+_ANSWERS = {
+    **dict.fromkeys(("always_deny", "deny"), "deny"),
+    **dict.fromkeys(("always_ask", "ask", "prompt"), "ask"),
+    **dict.fromkeys(("always_allow", "allow", "approve", "auto"), "allow"),
+}
+ASKS = "The host that this entry was written for asks before it calls this tool."
 
 
 @dataclass(slots=True)
-class Translation:
-    """The translation of the entries of one file."""
+class TranslatedEntry:
+    """One server's entry in our form."""
 
-    problems: Problems
-    warnings: list[str]
+    members: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, KeyPath] = field(default_factory=dict)
+    """Where the host's entry has what became a member."""
+    asks: list[str] = field(default_factory=list)
+    """Globs of the tools that the host asks about."""
+    warnings: list[tuple[KeyPath, str]] = field(default_factory=list)
+    problems: list[tuple[KeyPath, str]] = field(default_factory=list)
+    is_unclear: bool = False
+    """Whether it has a restriction that is not understood."""
+    left_out: str = ""
+    """Why the entry is no server for us; empty if it is one."""
+    env_file: str = ""
+    """Its `envFile` as written, if there is one."""
+    env_file_variables: dict[str, str] = field(default_factory=dict)
+
+    def disable(self, key: KeyPath, what: str = "this restriction") -> None:
+        """Switch the server off, since it can't be decided what may be called."""
+        self.members["enabled"] = False
+        self.is_unclear = True
+        self.origins.setdefault("enabled", key)
+        self.warnings.append((key, f"{what} is not understood, so the server is disabled: look at it, then enable it"))
+
+    def exclude(self, globs: Sequence[str]) -> None:
+        if globs:
+            tools = self.members.setdefault("tools", {})
+            tools["exclude"] = list(dict.fromkeys([*tools.get("exclude", []), *globs]))
+
+    def include(self, globs: Sequence[str]) -> None:
+        tools = self.members.setdefault("tools", {})
+        before = tools.get("include", ["*"])
+        both = globs if "*" in before else before if "*" in globs else [it for it in before if it in globs]
+        tools["include"] = list(both)
+
+
+@dataclass(frozen=True, slots=True)
+class Translator:
+    """Translates the entries of one file."""
+
     variables: Mapping[str, str]
     base_dir: Path
     sources: Sources
-    from_env_files: list[tuple[str, str]] = field(default_factory=list)
-    """Variables of each `envFile` with their values; `secrecy` decides which are secrets."""
-    rules: list[dict[str, str]] = field(default_factory=list)
-    """Permission rules for what a host asks about."""
-    translated: set[str] = field(default_factory=set)
-    """The names of servers whose entries were in a host's form."""
+    dotenv_warnings: list[str]
 
-    def entry(self, name: str, entry: Node, host: Host) -> Node | None:
-        """One entry with our keys only; none if it is left out. `name` is the server's here."""
-        if not isinstance(entry.value, dict):
-            return entry
-        self.translated.add(name)
-        members = _in_one_level(entry, host)
-        if reason := _why_left_out(members, host):
-            self.warn(entry, f"ignored: it {reason}")
-            return None
-        ours: dict[str, Node] = {}
+    def translated(self, entry: Mapping[str, Any], dialect: Dialect) -> TranslatedEntry:
+        """The entry in our form."""
+        found = TranslatedEntry()
+        flat = _flattened(entry, dialect)
+        values = {path[-1]: value for path, value in flat.items()}
+        found.left_out = _why_left_out(values, dialect)
+        if found.left_out:
+            return found
         ignored: list[str] = []
-        restrictions = Restrictions(self.problems)
-        for key, node in members.items():
-            if key in RESTRICTING:
-                restrictions.add(key, node)
-            elif key in SIGN_IN:
-                self._oauth(node, members.get("scopes") if host == "codex" else None, ours, host)
-            elif key == "scopes" and host == "codex":
-                if not SIGN_IN & members.keys():
-                    self._oauth(node, node, ours, host)
-            elif key in _UNKNOWN_SIGN_IN:
-                self._unknown_sign_in(node)
-            elif key in _VARIABLES:
-                self._named_variables(key, node, ours)
-            elif key == "headersHelper" and isinstance(node.value, str):
-                ours["headers_command"] = node.with_value(_without_shell(node.value))
-            elif key == "envFile":
-                self._env_file(node, ours)
-            elif not self._field(key, node, ours, host):
-                ignored.append(key)
-        if not {"command", "url"} & ours.keys() and _is_off(members):
-            self.warn(entry, "ignored: disabled and has no command or url")
-            return None
-        ours |= self._switch(members)
-        if (tools := restrictions.as_tools(entry.line, joined(entry.where, "tools"))) is not None:
-            ours["tools"] = tools
-        reason = "The host that this entry was written for asks before it calls this tool."
-        self.rules += [{"ask": f"{name}/{glob}", "reason": reason} for glob in restrictions.ask]
+        for path, value in flat.items():
+            if value is not None and not self._field(found, path, value, values, dialect):
+                ignored.append(path[-1])
+        self._switch(found, values)
+        if not {"command", "url"} & found.members.keys() and found.members.get("enabled") is False:
+            found.left_out = "disabled and has no command or url"
         if ignored:
             names = ", ".join(repr(printable(key)) for key in ignored)
-            self.warn(entry, f"ignored, host-specific settings: {names}")
-        return entry.with_value(ours)
+            found.warnings.append(((), f"ignored, host-specific settings: {names}"))
+        return found
 
-    def _field(self, key: str, node: Node, ours: dict[str, Node], host: Host) -> bool:
-        """Translates a field that we support; False if it only concerns the host."""
-        name = _SYNONYMS.get(key, key)
-        if key in ("type", "transport", "transportType"):
-            transport = _transport(node, self.problems)
-            if transport is not None:
-                ours["transport"] = node.with_value(transport)
+    def _field(
+        self, found: TranslatedEntry, path: KeyPath, value: Any, values: Mapping[str, Any], dialect: Dialect
+    ) -> bool:
+        """Translates one field; False if it only concerns the host."""
+        key = path[-1]
+        name: str = SYNONYMS.get(key, key)
+        if name == "transport":
+            kind = re.sub(r"[-_ ]", "", str(value).casefold())
+            if kind not in _TRANSPORTS:
+                found.problems.append((path, "must be one of 'stdio', 'http', 'sse'"))
+            value = _TRANSPORTS.get(kind) or None
         elif key in ("disabled", "enabled"):
-            pass  # handled together in `_switch`
-        elif name == "timeout" or key in _MILLISECONDS:
-            return self._timeout(key, node, ours, host)
-        elif name == "description" and isinstance(node.value, str):
-            ours[name] = node.with_value(node.value[:_MAX_DESCRIPTION])
-        elif name in ("env", "headers") and isinstance(node.value, dict):
-            before = ours[name].entries if name in ours else {}
-            ours[name] = node.with_value({**before, **_in_our_variables(node, host).entries})
-        elif name in _KNOWN:
-            ours[name] = _in_our_variables(node, host)
-            if key == "url" and host == "gemini":
-                ours.setdefault("transport", Node("sse", node.line, node.where, "sse"))
-        elif key in _HOST_ONLY_KEYS or not (meant := nearest(key, _KNOWN, cutoff=0.8)):
+            return True
+        elif name in ("include", "exclude", "tools") or key == "default_tools_approval_mode":
+            _restrict(found, path, name, value)
+            return True
+        elif name == "timeout":
+            if dialect == "opencode":  # there it is for listing tools, not calls
+                return False
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if is_number and (key in _MILLISECONDS or dialect == "gemini" or value > _MAX_SECONDS):
+                found.warnings.append((path, "taken as milliseconds"))
+                value /= 1000
+        elif name == "description" and isinstance(value, str):
+            value = value[:_MAX_DESCRIPTION]
+        elif name == "oauth" or (key == "scopes" and dialect == "codex" and not {"oauth", "auth"} & values.keys()):
+            name = "oauth"
+            value = self._oauth(found, path, value, values if dialect == "codex" else {})
+        elif key == "authProviderType":
+            message = "this way to sign in is not supported; try `codemode-server login`, or give a token in `headers`"
+            found.warnings.append((path, message))
+            return True
+        elif key in ("env_vars", "env_keys", "bearer_token_env_var", "env_http_headers"):
+            name = "env" if key.startswith(("env_vars", "env_keys")) else "headers"
+            named = self._named_variables(found, path, value)
+            before = found.members.get(name, {})
+            found.members[name] = {**before, **{it: value for it, value in named.items() if it not in before}}
+            return True
+        elif key == "headersHelper" and isinstance(value, str):  # which the host runs in a shell
+            command = shlex.join(["sh", "-c", value]) if _SHELL_CHARACTERS.search(value) else value
+            found.members["headers_command"] = command.replace("$", "$$")
+            return True
+        elif key == "envFile":
+            self._env_file(found, path, value)
+            return True
+        elif key == "scopes" and dialect == "codex":
+            return True
+        elif name not in _KNOWN:
+            if key not in _GRANTS and _RESTRICTS.search(key):
+                found.disable(path)
+                return True
             return False
-        else:
-            self.problems.add(node.line, node.where, f"unknown key; did you mean {meant!r}?")
+        if value is not None:
+            value = _in_our_variables(value, dialect)
+            if name in ("env", "headers") and isinstance(value, dict):
+                value = {**found.members.get(name, {}), **value}
+            found.members[name] = value
+            found.origins[name] = path
+            if key == "url" and dialect == "gemini":
+                found.members.setdefault("transport", "sse")
         return True
 
-    def _timeout(self, key: str, node: Node, ours: dict[str, Node], host: Host) -> bool:
-        if host == "opencode":  # opencode's `timeout` is for listing tools, not calls
-            return False
-        is_milliseconds = key in _MILLISECONDS or host == "gemini"
-        if (
-            isinstance(node.value, (int, float))
-            and not isinstance(node.value, bool)
-            and (is_milliseconds or node.value > _MAX_SECONDS)
-        ):
-            self.warn(node, "taken as milliseconds")
-            node = node.with_value(node.value / 1000)
-        ours["timeout"] = node
-        return True
+    @staticmethod
+    def _switch(found: TranslatedEntry, values: Mapping[str, Any]) -> None:
+        for key, off in (("disabled", True), ("enabled", False)):
+            value = values.get(key)
+            if isinstance(value, bool):
+                if value is off or (key == "enabled" and "enabled" not in found.members):
+                    found.members["enabled"] = value is not off
+                    found.origins["enabled"] = (key,)
+            elif value is not None:
+                found.disable((key,), "this switch")
 
-    def _switch(self, members: Mapping[str, Node]) -> dict[str, Node]:
-        disabled, enabled = members.get("disabled"), members.get("enabled")
-        if disabled is not None and not isinstance(disabled.value, bool):
-            self.problems.add(disabled.line, disabled.where, "must be true or false")
-        elif disabled is not None and (disabled.value or enabled is None):
-            return {"enabled": disabled.with_value(not disabled.value)}
-        return {} if enabled is None else {"enabled": enabled}
-
-    def _oauth(self, node: Node, scopes: Node | None, ours: dict[str, Node], host: Host) -> None:
-        section, ignored = oauth_section(node, scopes)
-        if section is not None:
-            ours["oauth"] = _in_our_variables(section, host)
+    @staticmethod
+    def _oauth(found: TranslatedEntry, path: KeyPath, value: Any, beside: Mapping[str, Any]) -> dict[str, Any] | None:
+        ours: dict[str, Any] = {}
+        ignored: list[str] = []
+        for key, inner in (value if isinstance(value, dict) else {}).items():
+            name = SIGN_IN_SYNONYMS.get(str(key), str(key))
+            if name in _OAUTH:
+                ours[name] = inner
+            elif key == "callbackPort":  # Claude Code registers its redirect in this form
+                ours["redirect_uri"] = f"http://localhost:{inner}/callback"
+            elif key == "authServerMetadataUrl" and (issuer := _issuer_of(str(inner))):
+                ours["issuer"] = issuer
+            elif key != "enabled":
+                ignored.append(printable(key))
+        if "scopes" in beside:
+            ours.setdefault("scopes", beside["scopes"])
+        if isinstance(ours.get("scopes"), str):
+            ours["scopes"] = ours["scopes"].split()
         if ignored:
-            self.warn(node, f"ignored: {', '.join(repr(printable(key)) for key in ignored)}")
+            found.warnings.append((path, f"ignored: {', '.join(map(repr, ignored))}"))
+        return ours or None
 
-    def _unknown_sign_in(self, node: Node) -> None:
-        self.warn(
-            node,
-            "this way to sign in is not supported; try `codemode-server login`, or give a token in `headers`",
-        )
-
-    def _named_variables(self, key: str, node: Node, ours: dict[str, Node]) -> None:
+    def _named_variables(self, found: TranslatedEntry, path: KeyPath, value: Any) -> dict[str, str]:
         """Fields that name variables: Codex's, and what goose keeps in its keyring."""
-        section = "env" if key in ("env_vars", "env_keys") else "headers"
-        given: dict[str, str] = {}
-        if key == "bearer_token_env_var" and isinstance(node.value, str):
-            given = {"Authorization": f"Bearer ${{{node.value}}}"}
-        elif isinstance(node.value, list):
-            names = [item.entries.get("name", item).text for item in node.value]
-            unset = [] if key == "env_keys" else [it for it in names if it not in self.variables]
-            if unset:
-                shown = ", ".join(map(printable, unset))
-                self.warn(node, f"not taken over, since they are not set here: {shown}; add them to `env` if needed")
-            given = {it: f"${{{it}}}" for it in names if it not in unset}
-        elif isinstance(node.value, dict):
-            given = {name: f"${{{variable.text}}}" for name, variable in node.entries.items()}
-        else:
-            self.problems.add(node.line, node.where, "must name environment variables")
-        before = ours[section].entries if section in ours else {}
-        added = {name: node.with_value(value) for name, value in given.items() if name not in before}
-        ours[section] = Node({**before, **added}, node.line, node.where)
+        if path[-1] == "bearer_token_env_var" and isinstance(value, str):
+            return {"Authorization": f"Bearer ${{{value}}}"}
+        if isinstance(value, dict):
+            return {name: f"${{{variable}}}" for name, variable in value.items()}
+        if not isinstance(value, list):
+            found.problems.append((path, "must name environment variables"))
+            return {}
+        names = [str(it.get("name", "") if isinstance(it, dict) else it) for it in value]
+        unset = [] if path[-1] == "env_keys" else [it for it in names if it not in self.variables]
+        if unset:
+            shown = ", ".join(map(printable, unset))
+            message = f"not taken over, since they are not set here: {shown}; add them to `env` if needed"
+            found.warnings.append((path, message))
+        return {it: f"${{{it}}}" for it in names if it not in unset}
 
-    def _env_file(self, node: Node, ours: dict[str, Node]) -> None:
+    def _env_file(self, found: TranslatedEntry, path: KeyPath, value: Any) -> None:
         """The variables of the file, before those of the entry itself."""
         try:
-            path = self.base_dir / with_home(expand(node.text, self.variables).text)
+            file = self.base_dir / with_home(expand(str(value), self.variables).text)
         except NotExpandable as error:
-            self.problems.add(node.line, node.where, str(error))
+            found.problems.append((path, str(error)))
             return
-        if not os.path.isfile(path):  # noqa: PTH113 - `Path.is_file` raises for a path that is too long
-            self.problems.add(node.line, node.where, "there is no such file; correct the path or create the file")
+        if not os.path.isfile(file):  # noqa: PTH113 - `Path.is_file` raises for a path that is too long
+            found.problems.append((path, "there is no such file; correct the path or create the file"))
             return
-        found = read_dotenv(path, self.sources, self.warnings, str(path))
-        self.from_env_files += found.items()
-        own = ours["env"].entries if "env" in ours else {}
-        from_file = replace(node, env_file=node.text)
-        values = {name: from_file.with_value(value.replace("$", "$$")) for name, value in found.items()}
-        ours["env"] = Node({**values, **own}, node.line, node.where)
-
-    def warn(self, node: Node, message: str) -> None:
-        self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: {message}")
+        variables = read_dotenv(file, self.sources, self.dotenv_warnings, str(file))
+        own = found.members.get("env", {})
+        found.env_file = str(value)
+        found.env_file_variables = dict(variables)
+        found.members["env"] = {**{name: it.replace("$", "$$") for name, it in variables.items()}, **own}
 
 
-def server_name(name: str) -> str:
-    """A legal name from a host's name for a server: `My Notes` becomes `My-Notes`. `1`, `1-3` and `all` get a prefix,
-    since these words choose rows when a person is asked which servers to take."""
-    legal = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:64] or "server"
-    return f"server-{legal}"[:64] if re.fullmatch(r"[0-9-]+|all", legal, re.IGNORECASE) else legal
+def glob_covering(name: str) -> str:
+    """A glob that matches at least what the host means by this name: of `run(rm -rf)`, all of `run`."""
+    return re.sub(r"[\s/{}\[\]]", "?", re.sub(r"(?<=.)\(.*\)$", "", name)) or "?"
 
 
-def starts_this_server(members: Mapping[str, Node]) -> bool:
-    """Whether an entry in a host's file starts codemode-server itself, which would then start itself forever."""
-    command, args = members.get("command") or members.get("cmd"), members.get("args")
-    words = [command.text] if command else []
-    given = [word.text for word in args.value] if args and isinstance(args.value, list) else []
-    return names_this_server([*words, *given])
+def glob_within(pattern: str, server: str) -> str | None:
+    """The glob of a server's tools that a pattern over `<server>_<tool>` means, empty if it means none; None if that
+    can't be said."""
+    prefix = re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_"
+    pattern = pattern.replace("[", "?")
+    if pattern.startswith(prefix):
+        return glob_covering(pattern[len(prefix) :]).replace("_", "?")  # non-word characters of a tool are `_` there
+    if fnmatchcase(prefix, pattern):
+        return "*"
+    head = re.split(r"[*?]", pattern)[0]
+    return None if len(head) < len(pattern) and prefix.startswith(head) else ""
 
 
-def names_this_server(words: Sequence[str]) -> bool:
-    """Whether a command with its arguments starts codemode-server, by whatever launcher."""
-    # A directory argument named codemode-server is not this program; the first argument may be, behind npx or uvx.
-    candidates = [*words[:2], *(word for word in words[2:] if not _is_mere_folder(word))]
-    pattern = r"(?:.*[/\\])?codemode[-_]server(?:\.exe|\.cmd)?(?:[@=\[].*)?"
-    return any(re.fullmatch(pattern, word) for word in candidates)
+def _flattened(entry: Mapping[str, Any], dialect: Dialect) -> dict[KeyPath, Any]:
+    """The members of an entry by their paths, without the levels and lists that only some hosts have."""
+    flat: dict[KeyPath, Any] = {}
+    for key, value in entry.items():
+        if key in ("transport", "requestOptions", "command") and isinstance(value, dict):
+            flat |= {(key, name): it for name, it in value.items()}
+        elif key == "command" and dialect == "opencode" and isinstance(value, list) and value:
+            flat |= {("command",): value[0], ("args",): value[1:]}
+        elif key != "name" or dialect not in ("goose", "opencode", "zed"):
+            flat[key,] = value
+    if ("command", "path") in flat:  # Zed
+        flat["command",] = flat.pop(("command", "path"))
+    return flat
 
 
-def _in_one_level(entry: Node, host: Host) -> dict[str, Node]:
-    """The members of an entry; flattens what some hosts nest or put into one list."""
-    members = dict(entry.entries)
-    for key in ("transport", "requestOptions"):
-        if key in members and isinstance(members[key].value, dict):
-            members = {**members.pop(key).entries, **members}
-    command = members.get("command")
-    if command is not None and isinstance(command.value, dict):
-        members = {**members, **command.entries}
-        members["command"] = command.entries.get("path", command)
-        members.pop("path", None)
-    elif command is not None and host == "opencode" and isinstance(command.value, list) and command.value:
-        first, *rest = command.value
-        members["command"] = first
-        members["args"] = command.with_value(rest)
-    if host in ("goose", "opencode", "zed"):
-        members.pop("name", None)
-    return members
-
-
-def _why_left_out(members: Mapping[str, Node], host: Host) -> str:
-    if starts_this_server(members):
+def _why_left_out(values: Mapping[str, Any], dialect: Dialect) -> str:
+    if names_this_server(command_words(values)):
         return "starts codemode-server itself"
-    if host == "goose" and "type" in members and members["type"].value in _BUILT_IN:
+    if dialect == "goose" and values.get("type") in _BUILT_IN:
         return "is a part of goose and no MCP server"
-    if host == "zed" and "source" in members and members["source"].value == "extension":
+    if dialect == "zed" and values.get("source") == "extension":
         return "is an extension of Zed, which has no program to start"
     return ""
 
 
-def _is_off(members: Mapping[str, Node]) -> bool:
-    disabled, enabled = members.get("disabled"), members.get("enabled")
-    return (disabled is not None and disabled.value is True) or (enabled is not None and enabled.value is False)
+def _restrict(found: TranslatedEntry, path: KeyPath, name: str, value: Any) -> None:
+    if name == "default_tools_approval_mode":
+        _answer(found, path, "*", value)
+    elif isinstance(value, list) and all(isinstance(it, str) for it in value):
+        if name == "exclude":
+            found.exclude([glob_covering(it) for it in value])
+        elif value or path[-1] != "available_tools":  # goose means all tools by none
+            found.include([_exactly(it) for it in value])
+    elif name == "tools" and isinstance(value, dict) and value.keys() <= {"include", "exclude"}:
+        for key, globs in value.items():
+            if isinstance(globs, list) and all(isinstance(it, str) for it in globs):
+                (found.include if key == "include" else found.exclude)(globs)
+            elif globs is not None:
+                found.disable((*path, key))
+    elif name == "tools" and isinstance(value, list) and all(isinstance(it, dict) for it in value):  # Claude Code's
+        for it in value:
+            if not isinstance(it.get("name"), str):
+                found.disable(path)
+            elif "permission_policy" in it:
+                _answer(found, path, it["name"], it["permission_policy"])
+    elif name == "tools" and isinstance(value, dict):
+        for tool, setting in value.items():
+            for key, inner in (setting if isinstance(setting, dict) else {"enabled": setting}).items():
+                if key in ("enabled", "disabled") and isinstance(inner, bool):
+                    found.exclude([glob_covering(tool)] if inner is (key == "disabled") else [])
+                elif key == "approval_mode":
+                    _answer(found, path, tool, inner)
+                else:
+                    found.disable((*path, tool))
+    else:
+        found.disable(path)
 
 
-def _in_our_variables(node: Node, host: Host) -> Node:
-    """The node with the host's variable syntax translated into ours."""
-    if isinstance(node.value, dict):
-        return node.with_value({key: _in_our_variables(child, host) for key, child in node.value.items()})
-    if isinstance(node.value, list):
-        return node.with_value([_in_our_variables(child, host) for child in node.value])
-    if not isinstance(node.value, str):
-        return node
-    text = node.value
-    if host == "codex":
-        text = text.replace("$", "$$")
-    elif host == "gemini":
-        text = re.sub(r"\$([A-Za-z_]\w*)", r"${\1}", text)
-    elif host == "opencode":
-        text = re.sub(r"\$?\{env:([A-Za-z_]\w*)\}", r"${\1}", text.replace("$$", "$$$$"))
-        text = re.sub(r"\{file:[^}]*\}", "${file:}", text)  # which can't be expanded, and says so
-    return node if text == node.value else node.with_value(text)
+def _answer(found: TranslatedEntry, path: KeyPath, tool: str, answer: Any) -> None:
+    match _ANSWERS.get(str(answer)):
+        case "deny":
+            found.exclude([glob_covering(tool)])
+        case "ask":
+            found.asks.append(glob_covering(tool))
+        case None:
+            found.disable(path)
 
 
-def _without_shell(command: str) -> str:
-    """A command that a host runs in a shell, as one that needs none. No variable in it is expanded here."""
-    command = shlex.join(["sh", "-c", command]) if _SHELL_CHARACTERS.search(command) else command
-    return command.replace("$", "$$")
+def _exactly(name: str) -> str:
+    """A glob that matches only what the host means: names are literal there, except a lone `*`."""
+    name = re.sub(r"\(.*\)$", "", name)
+    return name if name == "*" else re.sub(r"[*?\[]", r"[\g<0>]", name)
 
 
-def _is_mere_folder(word: str) -> bool:
-    """Whether it is the full path of a folder that Python could not run."""
-    try:
-        return word.startswith("/") and Path(word).is_dir() and not (Path(word) / "__main__.py").exists()
-    except (OSError, ValueError):
-        return False
+def _in_our_variables(value: Any, dialect: Dialect) -> Any:
+    """The value with the host's variable syntax translated into ours."""
+    if isinstance(value, dict):
+        return {key: _in_our_variables(inner, dialect) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_in_our_variables(inner, dialect) for inner in value]
+    if not isinstance(value, str):
+        return value
+    if dialect == "codex":
+        return value.replace("$", "$$")
+    if dialect == "gemini":
+        return re.sub(r"\$([A-Za-z_]\w*)", r"${\1}", value)
+    if dialect == "opencode":
+        value = re.sub(r"\$?\{env:([A-Za-z_]\w*)\}", r"${\1}", value.replace("$$", "$$$$"))
+        return re.sub(r"\{file:[^}]*\}", "${file:}", value)  # which can't be expanded, and says so
+    return value
 
 
-def _transport(node: Node, problems: Problems) -> str | None:
-    kind = re.sub(r"[-_ ]", "", node.text.casefold())
-    if kind == "sse":
-        return "sse"
-    if kind in _HTTP:
-        return "http"
-    if kind not in _STDIO:
-        problems.add(node.line, node.where, "must be one of 'stdio', 'http', 'sse'")
-    return None
+def _issuer_of(metadata_url: str) -> str:
+    """The issuer whose metadata are at this address (RFC 8414, OpenID Connect Discovery); empty if it has another
+    form."""
+    well_known = r"/\.well-known/(?:oauth-authorization-server|openid-configuration)"
+    if match := re.fullmatch(rf"(https?://[^/]+){well_known}(/.*)?", metadata_url):
+        return match[1] + (match[2] or "")
+    match = re.fullmatch(r"(https?://.+)/\.well-known/openid-configuration", metadata_url)
+    return match[1] if match else ""
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """The texts of a list; nothing of anything else."""
+    yield from (it for it in value if isinstance(it, str)) if isinstance(value, list) else ()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from codemode_server.config.document import parse
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.literal_secrets import SecretNames, without_literal_secrets
 from codemode_server.config.problems import Problems
-from codemode_server.config.yaml_writing import Plain, block
+from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError, SettingsError
 
 _CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command")
@@ -88,17 +88,17 @@ def plan(
             made.skipped.append(f"{server.name} of {server.source}: {error}")
             continue
         alike = [it for it in existing if it == server.name or it.startswith(f"{server.name}-")]
-        if same := next((it for it in alike if _equal(existing[it], entry)), ""):
+        if same := next((it for it in alike if _connection(existing[it]) == _connection(entry)), ""):
             made.skipped.append(f"{server.name} of {server.source}: is there already as {same}")
             storage.added = added_before
             continue
-        name = names.free_for(server)
+        name = names.take(server)
         unset = [it for it in server.variables() if it not in variables]
         if not unset and (problem := _problem(name, entry, {**variables, **storage.added}, base_dir)):
             made.skipped.append(f"{server.name} of {server.source}: {problem}")
             storage.added = added_before
+            names.release(name)
             continue
-        names.add(name)
         rules = tuple({key: _renamed(it, server.name, name) for key, it in rule.items()} for rule in server.rules)
         made.additions.append(Addition(name, entry, rules, server))
         for variable in unset:
@@ -108,32 +108,11 @@ def plan(
     return made
 
 
-def overruled(rules: Iterable[Mapping[str, str]], before: Any) -> list[str]:
-    """Rules to be added that an `allow` rule before them makes void, for some of their tools at least."""
-    allowed = [pattern for it in before or [] if isinstance(it, Mapping) and (pattern := _allowed_pattern(it))]
-    patterns = [str(next(iter(rule.values()))) for rule in rules]
-    return [it for it in patterns if any(_overlap(it, one) for one in allowed)]
-
-
-def _allowed_pattern(rule: Mapping[str, Any]) -> str:
-    """What a rule as it is written allows, for some arguments at least; empty if it allows nothing."""
-    if rule.get("decision") == "allow":
-        return f"{rule.get('server') or '*'}/{rule.get('tool') or '*'}"
-    return str(rule.get("allow") or "")
-
-
-def _overlap(pattern: str, other: str) -> bool:
-    """Whether one rule's pattern of servers matches the other's, and the same of tools."""
-    (server, _, tool), (other_server, _, other_tool) = pattern.partition("/"), other.partition("/")
-    pairs = ((server, other_server), (tool or "*", other_tool or "*"))
-    return all(fnmatchcase(one, two) or fnmatchcase(two, one) for one, two in pairs)
-
-
 def _problem(name: str, entry: Mapping[str, Plain], variables: Mapping[str, str], base_dir: Path) -> str:
     """Why the settings would refuse this entry."""
     problems = Problems("")
     try:
-        tree = parse(block("servers", {name: entry}, 0), problems, is_json=False)
+        tree = parse(json.dumps({"servers": {name: entry}}), problems, is_json=True)
         problems.entries[f"servers.{name}"] = name
         reading = Reading(problems, [], variables, base_dir)
         reading.settings(tree)
@@ -144,26 +123,19 @@ def _problem(name: str, entry: Mapping[str, Plain], variables: Mapping[str, str]
     return "; ".join(re.sub(r"^:\d+: ", "", line) for line in lines)
 
 
-def _equal(existing: Any, entry: Mapping[str, Plain]) -> bool:
-    return isinstance(existing, Mapping) and _connection(existing) == _connection(entry)
-
-
-def _connection(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _by_name(entry[key]) for key in _CONNECTION if entry.get(key)}
-
-
-def _by_name(value: Any) -> Any:
-    """The value with references to secrets by name alone: where one is stored makes no other server."""
-    if isinstance(value, Mapping):
-        return {key: _by_name(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_by_name(inner) for inner in value]
-    return re.sub(r"\$\{keyring:([^}]*)\}", r"${\1}", value) if isinstance(value, str) else value
+def _connection(entry: Any) -> dict[str, Any]:
+    """The fields that say which server it is; where a secret is stored makes no other one."""
+    fields = {key: entry[key] for key in _CONNECTION if entry.get(key)} if isinstance(entry, Mapping) else {}
+    named: dict[str, Any] = json.loads(re.sub(r"\$\{keyring:([^}]*)\}", r"${\1}", json.dumps(fields)))
+    return named
 
 
 def _restrict(server: FoundServer, other: FoundServer) -> None:
     """Restricts the first as the second is; what is on in one of the person's own files was on."""
-    if other.is_enabled and other.scope == "user":
+    server.is_unclear |= other.is_unclear
+    if server.is_unclear:
+        server.entry["enabled"] = False
+    elif other.is_enabled and other.scope == "user":
         server.entry.pop("enabled", None)
     mine: Any = dict(server.entry.get("tools") or {})  # type: ignore[arg-type]
     theirs: Any = other.entry.get("tools") or {}
@@ -182,27 +154,17 @@ class _Names:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._folded = set(map(_folded, taken))
-        self._numbers: Counter[str] = Counter()
-
-    def free_for(self, server: FoundServer) -> str:
-        """Its name, or if that is taken its name with its project, its host or a number."""
-        for suffix in ("", server.project, server.host):
-            name = f"{server.name[: 63 - len(suffix)]}-{suffix}" if suffix else server.name
-            if _folded(name) not in self._folded:
-                return name
-        while True:
-            self._numbers[server.name] += 1
-            name = f"{server.name[:55]}-{self._numbers[server.name] + 1}"
-            if _folded(name) not in self._folded:
-                return name
-
-    def add(self, name: str) -> None:
-        self._folded.add(_folded(name))
 
     def take(self, server: FoundServer) -> str:
-        name = self.free_for(server)
-        self.add(name)
+        """Its name, or if that is taken its name with its project, its host or a number."""
+        suffixes = chain(("", server.project, server.host), map(str, count(2)))
+        names = (f"{server.name[: 63 - len(it)]}-{it}" if it else server.name for it in suffixes)
+        name = next(it for it in names if _folded(it) not in self._folded)
+        self._folded.add(_folded(name))
         return name
+
+    def release(self, name: str) -> None:
+        self._folded.remove(_folded(name))
 
 
 def _folded(name: str) -> str:

@@ -18,8 +18,7 @@ from codemode_server.config import places, trust
 from codemode_server.config.conversion import Reading
 from codemode_server.config.document import EMPTY, MAX_BYTES, Node, parse
 from codemode_server.config.expansion import read_dotenv
-from codemode_server.config.formats import in_our_form
-from codemode_server.config.host_entries import Translation
+from codemode_server.config.formats import Translation, in_our_form
 from codemode_server.config.places import NAMES, VARIABLE, ConfigFile, Sources, Stamp, stamp_of
 from codemode_server.config.problems import Problems, printable
 from codemode_server.config.toml import looks_like_toml, parse_toml

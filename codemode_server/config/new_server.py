@@ -1,13 +1,14 @@
-"""Makes a server's entry from an address or a command line."""
+"""Reads command lines and addresses of servers: the entry and the name that they give, and whether they start us."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from codemode_server.config.host_entries import server_name
-from codemode_server.config.yaml_writing import Plain
+from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
 
 _RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx", "pipx", "node", "python", "python3", "deno", "bun", "docker", "uv"})
@@ -64,3 +65,40 @@ def _programs(words: Sequence[str]) -> Iterator[str]:
             is_value = word in _WITH_VALUE
         elif re.split(r"[/\\]", word)[-1] not in _RUNNERS | _MEANINGLESS:
             yield word
+
+
+def server_name(name: str) -> str:
+    """A legal name from a host's name for a server: `My Notes` becomes `My-Notes`. `1`, `1-3` and `all` get a prefix,
+    since these words choose rows when a person is asked which servers to take."""
+    legal = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:64] or "server"
+    return f"server-{legal}"[:64] if re.fullmatch(r"[0-9-]+|all", legal, re.IGNORECASE) else legal
+
+
+def names_this_server(words: Sequence[str]) -> bool:
+    """Whether a command with its arguments starts codemode-server, by whatever launcher."""
+    # A directory argument named codemode-server is not this program; the first argument may be, behind npx or uvx.
+    candidates = [*words[:2], *(word for word in words[2:] if not _is_mere_folder(word))]
+    pattern = r"(?:.*[/\\])?codemode[-_]server(?:\.exe|\.cmd)?(?:[@=\[].*)?"
+    return any(re.fullmatch(pattern, word) for word in candidates)
+
+
+def command_words(entry: Mapping[str, Any]) -> list[str]:
+    """The command of a host's entry with its arguments."""
+    inner = entry.get("transport")
+    members = inner if isinstance(inner, dict) else entry
+    words: list[str] = []
+    for key in ("command", "cmd", "args"):
+        value = members.get(key)
+        if isinstance(value, dict):  # of older files of Zed
+            words += command_words({"command": value.get("path"), "args": value.get("args")})
+        words += [value] if isinstance(value, str) else []
+        words += [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
+    return words
+
+
+def _is_mere_folder(word: str) -> bool:
+    """Whether it is the full path of a folder that Python could not run."""
+    try:
+        return word.startswith("/") and Path(word).is_dir() and not (Path(word) / "__main__.py").exists()
+    except (OSError, ValueError):
+        return False

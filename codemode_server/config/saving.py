@@ -6,8 +6,9 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.config import trust
@@ -49,6 +50,33 @@ _LOCK = ".codemode-server.lock"
 _LOCK_S = 60.0
 """Each of several commands at once takes a second or so."""
 _MAX_COPIES = 1000
+
+
+_NOTICED = "a running codemode-server notices in seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """What was done, each in a line for the person."""
+
+    text: str
+    trust_needed: str
+    """What the person has to do before the file is used; empty if nothing."""
+
+
+def switch_servers(place: ConfigFile, names: Sequence[str], *, is_enabled: bool) -> Switched:
+    """Switch all of these servers, or none if one can't be. Blocks.
+
+    Raises:
+        CodemodeError: there is no such file or server, or the file can't be edited.
+    """
+    check_exists(place)
+    with locked(place) as file:
+        for name in names:
+            file.text.set_enabled(name, is_enabled=is_enabled)
+        file.save()
+    done = f"{'enabled' if is_enabled else 'disabled'}: {', '.join(names)}"
+    return Switched(done, file.trust_needed) if file.needs_trust else Switched(f"{done}; {_NOTICED}", "")
 
 
 def check_exists(place: ConfigFile) -> None:
@@ -190,16 +218,11 @@ class EditedFile:
         stem = f"{self.path.name}.{time.strftime('%Y%m%d-%H%M%S')}"
         for number in range(_MAX_COPIES):
             copy = self.path.with_name(f"{stem}{f'-{number}' if number else ''}.bak")
-            try:
-                descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-            except FileExistsError:
-                continue
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            copy.chmod(self._mode())
-            return copy
+            with suppress(FileExistsError):
+                copy.touch(0o600, exist_ok=False)
+                copy.write_bytes(content)
+                copy.chmod(self._mode())
+                return copy
         raise CodemodeError(f"there are too many copies beside {printable(str(self.path))}; remove some")
 
     def _mode(self) -> int:

@@ -12,14 +12,9 @@ from codemode_server.config.problems import Problems, joined
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*([A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*=""")
 _FIRST = re.compile(r"""(?:\s|#[^\n]*)*+(?:\[\[?[^\[\]\n]+\]\]?\s*(?:#[^\n]*)?(?:\n|$)|[\w."'-]+[ \t]*=)""")
-_TEXT = (
-    r""""{3}(?:\\(?s:.)|"{1,2}(?!")|[^"\\])*+(?:"{3,5})?|'{3}(?:'{1,2}(?!')|[^'])*+(?:'{3,5})?"""
-    r"""|"(?:\\[^\n]|[^"\\\n])*+"?|'[^'\n]*+'?"""
-)
-_PART = rf"(?>{_TEXT}|[\w-]++)"
-_DOT = r"[ \t]*+\.[ \t]*+"
-_DOTTED = re.compile(rf"#[^\n]*+|{_PART}(?P<deep>(?:{_DOT}{_PART}){{{MAX_DEPTH}}})?(?:{_DOT}{_PART})*+")
-"""A comment, a text, or parts with dots between; one that has no end is no TOML, and goes on to where it could end."""
+_PART = r"""(?>[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_DEEP = re.compile(rf"(?<![\w.-]){_PART}(?>[ \t]*\.[ \t]*{_PART}){{{MAX_DEPTH}}}")
+"""A key of more parts than this; `tomllib` takes time and memory that grow with the square of the parts."""
 
 
 def looks_like_toml(text: str) -> bool:
@@ -29,8 +24,7 @@ def looks_like_toml(text: str) -> bool:
 
 def parse_toml(text: str, problems: Problems) -> Node:
     """The tree of the text. Raises `SettingsError` if it is no TOML."""
-    if (deep := next((it for it in _DOTTED.finditer(text) if it["deep"]), None)) is not None:
-        # `tomllib` takes time and memory that grow with the square of the parts of a key.
+    if (deep := _DEEP.search(text)) is not None:
         problems.add(text.count("\n", 0, deep.start()) + 1, "", f"nested more than {MAX_DEPTH} levels deep")
         raise problems.error()
     try:

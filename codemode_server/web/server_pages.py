@@ -23,7 +23,7 @@ from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.cli.signing_in import has_sign_in, http_server
 from codemode_server.config import LoadedSettings
 from codemode_server.config.description import masked, shown_address
-from codemode_server.config.server_switch import switch_servers
+from codemode_server.config.saving import switch_servers
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.gateway.policy.changed_tools import REVIEW

@@ -112,7 +112,7 @@ class TestInit:
 
         assert "# " in machine.file.read_text()
         assert "Cursor: codemode-server connect cursor" in machine.output
-        assert f"codex mcp add codemode -- {Path(sys.executable).with_name('codemode-server')}" in machine.output
+        assert "Codex: codemode-server connect codex" in machine.output
         assert "goose" not in machine.output
 
     def test_a_first_file_asks_before_tools_that_change_something(self, machine: Machine) -> None:
@@ -136,7 +136,7 @@ class TestImport:
 
         assert machine.servers()["github"].env == {"GITHUB_TOKEN": TOKEN}
         assert TOKEN not in machine.file.read_text()
-        assert f"GITHUB_TOKEN={TOKEN}" in machine.dotenv
+        assert f"GITHUB_TOKEN='{TOKEN}'" in machine.dotenv
         assert machine.file.with_name(".env").stat().st_mode & 0o777 == 0o600
 
     def test_the_next_command_for_each_host_is_told(self, machine: Machine) -> None:
@@ -295,16 +295,6 @@ class TestImport:
 
         assert [(it.answer, it.pattern) for it in load().settings.permissions.rules] == [("ask", "a-cursor/send")]
 
-    @pytest.mark.parametrize(("allowed", "is_told"), [("a", True), ("a/se*", True), ("a/read", False), ("b", False)])
-    def test_a_rule_that_an_earlier_one_makes_void_is_told(self, machine: Machine, allowed: str, is_told: bool) -> None:
-        machine.write(".config/codemode-server/upstream.yaml", f"permissions: {{rules: [{{allow: {allowed}}}]}}\n")
-        asks = {"tools": [{"name": "send", "permission_policy": "always_ask"}]}
-        machine.write(".cursor/mcp.json", cursor(a={"command": "x", **asks}))
-
-        machine.run("import", "--all", "--no-test")
-
-        assert ("the host asks before a/send" in machine.errors) is is_told
-
     def test_a_name_that_no_host_has_is_an_error(self, machine: Machine) -> None:
         assert machine.run("import", "github", "--no-test") == 1
         assert "there is nothing to take over called 'github'" in machine.output
@@ -436,7 +426,7 @@ class TestWhatARepositoryNames:
     def test_a_file_that_cannot_be_read_is_named_once(self, machine: Machine) -> None:
         (machine.project / "bad.json").write_text('{"mcpServers": {\n')
         assert machine.run("import", "./bad.json") == 2
-        assert machine.errors.startswith("codemode-server: ./bad.json:2: column 1: ")
+        assert machine.errors == "codemode-server: ./bad.json: line 2: this is not valid JSON\n"
 
     def test_a_bare_word_is_no_file(self, machine: Machine) -> None:
         (machine.project / "github").write_text(json.dumps(cursor(github={"command": "evil"})))

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from codemode_server.config import load
 from codemode_server.config.document import parse
-from codemode_server.config.editing import ConfigNotEditable, ConfigText
+from codemode_server.config.editing import ConfigText
+from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.problems import Problems
 from codemode_server.config.saving import EditedFile
-from codemode_server.config.yaml_writing import block, flow
 from codemode_server.domain.errors import CodemodeError
 
 EXAMPLE = (Path(__file__).parents[2] / "upstream.yaml").read_text()
@@ -70,7 +70,7 @@ def test_a_server_is_added_and_nothing_else_changes(before: str) -> None:
     file = ConfigText(before)
     old = file.servers()
 
-    file.add_server("new", ENTRY)
+    file.add_servers({"new": ENTRY})
 
     assert file.servers() == {**old, "new": ENTRY}
     removed = [line for line in change(before, file.text) if line.startswith("-")]
@@ -81,7 +81,7 @@ def test_a_server_is_added_and_nothing_else_changes(before: str) -> None:
 def test_an_added_server_is_removed_again(before: str) -> None:
     file = ConfigText(before)
     old = file.servers()
-    file.add_server("new", ENTRY)
+    file.add_servers({"new": ENTRY})
 
     file.remove_server("new")
 
@@ -90,7 +90,7 @@ def test_an_added_server_is_removed_again(before: str) -> None:
 
 def test_a_new_server_stands_behind_the_last_one() -> None:
     file = ConfigText(COMMENTED)
-    file.add_server("new", {"command": "npx", "args": ["-y", "notes"]})
+    file.add_servers({"new": {"command": "npx", "args": ["-y", "notes"]}})
 
     assert change(COMMENTED, file.text) == ["+    new:", "+      command: npx", '+      args: ["-y", notes]']
     assert file.text.index("b: {command: y}") < file.text.index("new:") < file.text.index("# after b")
@@ -98,7 +98,7 @@ def test_a_new_server_stands_behind_the_last_one() -> None:
 
 def test_line_ends_stay_those_of_the_file() -> None:
     file = ConfigText(FILES["line ends of Windows"])
-    file.add_server("new", ENTRY)
+    file.add_servers({"new": ENTRY})
 
     assert file.text.count("\n") == file.text.count("\r\n")
 
@@ -114,7 +114,7 @@ def test_a_removed_server_takes_its_lines_along() -> None:
     ("written", "left"),
     [
         ("  servers:\n    a: tokens  # mine\n    b: block\n", "  servers:\n    b: block\n"),
-        ("  servers:\n    a: tokens\n", "  servers:\n"),
+        ("  servers:\n    a: tokens\n", "  servers: {}\n"),
         ("  servers: {a: tokens, b: block}\n", "  servers: {b: block}\n"),
         ("  servers: {a: tokens}\n", "  servers: {}\n"),
         ('  servers: {"*": tokens}\n', '  servers: {"*": tokens}\n'),
@@ -129,7 +129,7 @@ def test_a_removed_server_is_no_longer_named_as_protected(written: str, left: st
 
 @pytest.mark.parametrize(
     ("name", "lines"),
-    [("a", ["+      enabled: false"]), ("b", ["-    b: {command: y}", "+    b: {enabled: false, command: y}"])],
+    [("a", ["+      enabled: false"]), ("b", ["-    b: {command: y}", "+    b: {command: y, enabled: false}"])],
 )
 def test_disabling_adds_one_setting(name: str, lines: list[str]) -> None:
     file = ConfigText(COMMENTED)
@@ -214,7 +214,7 @@ def test_a_rule_is_put_into_any_form_of_list(text: str, after: str) -> None:
 def test_what_others_refer_to_is_not_removed() -> None:
     file = ConfigText(FILES["anchors"])
 
-    with pytest.raises(ConfigNotEditable, match="edit the file by hand"):
+    with pytest.raises(NotEditable, match="edit it by hand"):
         file.remove_server("a")
     assert file.text == FILES["anchors"]
 
@@ -222,7 +222,7 @@ def test_what_others_refer_to_is_not_removed() -> None:
 def test_disabling_one_server_disables_no_other_one_with_it() -> None:
     file = ConfigText(FILES["anchors"])
 
-    with pytest.raises(ConfigNotEditable):
+    with pytest.raises(NotEditable):
         file.set_enabled("a", is_enabled=False)
     file.set_enabled("b", is_enabled=False)
     assert file.servers()["b"]["enabled"] is False
@@ -251,7 +251,7 @@ def test_json_is_edited_too(before: str) -> None:
     file = ConfigText(before, is_json=True)
     old = file.servers()
 
-    file.add_server("new", ENTRY)
+    file.add_servers({"new": ENTRY})
     file.set_enabled("new", is_enabled=True)
     file.add_rules([{"ask": "new/x"}])
 
@@ -261,7 +261,7 @@ def test_json_is_edited_too(before: str) -> None:
 
 def test_json_without_comments_stays_json() -> None:
     file = ConfigText('{"servers": {"a": {"command": "x"}}}', is_json=True)
-    file.add_server("b", {"command": "\u2028é😀\x7f"})
+    file.add_servers({"b": {"command": "\u2028é😀\x7f"}})
 
     assert json.loads(file.text)["servers"]["b"] == {"command": "\u2028é😀\x7f"}
 
@@ -269,9 +269,10 @@ def test_json_without_comments_stays_json() -> None:
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30))
 def test_every_text_is_read_back_as_it_was(text: str) -> None:
     entry: dict[str, Any] = {"keys": {text or "x": text}, "items": [text, {"m": text}]}
-    written = block("servers", {"a": entry}, 0) + f"mcpServers: {{b: {flow([text])}}}"
-
-    assert ConfigText(written).servers() == {"a": entry, "b": [text]}
+    for before in ("", "servers: {b: {command: x}}"):
+        file = ConfigText(before)
+        file.add_servers({"a": entry})
+        assert file.servers()["a"] == entry
 
 
 class TestSaving:
@@ -281,7 +282,7 @@ class TestSaving:
     def test_a_file_that_is_not_there_is_made_with_comments(self, tmp_path: Path) -> None:
         path = tmp_path / "new" / "upstream.yaml"
         file = self.edited(path)
-        file.text.add_server("a", {"command": "x"})
+        file.text.add_servers({"a": {"command": "x"}})
         file.save()
 
         assert list(load(path).settings.servers) == ["a"]

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from codemode_server.config import load
-from codemode_server.config.dotenv_writing import add_variables
+from codemode_server.config.dotenv_writing import added_variables
 from codemode_server.config.editing import ConfigText
-from codemode_server.config.host_places import HOSTS
 from codemode_server.config.host_reading import read_text
+from codemode_server.config.hosts import HOSTS
 from codemode_server.config.import_plan import plan, unite
 from codemode_server.config.literal_secrets import SecretNames
 from codemode_server.domain.errors import SettingsError
@@ -39,11 +39,11 @@ def imported(path: Path, folder: Path) -> tuple[str, str, str]:
     storage = SecretNames({}, ENVIRON)
     made = plan(servers, {}, storage, ENVIRON, folder)
     text = ConfigText("")
-    for addition in made.additions:
-        text.add_server(addition.name, addition.entry)
+    text.add_servers({addition.name: addition.entry for addition in made.additions})
     if rules := [rule for addition in made.additions for rule in addition.rules]:
         text.add_rules(rules)
-    add_variables(folder / ".env", made.secrets)
+    with added_variables(folder / ".env", made.secrets):
+        pass
     dotenv = (folder / ".env").read_text() if made.secrets else ""
     to_set = [f"to be set: {variable}: {why}" for variable, why in made.to_set.items()]
     return text.text, dotenv, "\n".join([*found.skipped, *equal, *made.skipped, *to_set])

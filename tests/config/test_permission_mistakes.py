@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from codemode_server.config.import_plan import overruled
-
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
 
@@ -60,16 +58,3 @@ def test_a_rule_with_everything_is_understood(folder: Folder) -> None:
     (found,) = folder.load(f"permissions:\n  rules:\n    - {rule}\n").settings.permissions.rules
     assert found.text == "ask: s*/create_*, effect: write, when: args.n < 5, limit: 5/hour"
     assert found.reason == "why"
-
-
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ({"allow": "github"}, ["github/delete_*"]),
-        ({"decision": "allow", "server": "git*"}, ["github/delete_*"]),
-        ({"decision": "allow", "server": "github", "tool": "get_*"}, []),
-        ({"decision": "deny"}, []),
-    ],
-)
-def test_a_rule_of_a_host_that_an_earlier_one_makes_void_is_found(rule: dict[str, str], expected: list[str]) -> None:
-    assert overruled([{"ask": "github/delete_*"}], [rule]) == expected

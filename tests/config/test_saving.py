@@ -12,7 +12,7 @@ import pytest
 
 from codemode_server import cli
 from codemode_server.config import load, saving, trust
-from codemode_server.config.dotenv_writing import add_variables, added_variables
+from codemode_server.config.dotenv_writing import added_variables
 from codemode_server.config.loading import load_place
 from codemode_server.config.places import Change, ConfigFile
 from codemode_server.config.saving import EditedFile
@@ -58,11 +58,15 @@ class TestSecrets:
         assert {name: servers[name].env["API_KEY"] for name in values} == values
 
     def test_a_name_that_is_there_already_is_refused(self, tmp_path: Path) -> None:
-        add_variables(tmp_path / ".env", {"API_KEY": "mine"})
-
-        with pytest.raises(CodemodeError, match="has API_KEY already"):
-            add_variables(tmp_path / ".env", {"API_KEY": "other"})
-        add_variables(tmp_path / ".env", {"OTHER_API_KEY": "other"})  # control
+        with added_variables(tmp_path / ".env", {"API_KEY": "mine"}):
+            pass
+        with (
+            pytest.raises(CodemodeError, match="has API_KEY already"),
+            added_variables(tmp_path / ".env", {"API_KEY": "other"}),
+        ):
+            pass
+        with added_variables(tmp_path / ".env", {"OTHER_API_KEY": "other"}):  # control
+            pass
         assert (tmp_path / ".env").read_text() == "API_KEY=mine\nOTHER_API_KEY=other\n"
 
     @pytest.mark.parametrize("before", [None, "MINE=1\n"])
@@ -71,7 +75,7 @@ class TestSecrets:
         if before is not None:
             dotenv.write_text(before)
         edited = EditedFile(ConfigFile(file))
-        edited.text.add_server("b", {"command": "x", "env": {"KEY": "${KEY}"}})
+        edited.text.add_servers({"b": {"command": "x", "env": {"KEY": "${KEY}"}}})
         with pytest.raises(CodemodeError, match="was changed by another program"):
             edited.save(self.changing(file, added_variables(dotenv, {"KEY": "value"})))
         assert (dotenv.read_text() if dotenv.exists() else None) == before
@@ -80,7 +84,7 @@ class TestSecrets:
         with saving.locked(ConfigFile(file)) as edited:
             other = threading.Thread(target=add, args=(file, "b", "secret-of-b"))
             other.start()
-            edited.text.add_server("c", {"command": "x", "env": {"API_KEY": "${API_KEY}"}})
+            edited.text.add_servers({"c": {"command": "x", "env": {"API_KEY": "${API_KEY}"}}})
             edited.save(added_variables(edited.dotenv, {"API_KEY": "secret-of-c"}))
         other.join()
 
@@ -133,7 +137,7 @@ class TestTrust:
 
     def test_stays_after_an_edit_with_a_secret(self, file: Path) -> None:
         edited = EditedFile(self.trusted(file))
-        edited.text.add_server("b", {"command": "x", "env": {"KEY": "${KEY}"}})
+        edited.text.add_servers({"b": {"command": "x", "env": {"KEY": "${KEY}"}}})
         edited.save(added_variables(edited.dotenv, {"KEY": "value"}))
 
         assert self.is_trusted(edited.place)
@@ -142,7 +146,7 @@ class TestTrust:
     @pytest.mark.parametrize("secrets", [{}, {"KEY": "value"}], ids=["without a secret", "with a secret"])
     def test_does_not_cover_a_dotenv_that_somebody_changed_meanwhile(self, file: Path, secrets: dict[str, str]) -> None:
         edited = EditedFile(self.trusted(file))
-        edited.text.add_server("b", {"command": "x"})
+        edited.text.add_servers({"b": {"command": "x"}})
         edited.dotenv.write_text("TOOL=evil\n")
         edited.save(added_variables(edited.dotenv, secrets))
 
@@ -153,7 +157,7 @@ class TestTrust:
         place = self.trusted(file)
         file.with_name(".env").write_text("TOOL=evil\n")
         edited = EditedFile(place)
-        edited.text.add_server("b", {"command": "x"})
+        edited.text.add_servers({"b": {"command": "x"}})
         edited.save()
 
         assert not self.is_trusted(place)

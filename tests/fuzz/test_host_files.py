@@ -8,12 +8,10 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codemode_server.config.host_files import entries
-from codemode_server.config.host_files.difference import difference
-from codemode_server.config.host_files.forms import named, servers_path
-from codemode_server.config.host_files.readable import readable
-from codemode_server.config.host_files.spans import HostFileNotEditable
-from codemode_server.config.host_places import HOSTS, KnownHost
+from codemode_server.config import file_edits
+from codemode_server.config.file_edits import NotEditable, find, read
+from codemode_server.config.host_files.own_entries import named, servers_path
+from codemode_server.config.hosts import HOSTS, KnownHost
 from tests.fuzz.strategies import damaged, names, texts
 
 DATA = Path(__file__).parent.parent / "config" / "host_data"
@@ -43,28 +41,25 @@ def test_any_file_is_edited_with_its_other_data_kept_or_refused(
     given_file: tuple[KnownHost, bytes], name: str, entry: dict[str, Any]
 ) -> None:
     host, content = given_file
-    is_list = host.id == "continue"
     try:
-        text = entries.decoded(content, host.syntax)
-        data = entries.read(text, host.syntax)
-        path = (*servers_path(host, data), name)
-        changed = entries.with_entry(text, host.syntax, path, entry, is_list=is_list)
-        restored = entries.without_entry(changed, host.syntax, path)
-        for other, _ in list(named(entries.find(data, path[:-1]))):
+        text = content.decode()
+    except UnicodeDecodeError:
+        return
+    try:
+        data = read(text, host.syntax)
+        path = servers_path(host, data)
+        if host.id == "continue":
+            changed = file_edits.with_item(text, host.syntax, path, {"name": name, **entry})
+        else:
+            changed = file_edits.with_members(text, host.syntax, path, {name: entry})
+        restored = file_edits.without_member(changed, host.syntax, (*path, name))
+        for other, _ in list(named(find(data, path))):
             if other != name:
-                entries.without_entry(changed, host.syntax, (*path[:-1], other))
-    except HostFileNotEditable as error:
+                file_edits.without_member(changed, host.syntax, (*path, other))
+    except NotEditable as error:
         assert str(error).isprintable(), error  # noqa: PT017 - both ends are right
         return
-    entries.encoded(changed, content)
-    if entries.find(data, path) is None:
-        before, after = (entries.find(entries.read(it, host.syntax), path[:-1]) or {} for it in (text, restored))
+    changed.encode()
+    if find(data, (*path, name)) is None:
+        before, after = (find(read(it, host.syntax), path) or {} for it in (text, restored))
         assert list(named(before)) == list(named(after))
-
-
-@given(files(), texts)
-def test_the_diff_of_any_file_is_short_plain_lines(given_file: tuple[KnownHost, bytes], inserted: str) -> None:
-    host, content = given_file
-    text = content.decode("utf-8", "replace")
-    lines = difference(text, text[:40] + inserted + text[60:], host.syntax, ["a"], readable({"x": [inserted, text]}))
-    assert all(len(line) <= 210 and "\n" not in line and "\x1b" not in line for line in lines)

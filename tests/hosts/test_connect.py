@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from codemode_server.config.host_places import HOSTS, System
+from codemode_server.config.hosts import HOSTS, System
 from tests.hosts.kit import NodeTools, configured, installed_command
 from tests.hosts.model_hosts import ModelHost, Project
 

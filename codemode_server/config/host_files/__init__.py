@@ -1,1 +1,1 @@
-"""Edits single entries in the configuration files of hosts; every other byte stays as it is."""
+"""Puts this product into the configuration files of hosts, and takes it out again."""

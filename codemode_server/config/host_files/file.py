@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codemode_server.config.host_files.entries import MAX_BYTES
-from codemode_server.config.host_files.spans import HostFileNotEditable
-from codemode_server.config.host_places import Syntax
+from codemode_server.config.file_edits import NotEditable, Syntax
 
+MAX_BYTES = {"json": 16 * 2**20, "toml": 2**20, "yaml": 2**20}
+"""Claude Code keeps the history of its projects in the same file as its servers."""
 _SUFFIX = ".before-codemode"
 _NOT_FOLLOWED = getattr(os, "O_NOFOLLOW", 0)
 
@@ -41,6 +41,15 @@ class HostFile:
         """SHA-256; empty if there is no such file."""
         return "" if self.content is None else digest_of(self.content)
 
+    def text(self) -> str:
+        """Raises `NotEditable` if it is not UTF-8."""
+        content = self.content or b""
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise NotEditable(f"line {line}: it is not UTF-8 here") from None
+
 
 def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
@@ -50,28 +59,28 @@ def read_file(named: Path, within: Path, syntax: Syntax) -> HostFile:
     """Read the file. Links may not lead out of `within`, or, for a path outside of that, out of the file's folder.
 
     Raises:
-        HostFileNotEditable: it is somebody else's, too large, or leads elsewhere.
+        NotEditable: it is somebody else's, too large, or leads elsewhere.
     """
     named = Path(os.path.abspath(named))  # noqa: PTH100 - links are looked at below
     root = within if named.is_relative_to(within) else named.parent
     try:
         path, real_root = named.resolve(), root.resolve()
     except (OSError, RuntimeError) as error:
-        raise HostFileNotEditable(f"it can't be read: {getattr(error, 'strerror', None) or error}") from None
+        raise NotEditable(f"it can't be read: {getattr(error, 'strerror', None) or error}") from None
     if not path.is_relative_to(real_root):
-        raise HostFileNotEditable(f"it leads to {path}, which is outside of {root}; edit that file by hand")
+        raise NotEditable(f"it leads to {path}, which is outside of {root}; edit that file by hand")
     is_link = path.relative_to(real_root) != named.relative_to(root)
     content, status = _read(path, MAX_BYTES[syntax])
     if status is None:
         if named.is_symlink():
-            raise HostFileNotEditable("it is a link to a file that does not exist; remove the link")
+            raise NotEditable("it is a link to a file that does not exist; remove the link")
         return HostFile(path, is_link, None)
     return HostFile(path, is_link, content, stat.S_IMODE(status.st_mode), status.st_gid)
 
 
-def read_plain(path: Path, max_bytes: int) -> bytes | None:
-    """Content of this user's regular file, which is no link; None if there is none. Raises `HostFileNotEditable`."""
-    content, status = _read(path, max_bytes)
+def read_plain(path: Path, syntax: Syntax) -> bytes | None:
+    """Content of this user's regular file, which is no link; None if there is none. Raises `NotEditable`."""
+    content, status = _read(path, MAX_BYTES[syntax])
     return content if status is not None else None
 
 
@@ -81,7 +90,7 @@ def _read(path: Path, max_bytes: int) -> tuple[bytes, os.stat_result | None]:
     except FileNotFoundError:
         return b"", None
     except OSError as error:
-        raise HostFileNotEditable(f"it can't be read: {error.strerror}") from None
+        raise NotEditable(f"it can't be read: {error.strerror}") from None
     try:
         status = os.fstat(descriptor)
         _check(status)
@@ -90,17 +99,17 @@ def _read(path: Path, max_bytes: int) -> tuple[bytes, os.stat_result | None]:
     finally:
         os.close(descriptor)
     if len(content) > max_bytes:
-        raise HostFileNotEditable(f"it is larger than {max_bytes // 2**20} MiB")
+        raise NotEditable(f"it is larger than {max_bytes // 2**20} MiB")
     return content, status
 
 
 def _check(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise HostFileNotEditable("it is not a regular file")
+        raise NotEditable("it is not a regular file")
     if sys.platform != "win32" and status.st_uid != os.geteuid():
-        raise HostFileNotEditable("it belongs to another user; run this as that user")
+        raise NotEditable("it belongs to another user; run this as that user")
     if not status.st_mode & stat.S_IWUSR:
-        raise HostFileNotEditable("it is read-only; make it writable first")
+        raise NotEditable("it is read-only; make it writable first")
 
 
 def make_folders(file: HostFile) -> list[Path]:
@@ -115,7 +124,7 @@ def replace_file(file: HostFile, content: bytes) -> None:
     """Replace the file by `content`, unless it has changed since it was read.
 
     Raises:
-        HostFileNotEditable: it has changed, or can't be written.
+        NotEditable: it has changed, or can't be written.
     """
     temporary = file.path.with_name(f".{file.path.name}.{secrets.token_hex(6)}")
     try:
@@ -123,7 +132,7 @@ def replace_file(file: HostFile, content: bytes) -> None:
         _check_unchanged(file)
         temporary.replace(file.path)
     except OSError as error:
-        raise HostFileNotEditable(f"it can't be written: {error.strerror}") from None
+        raise NotEditable(f"it can't be written: {error.strerror}") from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -134,7 +143,7 @@ def remove_file(file: HostFile, folders: list[Path]) -> None:
         _check_unchanged(file)
         file.path.unlink()
     except OSError as error:
-        raise HostFileNotEditable(f"it can't be removed: {error.strerror}") from None
+        raise NotEditable(f"it can't be removed: {error.strerror}") from None
     with suppress(OSError):
         for folder in folders:
             folder.rmdir()
@@ -144,7 +153,7 @@ def write_backup(file: HostFile) -> Path | None:
     """A copy beside the file, which only those can read who can read the file; none if there is no file.
 
     Raises:
-        HostFileNotEditable: it can't be written.
+        NotEditable: it can't be written.
     """
     if file.content is None:
         return None
@@ -155,9 +164,9 @@ def write_backup(file: HostFile) -> Path | None:
         except FileExistsError:
             continue
         except OSError as error:
-            raise HostFileNotEditable(f"the backup {backup} can't be written: {error.strerror}") from None
+            raise NotEditable(f"the backup {backup} can't be written: {error.strerror}") from None
         return backup
-    raise HostFileNotEditable(f"there are too many backups beside {file.path}; remove some")
+    raise NotEditable(f"there are too many backups beside {file.path}; remove some")
 
 
 def _write_new(path: Path, content: bytes, like: HostFile) -> None:
@@ -175,6 +184,6 @@ def _write_new(path: Path, content: bytes, like: HostFile) -> None:
 
 
 def _check_unchanged(file: HostFile) -> None:
-    now = read_plain(file.path, max(MAX_BYTES.values()))
+    now = read_plain(file.path, "json")
     if now != file.content:
-        raise HostFileNotEditable("it has changed meanwhile, so nothing was written; run the command again")
+        raise NotEditable("it has changed meanwhile, so nothing was written; run the command again")

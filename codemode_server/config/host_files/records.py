@@ -6,44 +6,30 @@ A record holds paths and digests only. What was in a host's file is in the backu
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from codemode_server.config.host_files.spans import Path as KeyPath
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from codemode_server.private_files import NotPrivate, open_private, private_folder, replace_private
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """One entry that `connect` took out."""
-
-    path: KeyPath
-    backup: str
-    """The file that still has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectRecord:
+class ConnectRecord(BaseModel):
     """What was done to one file."""
 
-    file: str
-    entry: KeyPath
-    """Our entry."""
+    model_config = ConfigDict(frozen=True)
+
+    file: Path
     before: str
     """SHA-256 before our first change; empty if there was no file."""
     after: str
     """SHA-256 after our last change."""
-    backup: str
-    """The file's first content; empty if there was no file."""
-    made: KeyPath | None = None
-    """The outermost mapping that was made for the entry."""
-    removed: Sequence[Removed] = ()
-    folders: Sequence[str] = ()
+    backup: Path | None = None
+    """The file's first content; None if there was no file."""
+    removed: dict[str, Path] = {}
+    """Servers that `connect` took out, each with the backup that has its entry."""
+    folders: list[Path] = []
     """Folders that were made for the file, the innermost first."""
     is_mixed: bool = False
     """Whether somebody else has changed the file between two changes of ours, so that `backup` lacks that."""
@@ -52,29 +38,15 @@ class ConnectRecord:
 def write(record: ConnectRecord) -> None:
     """Raises `OSError`, `NotPrivate`."""
     folder = private_folder(_folder(), "$XDG_DATA_HOME")
-    replace_private(folder / _record_file(Path(record.file)).name, json.dumps(asdict(record)).encode())
+    replace_private(folder / _record_file(record.file).name, record.model_dump_json().encode())
 
 
 def find(file: Path) -> ConnectRecord | None:
     """The record of a host's file; None if there is none, or if it is not this user's own."""
-    with suppress(OSError, NotPrivate, ValueError, TypeError, KeyError, AttributeError):
+    with suppress(OSError, NotPrivate, ValidationError):
         with os.fdopen(open_private(_record_file(file), os.O_RDONLY), "rb") as opened:
-            data: dict[str, Any] = json.load(opened)
-        if data["file"] != str(file):
-            return None
-        made = data["made"]
-        removed = [Removed(tuple(it["path"]), it["backup"]) for it in data["removed"]]
-        return ConnectRecord(
-            file=data["file"],
-            entry=tuple(data["entry"]),
-            before=data["before"],
-            after=data["after"],
-            backup=data["backup"],
-            made=None if made is None else tuple(made),
-            removed=removed,
-            folders=data["folders"],
-            is_mixed=bool(data["is_mixed"]),
-        )
+            record = ConnectRecord.model_validate_json(opened.read())
+        return record if record.file == file else None
     return None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.config.host_places import HOSTS, System, SystemName, all_places
+from codemode_server.config.hosts import HOSTS, System, SystemName, all_places
 
 HOME = Path("/home/ada")
 

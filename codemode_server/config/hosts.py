@@ -1,4 +1,5 @@
-"""Where 16 hosts keep their configuration files on Linux, macOS and Windows, and under which key their servers are.
+"""The table of hosts: where each keeps its files on Linux, macOS and Windows, under which key its servers are, what its
+entries call our settings, and what our own entry needs there.
 
 The paths follow from the system's name, the home folder and the environment that are given, so the rules of all three
 systems can be tested on one. Only folders whose names the host makes up (profiles, packages) are looked for on disk.
@@ -9,15 +10,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from codemode_server.config.file_edits import KeyPath, Syntax
 
 SystemName: TypeAlias = Literal["linux", "macos", "windows"]
-Syntax: TypeAlias = Literal["json", "toml", "yaml"]
-"""`json` may have comments and trailing commas."""
 Scope: TypeAlias = Literal["user", "project"]
-KeyPath: TypeAlias = tuple[str, ...]
+Dialect: TypeAlias = Literal["any", "codex", "gemini", "goose", "opencode", "zed"]
+"""The host whose entries they are, if the same keys mean different things."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +73,19 @@ class KnownHost:
     id: str
     """As typed on the command line."""
     name: str
-    syntax: Syntax
-    servers: KeyPath
-    """Where a file has its servers."""
     of_user: Callable[[System], Iterable[Path]]
     """The user's files. A new one is made at the first place."""
     of_project: tuple[str, ...] = ()
     """Files in a project's folder. A new one is made at the first place."""
-    other_servers: tuple[KeyPath, ...] = ()
-    """Further places of servers in a file, for other versions of the host; `*` stands for any key."""
+    syntax: Syntax = "json"
+    servers: KeyPath = ("mcpServers",)
+    """Where a file has its servers."""
+    dialect: Dialect = "any"
+    before: Mapping[str, Any] = field(default_factory=dict)
+    """What our entry has before the command."""
+    after: Mapping[str, Any] = field(default_factory=dict)
+    """What our entry has after the command. Claude Code shows our tools to the model at once only with `alwaysLoad`,
+    Codex waits for a server only if it is `required`, Copilot CLI offers no tool that `tools` doesn't name."""
 
     def user_places(self, system: System) -> list[HostPlace]:
         return [HostPlace(self, path, "user") for path in dict.fromkeys(self.of_user(system))]
@@ -127,18 +133,9 @@ def _claude_desktop(system: System) -> list[Path]:
     return [*packaged, system.applications / "Claude" / name]
 
 
-def _claude_code(system: System) -> list[Path]:
-    given = system.environ.get("CLAUDE_CONFIG_DIR")
-    return [(Path(given) if given else system.home) / ".claude.json"]
-
-
 def _vscode(system: System) -> list[Path]:
     user = system.applications / "Code/User"
     return [user / "mcp.json", *sorted(user.glob("profiles/*/mcp.json"))]
-
-
-def _opencode(system: System) -> list[Path]:
-    return [system.config / "opencode" / name for name in ("opencode.json", "opencode.jsonc", "config.json")]
 
 
 def _zed(system: System) -> list[Path]:
@@ -153,6 +150,10 @@ def _goose(system: System) -> list[Path]:
     return [system.config / "goose/config.yaml"]
 
 
+def _in_config(*names: str) -> Callable[[System], list[Path]]:
+    return lambda system: [system.config / name for name in names]
+
+
 def _in_home(name: str) -> Callable[[System], list[Path]]:
     return lambda system: [system.home / name]
 
@@ -161,57 +162,101 @@ def _in_folder(variable: str, folder: str, name: str) -> Callable[[System], list
     return lambda system: [system.folder(variable, folder) / name]
 
 
-_OPENCODE_PROJECT = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc")
+_OPENCODE = ("opencode.json", "opencode.jsonc")
 _ALL = (
-    KnownHost("claude-desktop", "Claude Desktop", "json", ("mcpServers",), _claude_desktop),
+    KnownHost("claude-desktop", "Claude Desktop", _claude_desktop),
     KnownHost(
         "claude-code",
         "Claude Code",
-        "json",
-        ("mcpServers",),
-        _claude_code,
+        _in_folder("CLAUDE_CONFIG_DIR", "", ".claude.json"),
         (".mcp.json",),
-        (("projects", "*", "mcpServers"),),
+        before={"type": "stdio"},
+        after={"alwaysLoad": True},
     ),
-    KnownHost("cursor", "Cursor", "json", ("mcpServers",), _in_home(".cursor/mcp.json"), (".cursor/mcp.json",)),
-    KnownHost("vscode", "VS Code", "json", ("servers",), _vscode, (".vscode/mcp.json",)),
+    KnownHost("cursor", "Cursor", _in_home(".cursor/mcp.json"), (".cursor/mcp.json",)),
+    KnownHost("vscode", "VS Code", _vscode, (".vscode/mcp.json",), servers=("servers",), before={"type": "stdio"}),
     KnownHost(
         "copilot",
         "Copilot CLI",
-        "json",
-        ("mcpServers",),
         _in_folder("COPILOT_HOME", ".copilot", "mcp-config.json"),
         (".github/mcp.json", ".mcp.json"),
+        before={"type": "local"},
+        after={"tools": ["*"]},
     ),
     KnownHost(
         "codex",
         "Codex",
-        "toml",
-        ("mcp_servers",),
         _in_folder("CODEX_HOME", ".codex", "config.toml"),
         (".codex/config.toml",),
+        "toml",
+        ("mcp_servers",),
+        "codex",
+        after={"required": True},
     ),
+    KnownHost("gemini", "Gemini CLI", _in_home(".gemini/settings.json"), (".gemini/settings.json",), dialect="gemini"),
+    KnownHost("qwen", "Qwen Code", _in_home(".qwen/settings.json"), (".qwen/settings.json",), dialect="gemini"),
     KnownHost(
-        "gemini", "Gemini CLI", "json", ("mcpServers",), _in_home(".gemini/settings.json"), (".gemini/settings.json",)
+        "opencode",
+        "opencode",
+        _in_config(*(f"opencode/{name}" for name in (*_OPENCODE, "config.json"))),
+        (*_OPENCODE, *(f".opencode/{name}" for name in _OPENCODE)),
+        servers=("mcp",),
+        dialect="opencode",
     ),
-    KnownHost("qwen", "Qwen Code", "json", ("mcpServers",), _in_home(".qwen/settings.json"), (".qwen/settings.json",)),
-    KnownHost("opencode", "opencode", "json", ("mcp",), _opencode, _OPENCODE_PROJECT, (("mcp", "servers"),)),
-    KnownHost("windsurf", "Windsurf", "json", ("mcpServers",), _in_home(".codeium/windsurf/mcp_config.json")),
-    KnownHost("zed", "Zed", "json", ("context_servers",), _zed, (".zed/settings.json",)),
-    KnownHost("goose", "goose", "yaml", ("extensions",), _goose),
-    KnownHost("cline", "Cline", "json", ("mcpServers",), _in_home(".cline/data/settings/cline_mcp_settings.json")),
+    KnownHost("windsurf", "Windsurf", _in_home(".codeium/windsurf/mcp_config.json")),
     KnownHost(
-        "amp",
-        "Amp",
-        "json",
-        ("amp.mcpServers",),
-        lambda system: [system.config / "amp/settings.json"],
-        (".amp/settings.json",),
+        "zed",
+        "Zed",
+        _zed,
+        (".zed/settings.json",),
+        servers=("context_servers",),
+        dialect="zed",
+        before={"source": "custom"},
     ),
-    KnownHost("continue", "Continue", "yaml", ("mcpServers",), _in_home(".continue/config.yaml")),
-    KnownHost(
-        "kiro", "Kiro", "json", ("mcpServers",), _in_home(".kiro/settings/mcp.json"), (".kiro/settings/mcp.json",)
-    ),
+    KnownHost("goose", "goose", _goose, (), "yaml", ("extensions",), "goose"),
+    KnownHost("cline", "Cline", _in_home(".cline/data/settings/cline_mcp_settings.json")),
+    KnownHost("amp", "Amp", _in_config("amp/settings.json"), (".amp/settings.json",), servers=("amp.mcpServers",)),
+    KnownHost("continue", "Continue", _in_home(".continue/config.yaml"), (), "yaml"),
+    KnownHost("kiro", "Kiro", _in_home(".kiro/settings/mcp.json"), (".kiro/settings/mcp.json",)),
 )
 HOSTS: Mapping[str, KnownHost] = {host.id: host for host in _ALL}
 """By id, in the order in which they are read and shown."""
+SECTIONS: Mapping[str, Dialect] = {
+    key: host.dialect for host in _ALL for key in host.servers if key not in ("servers", "mcpServers")
+}
+"""Keys under which single hosts have their servers."""
+SYNONYMS = {
+    "serverUrl": "url",
+    "httpUrl": "url",
+    "uri": "url",
+    "cmd": "command",
+    "environment": "env",
+    "envs": "env",
+    "http_headers": "headers",
+    "workingDirectory": "cwd",
+    "tool_timeout_sec": "timeout",
+    "timeoutMs": "timeout",
+    "request_timeout_ms": "timeout",
+    "type": "transport",
+    "transportType": "transport",
+    "auth": "oauth",
+    "includeTools": "include",
+    "enabledTools": "include",
+    "enabled_tools": "include",
+    "available_tools": "include",
+    "excludeTools": "exclude",
+    "disabledTools": "exclude",
+    "disabled_tools": "exclude",
+}
+"""What hosts call our settings of a server."""
+SIGN_IN_SYNONYMS = {
+    "clientId": "client_id",
+    "CLIENT_ID": "client_id",
+    "clientSecret": "client_secret",
+    "CLIENT_SECRET": "client_secret",
+    "scope": "scopes",
+    "redirectUri": "redirect_uri",
+    "clientMetadataUrl": "client_metadata_url",
+    "tokenEndpointAuthMethod": "token_endpoint_auth_method",
+}
+"""What they call our settings of `oauth`."""

@@ -1,0 +1,191 @@
+"""Edits members of JSON, TOML and YAML files.
+
+Each edit is checked: the new text must hold the old data with this change and nothing else.
+
+A path has keys from the root of the file; in a list, the `name` of an item.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from codemode_server.config import json_edits, yaml_edits
+from codemode_server.config.document import Node, parse
+from codemode_server.config.problems import Problems
+from codemode_server.config.toml import parse_toml
+from codemode_server.domain.errors import CodemodeError, SettingsError
+
+Syntax: TypeAlias = Literal["json", "toml", "yaml"]
+"""`json` may have comments and trailing commas."""
+KeyPath: TypeAlias = tuple[str, ...]
+_BOM = "\ufeff"
+
+
+class NotEditable(CodemodeError):
+    """Raised when a file can't be edited; nothing has been changed then. The message says what to do."""
+
+    code = "not_editable"
+
+
+def read(text: str, syntax: Syntax) -> dict[str, Any]:
+    """The data; an empty mapping for an empty file. Raises `NotEditable` if it can't be parsed."""
+    text = text.removeprefix(_BOM)
+    if syntax == "json":
+        return _read_json(text)
+    problems = Problems("")
+    try:
+        tree = parse_toml(text, problems) if syntax == "toml" else parse(text, problems, is_json=False)
+        if problems.found:
+            raise problems.error()
+    except SettingsError as error:
+        first = str(error).splitlines()[0].lstrip(":- ")
+        raise NotEditable(f"line {first}" if first[:1].isdigit() else first) from None
+    data = plain_data(tree)
+    return data if isinstance(data, dict) else {}
+
+
+def find(data: Any, path: Sequence[str]) -> Any:
+    """The value at `path`, or None."""
+    for key in path:
+        if isinstance(data, list):
+            data = next((item for item in data if isinstance(item, dict) and item.get("name") == key), None)
+        else:
+            data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def with_members(text: str, syntax: Syntax, path: KeyPath, members: Mapping[str, Any]) -> str:
+    """The text with these members at `path`, in place of those of the same names. Raises `NotEditable`."""
+    module: Any = {"json": json_edits, "toml": _Toml, "yaml": yaml_edits}[syntax]
+    expected = copy.deepcopy(read(text, syntax))
+    _at(expected, path).update(copy.deepcopy(dict(members)))
+    return _checked(text, syntax, lambda plain: module.with_members(plain, path, members), expected)
+
+
+def with_item(text: str, syntax: Syntax, path: KeyPath, item: Any, index: int | None = None) -> str:
+    """The text with this item in the list at `path`, before the one at `index` or behind all. Raises `NotEditable`."""
+    expected = copy.deepcopy(read(text, syntax))
+    items = list(find(expected, path) or [])
+    items.insert(len(items) if index is None else index, item)
+    _at(expected, path[:-1])[path[-1]] = items
+
+    def edit(plain: str) -> str:
+        if syntax == "yaml":
+            return yaml_edits.with_item(plain, path, item, index)
+        return json_edits.with_members(plain, path[:-1], {path[-1]: items})
+
+    return _checked(text, syntax, edit, expected)
+
+
+def without_member(text: str, syntax: Syntax, path: KeyPath) -> str:
+    """The text without the member at `path`, which must be there. Raises `NotEditable`."""
+    module: Any = {"json": json_edits, "toml": _Toml, "yaml": yaml_edits}[syntax]
+    expected = copy.deepcopy(read(text, syntax))
+    container = find(expected, path[:-1])
+    if isinstance(container, list):
+        container[:] = [item for item in container if find([item], path[-1:]) is None]
+    elif isinstance(container, dict):
+        container.pop(path[-1], None)
+    return _checked(text, syntax, lambda plain: module.without_member(plain, path), expected)
+
+
+def plain_data(node: Node) -> Any:
+    """The node as plain data."""
+    if isinstance(node.value, dict):
+        return {key: plain_data(child) for key, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain_data(child) for child in node.value]
+    return node.value
+
+
+def _at(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+    """The mapping at `path`, which is made if it is not there."""
+    for key in path:
+        if not isinstance(data.get(key), dict):
+            data[key] = {}
+        data = data[key]
+    return data
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)  # most files of many megabytes are strict
+    except (ValueError, RecursionError):
+        data = None
+    try:
+        if data is None:
+            strict = json_edits.strict_json(text)
+            data = json.loads(strict) if strict.strip() else {}
+    except json.JSONDecodeError as error:
+        raise NotEditable(f"line {error.lineno}: this is not valid JSON") from None
+    except RecursionError:
+        raise NotEditable("it is nested too deeply") from None
+    except ValueError:
+        raise NotEditable("it has a number with too many digits") from None
+    if not isinstance(data, dict):
+        raise NotEditable("it is not a mapping of keys to values")
+    return data
+
+
+def _checked(text: str, syntax: Syntax, edit: Callable[[str], str], expected: Any) -> str:
+    """The edited text, if it holds the expected data. An empty mapping and nothing at all are the same here."""
+    bom = _BOM if text.startswith(_BOM) else ""
+    try:
+        changed = edit(text.removeprefix(_BOM))
+        changed.encode()  # JSON can escape half of a character, which no file can have
+        is_expected = _without_empty(read(changed, syntax)) == _without_empty(expected)
+    except (ValueError, KeyError, IndexError, StopIteration, TypeError, RecursionError, NotEditable):
+        is_expected = False
+    if not is_expected:
+        raise NotEditable(
+            "its layout is one that can't be edited without changing something else, for instance since other entries "
+            "refer to this one; edit it by hand"
+        )
+    return bom + changed
+
+
+def _without_empty(data: Any) -> Any:
+    if isinstance(data, dict):
+        inner = {key: _without_empty(value) for key, value in data.items()}
+        return {key: value for key, value in inner.items() if value not in ({}, [], None)}
+    return [_without_empty(item) for item in data] if isinstance(data, list | tuple) else data
+
+
+class _Toml:
+    """The edits of TOML."""
+
+    @staticmethod
+    def with_members(text: str, path: KeyPath, members: Mapping[str, Any]) -> str:
+        import tomlkit
+
+        document = tomlkit.parse(text)
+        if not any(key in (find(document.unwrap(), path) or {}) for key in members):
+            # Tables can be given again at the end, whatever stands between them.
+            for key in reversed(path):
+                members = {key: members}
+            gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+            return text + (gap + tomlkit.dumps(members)).replace("\n", _newline(text))
+        here: Any = document
+        for key in path:
+            here = here[key]
+        for key, value in members.items():
+            here[key] = value
+        return tomlkit.dumps(document)
+
+    @staticmethod
+    def without_member(text: str, path: KeyPath) -> str:
+        import tomlkit
+
+        document: Any = tomlkit.parse(text)
+        here = document
+        for key in path[:-1]:
+            here = here[key]
+        del here[path[-1]]
+        return tomlkit.dumps(document)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"

@@ -119,7 +119,7 @@ def in_our_form(tree: Node, translation: Translation, *, is_host_file: bool) -> 
         problems.entries[entry.where] = server.name
         translation.translated.add(server.name)
         warnings = [*found.warnings, *([((), f"ignored: it {found.left_out}")] if found.left_out else [])]
-        for path, message in found.problems:
+        for path, message in found.problems if not found.left_out else ():
             node = checking.find(entry, path)
             problems.add(node.line, node.where, message)
         for path, message in warnings:

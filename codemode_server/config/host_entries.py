@@ -105,7 +105,8 @@ class Translator:
             if value is not None and not self._field(found, path, value, values, dialect):
                 ignored.append(path[-1])
         self._switch(found, values)
-        if not {"command", "url"} & found.members.keys() and found.members.get("enabled") is False:
+        is_off = found.members.get("enabled") is False and not found.is_unclear
+        if is_off and not {"command", "url"} & found.members.keys():
             found.left_out = "disabled and has no command or url"
         if ignored:
             names = ", ".join(repr(printable(key)) for key in ignored)

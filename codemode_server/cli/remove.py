@@ -6,7 +6,6 @@ import argparse
 
 from codemode_server.cli import edited_config
 from codemode_server.cli.arguments import add_config
-from codemode_server.cli.left_behind import left_behind
 from codemode_server.cli.terminal import show
 
 
@@ -17,13 +16,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     with edited_config.existing(parsed) as file:
-        before = file.text.servers()
         unprotected = [glob for name in parsed.names for glob in file.text.remove_server(name)]
         copy = file.save(keeps_copy=True)
     show(f"removed {', '.join(parsed.names)} from {file.place.path}; the file as it was: {copy}")
     if unprotected:
         names = ", ".join(unprotected)
         show(f"removed from privacy.servers as well: {names}; protect it again if you add the server again")
-    for line in left_behind({name: before[name] for name in parsed.names}, file):
-        show(line)
     return 0

@@ -18,9 +18,6 @@ from codemode_server.cli import trust
 from codemode_server.config import load, saving
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.saving import EditedFile
-from codemode_server.first_listing import state_folder
-from codemode_server.secrets.keyring_store import open_store
-from codemode_server.settings import Settings
 from tests.behaviour.product import PLAIN
 
 NOTES = """
@@ -93,12 +90,6 @@ def answer(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     monkeypatch.setattr("sys.stdin", terminal)
 
 
-def _store(values: dict[str, str]) -> None:
-    store = open_store(state_folder(Settings()))
-    for name, value in values.items():
-        store.set(name, value)
-
-
 def cursor(**servers: Any) -> dict[str, Any]:
     return {"mcpServers": servers}
 
@@ -115,18 +106,6 @@ class TestInit:
         assert "Codex: codemode-server connect codex" in machine.output
         assert "goose" not in machine.output
 
-    def test_a_first_file_asks_before_tools_that_change_something(self, machine: Machine) -> None:
-        machine.run("init")
-        assert load(machine.file).settings.permissions.preset == "careful"
-
-    def test_overwrites_nothing(self, machine: Machine) -> None:
-        machine.write(".config/codemode-server/upstream.yaml", "servers: {a: {command: x}}\n")
-
-        assert machine.run("init") == 0
-
-        assert machine.file.read_text() == "servers: {a: {command: x}}\n"
-        assert "is there already" in machine.output
-
 
 class TestImport:
     def test_takes_servers_over_with_their_secrets_apart(self, machine: Machine) -> None:
@@ -138,14 +117,6 @@ class TestImport:
         assert TOKEN not in machine.file.read_text()
         assert f"GITHUB_TOKEN='{TOKEN}'" in machine.dotenv
         assert machine.file.with_name(".env").stat().st_mode & 0o777 == 0o600
-
-    def test_the_next_command_for_each_host_is_told(self, machine: Machine) -> None:
-        machine.write(".cursor/mcp.json", cursor(docs={"url": "https://docs.example/mcp"}))
-        machine.write(".kiro/settings/mcp.json", cursor(web={"url": "https://web.example/mcp"}))
-        assert machine.run("import", "docs", "--no-test") == 0
-        assert machine.output.endswith("servers:\n  codemode-server connect cursor --take-out-imported\n")
-        assert machine.run("import", "--no-test", "https://other.example/mcp") == 0
-        assert "connect" not in machine.output, "it was in no host's file"
 
     def test_a_second_import_adds_nothing(self, machine: Machine) -> None:
         machine.write(".cursor/mcp.json", cursor(github={"command": "npx", "env": {"GITHUB_TOKEN": TOKEN}}))
@@ -197,14 +168,6 @@ class TestImport:
         assert machine.run("import", "--no-test") == 0
 
         assert list(machine.servers()) == taken
-
-    def test_one_host_is_enough_of_an_answer(self, machine: Machine) -> None:
-        machine.write(".cursor/mcp.json", cursor(a={"command": "a"}))
-        machine.write(".codex/config.toml", '[mcp_servers.b]\ncommand = "b"\n')
-
-        assert machine.run("import", "--from", "codex", "--no-test") == 0
-
-        assert list(machine.servers()) == ["b"]
 
     def test_what_a_repository_names_is_taken_only_if_asked_for(self, machine: Machine) -> None:
         (machine.project / ".mcp.json").write_text(json.dumps(cursor(theirs={"command": "evil"})))
@@ -269,15 +232,6 @@ class TestImport:
 
         assert list(machine.servers()) == ["a"]
 
-    def test_two_servers_of_one_name_are_both_taken(self, machine: Machine) -> None:
-        machine.write(".cursor/mcp.json", cursor(a={"command": "one"}))
-        machine.write(".kiro/settings/mcp.json", cursor(a={"command": "two", "autoApprove": ["x"]}))
-
-        machine.run("import", "--all", "--no-test")
-
-        assert {name: it.command for name, it in machine.servers().items()} == {"a": "one", "a-kiro": "two"}
-        assert not load().settings.permissions.rules
-
     def test_the_same_server_of_two_hosts_is_taken_once_with_the_restrictions_of_both(self, machine: Machine) -> None:
         machine.write(".cursor/mcp.json", cursor(a={"command": "one"}))
         machine.write(".kiro/settings/mcp.json", cursor(a={"command": "one", "disabledTools": ["delete"]}))
@@ -325,14 +279,6 @@ class TestImport:
         machine.run("import", "--all", "--no-test")
 
         assert "${command:" not in machine.file.read_text()
-
-    def test_from_a_command_line(self, machine: Machine) -> None:
-        assert machine.run("import", "--no-test", "--", "npx", "-y", "@modelcontextprotocol/server-everything") == 0
-        assert machine.servers()["everything"].args == ("-y", "@modelcontextprotocol/server-everything")
-
-    def test_from_an_address(self, machine: Machine) -> None:
-        assert machine.run("import", "https://mcp.linear.app/mcp", "--no-test") == 0
-        assert machine.servers()["linear"].url == "https://mcp.linear.app/mcp"
 
     @pytest.mark.parametrize(
         "text",
@@ -382,22 +328,6 @@ class TestWhatARepositoryNames:
 
         assert list(machine.servers()) == [f"server-{name}", "7zip"]
 
-    def test_a_number_in_a_file_of_our_own_form_is_no_answer_either(
-        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = machine.write("page.yaml", "servers:\n  a: {command: a}\n  '1': {command: b}\n")
-        answer(monkeypatch, "1\n")
-
-        machine.run("import", str(path), "--no-test")
-
-        assert list(machine.servers()) == ["a"]
-
-    def test_a_row_that_is_not_there_is_told(self, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-        answer(monkeypatch, "2\n")
-
-        assert machine.run("import", "--no-test") == 2
-        assert "there is no row 2; the last one is 1" in machine.errors
-
     @pytest.mark.parametrize("word", ["2", "1-2", "all"])
     def test_a_word_on_the_command_line_is_only_a_name(self, machine: Machine, word: str) -> None:
         self.offer(machine, **{word: {"command": "evil"}})
@@ -406,14 +336,6 @@ class TestWhatARepositoryNames:
         assert f"there is no server {word!r} to take" in machine.errors
         assert machine.run("import", "github", "--no-test") == 0, "control"
         assert list(machine.servers()) == ["github"]
-
-    def test_of_two_servers_of_one_name_the_person_s_own_has_it(self, machine: Machine) -> None:
-        self.offer(machine, github={"command": "evil"})
-
-        machine.run("import", "github", "--no-test")
-        assert {key: it.command for key, it in machine.servers().items()} == {"github": "mine"}
-        machine.run("import", "github-project", "--no-test")
-        assert machine.servers()["github-project"].command == "evil", "control"
 
     def test_it_does_not_get_the_name_of_a_second_server_of_the_person(self, machine: Machine) -> None:
         machine.write(".kiro/settings/mcp.json", cursor(github={"command": "mine too"}))
@@ -436,17 +358,6 @@ class TestWhatARepositoryNames:
         machine.run("import", "./github", "--no-test")
         assert sorted(it.command for it in machine.servers().values()) == ["evil", "mine"], "control"
 
-    def test_a_file_beside_an_unknown_name_is_told(self, machine: Machine) -> None:
-        (machine.project / "page").write_text(json.dumps(cursor(a={"command": "a"})))
-
-        assert machine.run("import", "page", "--no-test") == 2
-        assert "write ./page for the file" in machine.errors
-        assert machine.run("import", "other", "--no-test") == 2
-        assert "for the file" not in machine.errors, "control"
-        machine.run("import", "--all", "--no-test")
-        assert machine.run("import", "page", "--no-test") == 1
-        assert "write ./page for the file" in machine.output
-
     def test_what_will_run_is_shown_whole(self, machine: Machine) -> None:
         args = ["-c", "exec npx time" + " " * 200 + "; touch pwned", *(f"/folder/{n}" for n in range(40))]
         env = {"LEVEL": "debug", "GITHUB_TOKEN": TOKEN, "MY_TOKEN": "${UNSET_ONE}-and-more"}
@@ -462,20 +373,6 @@ class TestWhatARepositoryNames:
         assert "env GITHUB_TOKEN=${GITHUB_TOKEN}" in shown
         assert "env MY_TOKEN=***" in shown
         assert max(map(len, machine.output.splitlines())) < 120
-
-    def test_the_person_s_own_servers_are_a_line_each(self, machine: Machine) -> None:
-        machine.run("import", "--dry-run")
-
-        assert [line.split() for line in machine.output.splitlines() if "github" in line] == [["1", "github", "mine"]]
-        assert "from this folder" not in machine.output
-
-    def test_a_file_that_is_given_is_shown_whole(self, machine: Machine) -> None:
-        path = machine.write("page.json", cursor(a={"command": "x", "cwd": "/srv/theirs", "env": {"LEVEL": "debug"}}))
-
-        machine.run("import", str(path), "--dry-run")
-
-        assert "| cwd: /srv/theirs\n" in machine.output
-        assert "| env LEVEL=debug\n" in machine.output
 
     @pytest.mark.parametrize(
         "name", ["PATH", "Path", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH"]
@@ -499,14 +396,6 @@ class TestWhatARepositoryNames:
         machine.write("their.json", cursor(x={"command": "c", "args": [argument]}))
         assert machine.run("import", "--dry-run", str(machine.home / "their.json")) == 0
         assert "1  x" in machine.output
-
-    @pytest.mark.parametrize(("count", "is_taken"), [(100, True), (101, False)])
-    def test_a_server_with_too_many_secrets_is_not_taken(self, machine: Machine, count: int, *, is_taken: bool) -> None:
-        entry = {"command": "c", "args": [word for it in range(count) for word in ("--token", f"secret-{it:06}")]}
-        machine.write("their.json", cursor(x=entry, y={"command": "c"}))
-        machine.run("import", "--dry-run", str(machine.home / "their.json"))
-        assert "1  y" in machine.output or is_taken
-        assert ("x of their.json: has more than 100 secrets" in machine.output) is not is_taken
 
     def test_a_pipe_is_not_waited_for(self, machine: Machine) -> None:
         for name in ("pipe.json", ".mcp.json"):
@@ -567,12 +456,6 @@ class TestATrustedFolder:
         assert "another command is editing" in machine.errors
         assert machine.run("init") == 0
 
-    def test_a_file_that_is_not_trusted_is_not_edited(self, machine: Machine) -> None:
-        assert machine.run("add", "b", "--no-test", "--", "y") == 0
-
-        assert "b" not in (machine.project / "upstream.yaml").read_text()
-        assert "b:" in machine.file.read_text()
-
 
 class TestAdd:
     def test_a_program(self, machine: Machine) -> None:
@@ -605,12 +488,6 @@ class TestAdd:
 
         assert machine.servers()["web"].headers == {"Authorization": f"Bearer {TOKEN}"}
         assert "Bearer ${WEB_TOKEN}" in machine.file.read_text()
-
-    def test_a_name_that_is_taken(self, machine: Machine) -> None:
-        machine.run("add", "a", "--no-test", "--", "x")
-
-        assert machine.run("add", "a", "--no-test", "--", "y") == 2
-        assert machine.servers()["a"].command == "x"
 
     @pytest.mark.parametrize(
         ("arguments", "told"),
@@ -680,38 +557,6 @@ class TestTheRest:
         assert "removed from privacy.servers as well: notes; protect it again" in machine.output
         assert machine.file.read_text().endswith("privacy:\n  servers:\n    dead: block\n")
 
-    def test_remove_knows_a_server_that_is_protected_by_the_name_of_its_package(self, machine: Machine) -> None:
-        assert machine.run("add", "my-notes", "--no-test", "--", "notes") == 0
-        with machine.file.open("a") as file:
-            file.write("privacy:\n  servers:\n    my_notes: tokens\n    dead: block\n")
-
-        assert machine.run("remove", "my-notes") == 0
-
-        assert "removed from privacy.servers as well: my_notes;" in machine.output
-        assert machine.file.read_text().endswith("privacy:\n  servers:\n    dead: block\n")
-
-    def test_remove_tells_what_is_left_of_the_server_and_what_deletes_it(self, machine: Machine) -> None:
-        _store({"linear": "x" * 20, "shared": "y" * 20, "oauth/local/linear": "z", "oauth/local/dead": "z"})
-        machine.write(".config/codemode-server/.env", f"LINEAR_TOKEN={TOKEN}\nSHARED=2\nOTHER=1\n")
-        entries = ("${LINEAR_TOKEN} ${keyring:linear}", "${SHARED} ${keyring:shared}")
-        with machine.file.open("a") as file:
-            file.write("  # write ${LINEAR_TOKEN} here\n")
-            for name, env in zip(("linear", "other"), entries, strict=True):
-                file.write(f"  {name}: {{command: x, enabled: false, env: {{A: '{env}', B: '{entries[1]}'}}}}\n")
-
-        assert machine.run("remove", "linear") == 0
-
-        dotenv = machine.file.with_name(".env")
-        assert machine.output.splitlines()[1:] == [
-            "no server uses these variables now: LINEAR_TOKEN; unless something else reads them, delete their lines in "
-            f"{dotenv}",
-            "no server uses the secret linear now; to delete it: codemode-server secrets remove linear",
-            "the sign-in to linear is still stored; to revoke and delete it: codemode-server logout linear",
-        ]
-        assert machine.run("remove", "dead") == 0
-        assert "secrets remove" not in machine.output
-        assert "codemode-server logout dead" in machine.output
-
     def test_a_read_only_file_is_not_replaced(self, machine: Machine) -> None:
         before = machine.file.read_text()
         machine.file.chmod(0o444)
@@ -730,11 +575,6 @@ class TestTheRest:
         assert all(it.enabled for it in machine.servers().values())
         assert before.splitlines()[0] in machine.file.read_text()
 
-    def test_an_unknown_server(self, machine: Machine) -> None:
-        for command in ("remove", "enable", "disable", "test"):
-            assert machine.run(command, "note") == 2
-            assert "notes" in machine.errors
-
     def test_test_shows_the_tools(self, machine: Machine) -> None:
         assert machine.run("test", "notes") == 0
         assert "1 tool:\n  look" in machine.output
@@ -744,11 +584,6 @@ class TestTheRest:
         assert "is disabled; it is started for this test only" in machine.output
         assert "no licence" in machine.output
         assert machine.servers()["dead"].enabled is False
-
-    def test_what_is_added_is_started_once(self, machine: Machine) -> None:
-        assert machine.run("add", "again", "--", sys.executable, str(machine.home / "notes.py")) == 0
-        assert "again" in machine.output
-        assert "ready" in machine.output
 
     def test_what_is_added_and_does_not_start_is_told(self, machine: Machine) -> None:
         assert machine.run("add", "bad", "--", sys.executable, "-c", "raise SystemExit('no licence')") == 1

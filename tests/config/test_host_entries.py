@@ -176,13 +176,6 @@ def test_a_file_of_another_host_is_read_by_its_content(folder: Folder, host: str
     assert "secret-of-the-web" in loaded.secrets
 
 
-@pytest.mark.parametrize("host", FILES)
-def test_a_variable_that_is_not_set_turns_off_only_the_server_that_needs_it(folder: Folder, host: str) -> None:
-    loaded = folder.load(FILES[host], name="theirs", env={})
-    assert list(loaded.settings.servers) == ["notes", "old", "off"]
-    assert "TOKEN is not set" in loaded.invalid_servers["web"][0]
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -272,22 +265,6 @@ def test_an_env_file_supplies_variables_that_are_secret_and_the_entry_s_own_go_b
     )
     assert loaded.settings.servers["s"].env == {"LEVEL": "entry", "PLAIN": "in-the-file-only", "DOLLARS": "a${B}$$"}
     assert "in-the-file-only" in loaded.secrets
-
-
-@pytest.mark.parametrize("path", ["missing.env", "~nobody-of-this-name/server.env", "x" * 5_000])
-def test_an_env_file_that_is_not_there_turns_off_only_the_server_that_names_it(folder: Folder, path: str) -> None:
-    entries = {"good": {"command": "x"}, "bad": {"command": "x", "envFile": path}}
-    loaded = folder.load(json.dumps({"mcpServers": entries}), name="conf/mcp.json")
-    assert list(loaded.settings.servers) == ["good"]
-    (reason,) = loaded.invalid_servers["bad"]
-    assert reason.endswith("there is no such file; correct the path or create the file")
-
-
-def test_an_entry_with_an_unknown_way_to_sign_in_says_what_works(folder: Folder) -> None:
-    loaded = folder.load('{"mcpServers": {"s": {"url": "https://h/", "authProviderType": "x"}}}', name="mcp.json")
-    assert list(loaded.settings.servers) == ["s"]
-    (warning,) = loaded.warnings
-    assert "this way to sign in is not supported; try `codemode-server login`" in warning
 
 
 @pytest.mark.parametrize(
@@ -399,12 +376,6 @@ def test_mcp_servers_within_upstream_yaml_stand_beside_ours(folder: Folder) -> N
 def test_each_hosts_words_for_an_address_are_understood(folder: Folder, entry: str, url: str, transport: str) -> None:
     server = folder.load(f'{{"mcpServers": {{"s": {entry}}}}}', name="mcp.json").settings.servers["s"]
     assert (server.url, server.transport) == (url, transport)
-
-
-def test_a_timeout_that_can_only_be_milliseconds_is_taken_as_such(folder: Folder) -> None:
-    loaded = folder.load('{"mcpServers": {"s": {"command": "x", "timeout": 600000}}}', name="mcp.json")
-    assert loaded.settings.servers["s"].timeout == 600
-    assert loaded.warnings == ("mcp.json:1: mcpServers.s.timeout: taken as milliseconds",)
 
 
 def test_this_server_in_a_hosts_file_is_left_out_or_it_would_start_itself_without_end(folder: Folder) -> None:
@@ -617,18 +588,6 @@ def test_what_a_host_switches_off_for_all_its_servers_is_off(
     loaded = folder.load(json.dumps({"mcpServers": {"my-server": {"command": "x"}}, **settings}), name="settings.json")
     assert loaded.settings.servers["my-server"].enabled is (left is not None)
     assert left is None or offered(loaded, "my-server") == left
-
-
-@pytest.mark.parametrize(
-    ("settings", "on"),
-    [({}, ["a", "b", "c"]), ({"excluded": ["B"]}, ["a", "c"]), ({"allowed": ["a", "b"], "excluded": ["b"]}, ["a"])],
-)
-def test_servers_that_gemini_s_settings_exclude_are_off(
-    folder: Folder, settings: dict[str, list[str]], on: list[str]
-) -> None:
-    servers = {name: {"command": "x"} for name in "abc"}
-    loaded = folder.load(json.dumps({"mcpServers": servers, "mcp": settings}), name="settings.json")
-    assert [name for name, server in loaded.settings.servers.items() if server.enabled] == on
 
 
 def test_codex_s_approval_modes_ask(folder: Folder) -> None:

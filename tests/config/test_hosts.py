@@ -84,24 +84,6 @@ def test_the_packaged_claude_desktop_of_windows_comes_before_the_other_one(tmp_p
     ]
 
 
-def test_other_profiles_of_vs_code_are_places_too(tmp_path: Path) -> None:
-    profile = tmp_path / ".config/Code/User/profiles/1a2b/mcp.json"
-    profile.parent.mkdir(parents=True)
-    profile.touch()
-
-    paths = [place.path for place in HOSTS["vscode"].user_places(System("linux", tmp_path, {}))]
-
-    assert paths == [tmp_path / ".config/Code/User/mcp.json", profile]
-
-
-def test_the_file_that_exists_is_the_hosts(tmp_path: Path) -> None:
-    other = tmp_path / ".config/opencode/opencode.jsonc"
-    other.parent.mkdir(parents=True)
-    other.touch()
-
-    assert HOSTS["opencode"].place(System("linux", tmp_path, {})).path == other
-
-
 def test_a_project_has_files_of_its_own(tmp_path: Path) -> None:
     places = all_places(System("linux", HOME, {}), tmp_path)
 
@@ -121,13 +103,6 @@ def test_a_project_has_files_of_its_own(tmp_path: Path) -> None:
         ".amp/settings.json",
         ".kiro/settings/mcp.json",
     }
-
-
-def test_the_home_folder_is_no_project(tmp_path: Path) -> None:
-    """There the same file would be read as the user's and as the project's."""
-    paths = [place.path for place in all_places(System("linux", tmp_path, {}), tmp_path)]
-
-    assert paths.count(tmp_path / ".cursor/mcp.json") == 1
 
 
 def test_a_host_without_files_in_projects_says_so(tmp_path: Path) -> None:

@@ -113,18 +113,6 @@ class TestSecrets:
         found = {name: servers[name].env["API_KEY"] for name in ("mine", "other")}
         assert found == {"mine": "secret-of-mine", "other": "secret-of-other"}
 
-    def test_beside_a_link_they_are_where_the_loader_looks(self, file: Path, tmp_path: Path) -> None:
-        dotfiles = tmp_path / "dotfiles"
-        dotfiles.mkdir()
-        file.rename(dotfiles / "codemode.yaml")
-        file.symlink_to(dotfiles / "codemode.yaml")
-
-        assert add(file, "b", "secret-of-b") == 0
-
-        assert file.is_symlink()
-        assert load(file).settings.servers["b"].env == {"API_KEY": "secret-of-b"}
-        assert [it.name for it in dotfiles.iterdir()] == ["codemode.yaml"]
-
 
 class TestTrust:
     def trusted(self, file: Path) -> ConfigFile:

@@ -1,4 +1,4 @@
-"""The `import` command: takes over the servers of hosts, or of a file, an address or a command line."""
+"""The `import` command: takes over the servers of hosts, or of a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from codemode_server.config.host_reading import (
 )
 from codemode_server.config.hosts import HOSTS, System, all_places
 from codemode_server.config.import_plan import Addition, ImportPlan, plan, unite
-from codemode_server.config.new_server import entry_of, is_address, name_of
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError
 
@@ -33,11 +32,9 @@ _HOW_TO_ADD = "`codemode-server add NAME -- COMMAND …` or `add NAME URL` adds 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "codemode-server import [options] [NAME … | FILE | - | URL | -- COMMAND [ARGUMENT …]]"
+    parser.usage = "codemode-server import [options] [NAME … | FILE | -]"
     edited_config.add_arguments(parser)
-    parser.add_argument(
-        "words", nargs="*", metavar="NAME", help="servers to take; or a file, `-` for stdin, or an address"
-    )
+    parser.add_argument("words", nargs="*", metavar="NAME", help="servers to take; or a file, or `-` for stdin")
     parser.add_argument(
         "--from", dest="hosts", action="append", choices=list(HOSTS), metavar="HOST", help="only its servers"
     )
@@ -91,12 +88,10 @@ class _Sources:
 
 def _sources(parsed: argparse.Namespace) -> _Sources:
     found, is_asked = _Sources(), False
-    if parsed.command_line:
-        found.files.append(_one(parsed.command_line))
+    if parsed.command_line or any("://" in word for word in parsed.words):
+        raise CodemodeError(f"import reads files; {_HOW_TO_ADD}")
     for word in parsed.words:
-        if is_address(word):
-            found.files.append(_one([word]))
-        elif word == "-" or _FILE.search(word):
+        if word == "-" or _FILE.search(word):
             found.files.append(_file(word))
             is_asked = sys.stdin.isatty()
         else:
@@ -113,11 +108,6 @@ def _sources(parsed: argparse.Namespace) -> _Sources:
             if not parsed.hosts or place.host.id in parsed.hosts
         ]
     return found
-
-
-def _one(words: Sequence[str]) -> SourceServers:
-    entry = entry_of(words)
-    return SourceServers("the command line", [FoundServer(name_of(words), entry, "the command line", "", "user")])
 
 
 def _file(word: str) -> SourceServers:

@@ -237,24 +237,6 @@ def test_a_change_by_others_between_two_of_ours_is_not_lost_by_the_backup(home: 
     assert parsed(file) == {"mcpServers": {"github": GITHUB}, "theirs": 1}
 
 
-@pytest.mark.parametrize("host", ["gemini", "qwen"])
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"mcp": {"allowed": ["docs"]}}, "until mcp.allowed in this file has 'codemode' too"),
-        ({"allowMCPServers": []}, "until allowMCPServers in this file has 'codemode' too"),
-        ({"mcp": {"excluded": ["codemode"]}}, "until 'codemode' is taken out of mcp.excluded"),
-        ({"mcp": {"allowed": ["codemode"], "excluded": ["docs"]}}, ""),
-    ],
-)
-def test_a_list_that_keeps_our_entry_from_starting_is_told(
-    home: Home, host: str, settings: dict[str, Any], told: str
-) -> None:
-    home.file(host, json.dumps(settings))
-    shown = home.run("connect", host, "--dry-run")
-    assert told in shown if told else "does not start" not in shown
-
-
 @pytest.mark.parametrize(
     "ours",
     [

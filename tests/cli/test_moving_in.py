@@ -257,6 +257,11 @@ class TestImport:
             "nothing to take over; `codemode-server add NAME -- COMMAND …` or `add NAME URL` adds a" in machine.output
         )
 
+    @pytest.mark.parametrize("words", [("https://a.example/mcp",), ("--", "npx", "notes")])
+    def test_a_single_server_is_added_by_add(self, machine: Machine, words: tuple[str, ...]) -> None:
+        assert machine.run("import", *words) == 2
+        assert "import reads files; `codemode-server add NAME" in machine.errors
+
     def test_what_the_editor_asks_for_is_told(self, machine: Machine) -> None:
         machine.write(
             ".config/Code/User/mcp.json",

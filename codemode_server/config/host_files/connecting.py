@@ -87,7 +87,6 @@ def plan_connect(
     path = own_entries.servers_path(host, data)
     servers = file_edits.find(data, path)
     name, entry, notes = _entry(host, launch, servers, is_command_given=is_command_given)
-    notes += _about_switches(host, name, data)
     same, others = own_entries.imported(host, servers, ours) if ours is not None else ({}, [])
     for it in same if takes_out else ():
         text = file_edits.without_member(text, host.syntax, (*path, it))
@@ -223,18 +222,6 @@ def _put_back(text: str, host: KnownHost, path: KeyPath, name: str, backup: Path
     if not isinstance(entry, dict):
         return text, f"'{escaped(name)}' can't be put back, since it is not in the backup {escaped(str(backup))}"
     return _with_entry(text, host, path, name, entry), f"puts back '{escaped(name)}'"
-
-
-def _about_switches(host: KnownHost, name: str, data: Any) -> list[str]:
-    """The settings of Gemini CLI and Qwen Code by which our entry would not be started."""
-    notes: list[str] = []
-    for path in (("mcp", "allowed"), ("allowMCPServers",)) if host.dialect == "gemini" else ():
-        if isinstance(allowed := file_edits.find(data, path), list) and name not in allowed:
-            notes.append(f"{host.name} does not start it until {'.'.join(path)} in this file has '{escaped(name)}' too")
-    for path in (("mcp", "excluded"), ("excludeMCPServers",)) if host.dialect == "gemini" else ():
-        if isinstance(excluded := file_edits.find(data, path), list) and name in excluded:
-            notes.append(f"{host.name} does not start it until '{escaped(name)}' is taken out of {'.'.join(path)}")
-    return notes
 
 
 def _common(old: list[str], new: list[str]) -> int:

@@ -2,6 +2,7 @@
 
     documents      tools and skills as documents with text fields
     words          tokenizer and stemmer
+    synonyms       groups of interchangeable words
     spelling       corrections for words that no document contains
     subqueries     splits a query into the tasks that it asks for
     actions        classes of verbs: what a query asks to do, what a tool does

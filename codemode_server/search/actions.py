@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +37,17 @@ _KINDS = {
         synthesize recognize render""",
     "download": "download export",
 }
+_KINDS_IN_NAMES = {
+    "create": "commit clone fork record stage upload",
+    "update": "checkout format merge pull push rebase reset restore revert switch sync transfer",
+    "send": "broadcast dial",
+    "run": "click connect drag fill navigate press restart resume retry trigger type",
+}
+"""Verbs in names of tools that are nouns in most queries; used to classify tools, not queries."""
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 _UNKNOWN = len(_KINDS)
 _READING = frozenset(_NUMBER[kind] for kind in ("list", "read", "search", "check", "download"))
+_CHANGING = frozenset(_NUMBER[kind] for kind in ("create", "update", "delete", "send", "run"))
 
 _ANSWERS = """
              list read search create update delete send  run check convert download
@@ -56,6 +65,9 @@ _ANSWERS = """
 """
 """How well a tool of the kind in the column answers a subquery of the kind in the row; 0.5 is neutral."""
 
+_NOUN_CHANGE_PENALTY = 1.0
+"""Penalty of a tool that changes something for a query without a verb."""
+
 _POLITE = """
     i want to need would like please can could you help me my us let s the a an for also then and of
 """
@@ -67,11 +79,12 @@ _NO_PLURALS = {"details", "this", "status", "address", "access"}
 
 
 def kind_of(name: str, description: str) -> int:
-    """The kind of a tool, by the first and last word of its name, then every word of the name, then the first word of
-    the description."""
+    """The kind of a tool. Looks at the first and last word of its name, then at every word of the name, then at the
+    first word of the description, and last for verbs that are nouns in most queries (`commit` in `commit history`)."""
     in_name = [word.lower() for word in words(name)[:20]]
+    ends = [*in_name[:1], *in_name[-1:]]
     opening = [word.lower() for word in words(description[:60])[:1]]
-    kinds = map(_kind, (*in_name[:1], *in_name[-1:], *in_name, *opening))
+    kinds = chain(map(_kind, (*ends, *in_name, *opening)), map(_kind_in_names, (*opening, *ends)))
     return next((kind for kind in kinds if kind != _UNKNOWN), _UNKNOWN)
 
 
@@ -84,6 +97,20 @@ def agreement(subquery: str, kinds: Kinds) -> NDArray[np.float32]:
     """How well each kind answers a subquery: -0.5 not at all, 0.5 exactly, 0 if either is unknown."""
     row = _row(subquery)
     return _answers()["unknown" if row is None else row][kinds]
+
+
+def short_agreements(parts: Sequence[str], kinds: Kinds) -> NDArray[np.float32]:
+    """`agreement` for a short query and its parts, one row each.
+
+    A part without a verb takes the verb of the part before it (`list issues and labels`). If no part has a verb, tools
+    that read rank before tools that write: `commit history` does not ask for a commit.
+    """
+    rows: list[int | str] = []
+    before: int | str = "noun"
+    for part in parts:
+        before = row if (row := _row(part)) is not None else before
+        rows.append(before)
+    return np.stack([_answers()[row] for row in rows])[:, kinds]
 
 
 def is_verb(word: str) -> bool:
@@ -138,7 +165,9 @@ def _answers() -> dict[int | str, NDArray[np.float32]]:
     many = rows[_NUMBER["read"]].copy()
     many[[_NUMBER["list"], _NUMBER["read"]]] = 0.5, 0.0
     unknown = np.zeros(_UNKNOWN + 1, np.float32)
-    return rows | {"many": many, "unknown": unknown}
+    noun = unknown.copy()
+    noun[list(_CHANGING)] = -_NOUN_CHANGE_PENALTY
+    return rows | {"many": many, "noun": noun, "unknown": unknown}
 
 
 @cache
@@ -153,6 +182,15 @@ def _by_stem() -> dict[str, int]:
         for verb in verbs.split():
             found[stem(verb)] = found[verb] = _NUMBER[kind]
     return found
+
+
+@cache
+def _in_names() -> dict[str, int]:
+    return {stem(verb): _NUMBER[kind] for kind, verbs in _KINDS_IN_NAMES.items() for verb in verbs.split()}
+
+
+def _kind_in_names(word: str) -> int:
+    return _in_names().get(stem(word), _UNKNOWN)
 
 
 def _kind(word: str) -> int:

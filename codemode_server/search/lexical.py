@@ -20,11 +20,16 @@ from numpy.typing import NDArray
 from codemode_server.search.actions import Kinds, kinds_of
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
 from codemode_server.search.spelling import Spelling, is_misspelt
+from codemode_server.search.synonyms import synonyms
 from codemode_server.search.words import joined_terms, name_term, query_terms, stems, terms
 
 Scores = NDArray[np.float32]
 
 _K1, _B = 1.5, 0.7
+
+
+_SYNONYM_WEIGHT = 0.4
+"""Weight of a synonym in a document that lacks the word of the query."""
 
 
 class _Field(NamedTuple):
@@ -110,12 +115,19 @@ class _Columns:
         """All terms that are stems."""
         return [term for term in self._numbers if term[0] not in "=^"]
 
-    def scores(self, asked: Mapping[str, float]) -> Scores:
+    def scores(self, asked: Mapping[str, float], *, with_synonyms: bool) -> Scores:
         """The BM25 score of each document."""
         scores: Scores = np.zeros(self.total, np.float32)
         for term, weight in asked.items():
             documents, impacts = self.of(term)
             scores[documents] += weight * self.rarity(len(documents)) * impacts
+            if with_synonyms and (others := synonyms(term)):
+                best: Scores = np.zeros(self.total, np.float32)
+                for other in others:
+                    holders, theirs = self.of(other)
+                    best[holders] = np.maximum(best[holders], self.rarity(len(holders)) * theirs)
+                best[documents] = 0
+                scores += weight * _SYNONYM_WEIGHT * best
         return scores
 
 
@@ -180,7 +192,7 @@ class LexicalIndex:
         asked = self._asked(query)
         if may_be_name:
             asked[name_term(query)] = 1.0
-        return self._things.scores(asked)
+        return self._things.scores(asked, with_synonyms=True)
 
     def _asked(self, query: str) -> dict[str, float]:
         """The terms of a query, with corrections for words that nothing has."""
@@ -190,6 +202,10 @@ class LexicalIndex:
                 for meant, weight in self._spelling.suggestions(term).items():
                     asked.setdefault(meant, weight)
         return asked
+
+    def has_words_of(self, query: str) -> bool:
+        """Whether every word of a query or a synonym of it is known; an unknown word may be misspelt or foreign."""
+        return all(self._things.has(term) or synonyms(term) for term in stems(query))
 
     def warm(self) -> None:
         """Computes now what the first query would otherwise wait for."""
@@ -218,7 +234,7 @@ class LexicalIndex:
 
     def segment_scores(self, query: str) -> Scores:
         """The score of each segment as a whole."""
-        return self._segments.scores(query_terms(query))
+        return self._segments.scores(query_terms(query), with_synonyms=False)
 
 
 def _weighted(fields: Fields, named: list[str]) -> dict[str, float]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codemode_server.search.actions import agreement
+from codemode_server.search.actions import agreement, short_agreements
 from codemode_server.search.documents import Findable
 from codemode_server.search.lexical import LexicalIndex, Scores
-from codemode_server.search.subqueries import subqueries
+from codemode_server.search.subqueries import is_short, short_parts, subqueries
 from codemode_server.search.usage_stats import with_usage_boost
 from codemode_server.search.vectors import VectorIndex
 
@@ -26,6 +26,8 @@ _WORDS_WITH_MODEL = 0.35
 """The same if a model and the static table both provide vectors."""
 _WORDS_SEVERAL = 0.3
 """The same if there are several subqueries; the words of the whole query count as well."""
+_WORDS_SHORT = 0.6
+"""The same for a part of a short query: a word or two has many neighbours in meaning."""
 _WHOLE = 0.4
 """Weight of the whole query's lexical score relative to its best subquery, with vectors."""
 _WHOLE_BY_WORDS = 0.5
@@ -40,6 +42,8 @@ _SERVER_WITHOUT_MEANING = 0.25
 """Weight of the lexical score of the server, without vectors."""
 _SERVER_BY_WORDS = 0.08
 """The same, with vectors."""
+_PART_STEP = 0.001
+"""Difference between the scores of the best tools of the parts of a short query."""
 _SPREAD = 0.4
 """Minimum range by which similarities are scaled: in a small set of tools all, or none, may be similar."""
 _BEYOND = 40
@@ -73,29 +77,51 @@ def rank(
     if not len(among):
         return []
     several = subqueries(query)
-    parts = several or (query,)
+    short = () if several else short_parts(query)
+    parts = several or (query, *short)
     fits = np.stack([_scaled(index.scores(part, may_be_name=part == query)[among]) for part in parts])
     server = _scaled(index.segment_scores(query))[index.segment_of[among]]
     if vectors is not None:
         similarity, similar_server = _combined_similarity(vectors, second_vectors, query, parts, among)
         one_subquery = _WORDS if second_vectors is None else _WORDS_WITH_MODEL
-        share = np.float32(_WORDS_SEVERAL if several else one_subquery)
+        share = np.full((len(parts), 1), _WORDS_SEVERAL if several else one_subquery, np.float32)
+        share[1 : 1 + len(short)] = _WORDS_SHORT
         fits = share * fits + (1 - share) * similarity
         server = _SERVER * similar_server[index.segment_of[among]] + _SERVER_BY_WORDS * server
     else:
         # A matching server alone does not make a tool a result.
         server *= _SERVER_WITHOUT_MEANING * (fits.max(axis=0) > 0)
     kinds = index.kinds[among]
-    fits *= 1 + _ACTION * np.stack([agreement(part, kinds) for part in parts])
+    if is_short(query) and index.has_words_of(query):
+        fits *= 1 + _ACTION * short_agreements(parts, kinds)
+    else:
+        fits *= 1 + _ACTION * np.stack([agreement(part, kinds) for part in parts])
     scores: Scores = fits[0]
     if several:
         weight = _WHOLE if vectors is not None else _WHOLE_BY_WORDS
         scores = (1 - weight) * fits.max(axis=0) + weight * _scaled(index.scores(query)[among])
     scores += server
+    if short:
+        scores = _with_best_of_parts(scores, np.where(fits[1:] > 0, fits[1:] + server, 0))
     best = _best(scores, limit + _BEYOND)
     if usage_boost is not None:
         best = with_usage_boost(best, scores, usage_boost[among], limit)
     return [Scored(index.things[among[number]], float(scores[number])) for number in best[:limit] if scores[number] > 0]
+
+
+def _with_best_of_parts(scores: Scores, of_parts: Scores) -> Scores:
+    """Moves the best result of each part (one row each) to the top, in the order of the parts."""
+    top = scores.max()
+    scores = scores.copy()
+    taken: list[int] = []
+    for row in of_parts:
+        row = row.copy()
+        row[taken] = 0
+        if row.max() > 0:
+            taken.append(int(row.argmax()))
+    for place, number in enumerate(taken):
+        scores[number] = top + _PART_STEP * (len(taken) - place)
+    return scores
 
 
 def _best(scores: Scores, limit: int) -> NDArray[np.intp]:

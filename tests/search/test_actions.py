@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from codemode_server.search.actions import agreement, kinds_of
+from codemode_server.search.actions import agreement, kinds_of, short_agreements
 
 TOOLS = ["key_list", "key_get", "key_create", "key_delete", "key_update", "vault"]
 
@@ -39,6 +40,29 @@ def test_a_request_to_read_is_not_answered_by_deleting() -> None:
 @pytest.mark.parametrize("want", ["the key vault", "", "金庫", "12 34"])
 def test_without_a_verb_nothing_is_said(want: str) -> None:
     assert set(agreements(want).values()) == {0.0}
+
+
+def short(*parts: str) -> list[dict[str, float]]:
+    kinds = kinds_of([(name, "") for name in TOOLS])
+    return [dict(zip(TOOLS, row.tolist(), strict=True)) for row in short_agreements(parts, kinds)]
+
+
+def test_a_short_query_without_a_verb_asks_for_tools_that_read_sooner_than_for_those_that_write() -> None:
+    (found,) = short("key history")
+    assert found["key_list"] == found["key_get"] == found["vault"] == 0
+    assert found["key_create"] < 0
+    assert found["key_delete"] < 0
+
+
+def test_a_part_without_a_verb_has_that_of_the_part_before_it() -> None:
+    delete, also = short("delete keys", "certificates")
+    assert delete == also
+    assert delete["key_delete"] > 0
+
+
+def test_a_verb_that_is_a_noun_in_queries_says_what_a_tool_does() -> None:
+    commit, log = kinds_of([("git_commit", "Records changes to the repository"), ("git_log", "Shows the commit logs")])
+    assert short_agreements(["commit history"], np.array([commit, log]))[0].tolist() == [-1, 0]
 
 
 def test_a_tool_whose_kind_is_not_known_is_neither_for_nor_against() -> None:

@@ -30,6 +30,20 @@ def ask(
     return answer, [found.name for found in answer.results]
 
 
+@pytest.mark.parametrize(
+    ("query", "server", "tools"),
+    [
+        ("read a file and list a directory", None, ["filesystem.read_text_file", "filesystem.list_directory"]),
+        ("commit history and diffs", "git", ["git.git_log", "git.git_diff"]),
+        ("send sms; list buckets", None, ["azure.communication_sms_send", "s3_tables.list_table_buckets"]),
+    ],
+)
+def test_a_short_query_for_two_things_has_both_among_the_first_three(
+    real_tools: tuple[Catalog, RankerStack], query: str, server: str | None, tools: list[str]
+) -> None:
+    assert set(tools) <= set(ask(real_tools, query, server)[1])
+
+
 def test_values_in_quotes_do_not_make_an_answer_doubtful(real_tools: tuple[Catalog, RankerStack]) -> None:
     answer, found = ask(real_tools, "Replace the text 'Q3' with 'Q4' in the slides")
     assert answer.doubt == ""

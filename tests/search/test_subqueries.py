@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.search.subqueries import subqueries
+from codemode_server.search.subqueries import short_parts, subqueries
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,30 @@ def test_one_thing_is_asked_for(query: str) -> None:
 
 def test_no_more_than_eight_wants_are_told_apart() -> None:
     assert len(subqueries("create a new issue; " * 50)) == 8
+
+
+@pytest.mark.parametrize(
+    ("query", "parts"),
+    [
+        ("commit history and diffs", ("commit history", "diffs")),
+        ("issues, labels and milestones", ("issues", "labels", "milestones")),
+        ("list tables; row counts", ("list tables", "row counts")),
+        ("weather + forecast", ("weather", "forecast")),
+    ],
+)
+def test_a_short_query_has_a_part_for_each_thing_that_it_names(query: str, parts: tuple[str, ...]) -> None:
+    assert short_parts(query) == parts
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "search and replace text",
+        "commit history",
+        "",
+        ", ; +",
+        "read the whole history of all commits and show the diffs",
+    ],
+)
+def test_one_thing_with_two_verbs_and_a_long_query_have_no_short_parts(query: str) -> None:
+    assert short_parts(query) == ()

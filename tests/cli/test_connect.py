@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import sys
 import tomllib
@@ -340,17 +339,6 @@ def test_mode_and_link_of_the_file_stay_and_the_backup_is_as_private(home: Home)
     assert backup.read_text() == "{}\n"
     home.run("disconnect", "cursor", "--yes")
     assert (target.read_text(), backup.exists()) == ("{}\n", False)
-
-
-def test_the_guide_names_every_host_and_its_commands_run(home: Home) -> None:
-    guide = (Path(__file__).parents[2] / "docs/start.md").read_text().split("## Connect a host\n")[1]
-    named = guide.split("`connect` knows ")[1].split(". ")[0]
-    assert sorted(re.findall(r"`([a-z-]+)`", named)) == sorted(HOSTS)
-    lines = guide.split("```sh\n")[1].split("```")[0].splitlines()
-    for line in lines:
-        words = line.partition("#")[0].split()[1:]
-        home.run(*words, *(() if "--dry-run" in words else ("--yes",)))
-    assert not home.file("claude-code").exists()
 
 
 @pytest.mark.parametrize(

@@ -240,15 +240,6 @@ class TestImport:
 
         assert machine.servers()["a"].tools.exclude == ("delete",)
 
-    def test_rules_follow_a_server_that_gets_another_name(self, machine: Machine) -> None:
-        machine.write(".claude.json", cursor(a={"command": "one"}))
-        asks = {"tools": [{"name": "send", "permission_policy": "always_ask"}]}
-        machine.write(".cursor/mcp.json", cursor(a={"command": "two", **asks}))
-
-        machine.run("import", "--all", "--no-test")
-
-        assert [(it.answer, it.pattern) for it in load().settings.permissions.rules] == [("ask", "a-cursor/send")]
-
     def test_a_name_that_no_host_has_is_an_error(self, machine: Machine) -> None:
         assert machine.run("import", "github", "--no-test") == 1
         assert "there is nothing to take over called 'github'" in machine.output
@@ -325,14 +316,6 @@ class TestWhatARepositoryNames:
 
         assert {key: it.command for key, it in machine.servers().items()} == {"github": "mine"}
 
-    @pytest.mark.parametrize("name", ["1", "1-3", "ALL"])
-    def test_a_name_that_is_an_answer_gets_a_prefix(self, machine: Machine, name: str) -> None:
-        self.offer(machine, **{name: {"command": "evil"}, "7zip": {"command": "x"}})
-
-        assert machine.run("import", f"server-{name}", "7zip", "--no-test") == 0
-
-        assert list(machine.servers()) == [f"server-{name}", "7zip"]
-
     @pytest.mark.parametrize("word", ["2", "1-2", "all"])
     def test_a_word_on_the_command_line_is_only_a_name(self, machine: Machine, word: str) -> None:
         self.offer(machine, **{word: {"command": "evil"}})
@@ -341,14 +324,6 @@ class TestWhatARepositoryNames:
         assert f"there is no server {word!r} to take" in machine.errors
         assert machine.run("import", "github", "--no-test") == 0, "control"
         assert list(machine.servers()) == ["github"]
-
-    def test_it_does_not_get_the_name_of_a_second_server_of_the_person(self, machine: Machine) -> None:
-        machine.write(".kiro/settings/mcp.json", cursor(github={"command": "mine too"}))
-        self.offer(machine, **{"github-kiro": {"command": "evil"}})
-
-        machine.run("import", "github-kiro", "--no-test")
-
-        assert [it.command for it in machine.servers().values()] == ["mine too"]
 
     def test_a_file_that_cannot_be_read_is_named_once(self, machine: Machine) -> None:
         (machine.project / "bad.json").write_text('{"mcpServers": {\n')
@@ -508,14 +483,6 @@ class TestAdd:
         assert machine.run("add", "--no-test", *arguments) == 2
         assert told in machine.errors
         assert not machine.file.exists()
-
-    def test_the_variable_of_the_environment_is_not_taken_for_the_given_value(
-        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("GITHUB_TOKEN", "another-value-of-the-shell")
-        machine.run("add", "gh", "--no-test", "-e", f"GITHUB_TOKEN={TOKEN}", "--", "x")
-
-        assert machine.servers()["gh"].env == {"GITHUB_TOKEN": TOKEN}
 
 
 class TestTheRest:

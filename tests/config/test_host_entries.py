@@ -45,34 +45,12 @@ FILES = {
           },
         }
         """,
-    "vs code's settings": """
-        {"editor.fontSize": 12, "mcp": {"servers": {
-            "notes": {"type": "stdio", "command": "npx", "args": ["-y", "notes"], "env": {"LEVEL": "1"}},
-            "web": {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}},
-            "old": {"type": "sse", "url": "https://b.example/sse"},
-            "off": {"command": "x", "disabled": true}}}}
-        """,
-    "windsurf": """
-        {"mcpServers": {
-          "notes": {"command": "npx", "args": ["-y", "notes"], "env": {"LEVEL": "1"}, "disabledTools": []},
-          "web": {"serverUrl": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}},
-          "old": {"serverUrl": "https://b.example/sse", "transport": "sse"},
-          "off": {"command": "x", "disabled": true}}}
-        """,
     "gemini": """
         {"security": {"auth": {}}, "mcp": {"excluded": ["off"]}, "tools": {"core": []}, "mcpServers": {
           "notes": {"command": "npx", "args": ["-y", "notes"], "env": {"LEVEL": "1"}, "trust": true, "timeout": 60000},
           "web": {"httpUrl": "https://a.example/mcp", "headers": {"Authorization": "Bearer $TOKEN"}},
           "old": {"url": "https://b.example/sse"},
           "off": {"command": "x"}}}
-        """,
-    "cline": """
-        {"mcpServers": {
-          "notes": {"transport": {"type": "stdio", "command": "npx", "args": ["-y", "notes"], "env": {"LEVEL": "1"}}},
-          "web": {"transport": {"type": "streamableHttp", "url": "https://a.example/mcp",
-                  "headers": {"Authorization": "Bearer ${TOKEN}"}}, "autoApprove": ["a"], "timeout": 60},
-          "old": {"transport": {"type": "sse", "url": "https://b.example/sse"}},
-          "off": {"transport": {"type": "stdio", "command": "x"}, "disabled": true}}}
         """,
     "opencode 1": """
         {"$schema": "https://opencode.ai/config.json", "permission": {"bash": "ask"}, "server": {"port": 1}, "mcp": {
@@ -132,13 +110,6 @@ FILES = {
         [mcp_servers.off]
         command = "x"
         enabled = false
-        """,
-    "amp": """
-        {"amp.mcpServers": {
-          "notes": {"command": "npx", "args": ["-y", "notes"], "env": {"LEVEL": "1"}},
-          "web": {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
-          "old": {"url": "https://b.example/sse", "type": "sse"},
-          "off": {"command": "x", "disabled": true}}, "amp.tools": []}
         """,
     "continue": """
         name: mine
@@ -360,22 +331,6 @@ def test_mcp_servers_within_upstream_yaml_stand_beside_ours(folder: Folder) -> N
     assert loaded.warnings == (
         "upstream.yaml:4: mcpServers.theirs: ignored, host-specific settings: 'alwaysAllow', 'autoApprove', 'icon'",
     )
-
-
-@pytest.mark.parametrize(
-    ("entry", "url", "transport"),
-    [
-        ('{"type": "streamable-http", "url": "http://h/"}', "http://h/", "http"),
-        ('{"type": "streamableHttp", "url": "http://h/"}', "http://h/", "http"),
-        ('{"transport": "streamable_http", "url": "http://h/"}', "http://h/", "http"),
-        ('{"transportType": "sse", "url": "http://h/"}', "http://h/", "sse"),
-        ('{"serverUrl": "http://h/"}', "http://h/", "http"),
-        ('{"httpUrl": "http://h/"}', "http://h/", "http"),
-    ],
-)
-def test_each_hosts_words_for_an_address_are_understood(folder: Folder, entry: str, url: str, transport: str) -> None:
-    server = folder.load(f'{{"mcpServers": {{"s": {entry}}}}}', name="mcp.json").settings.servers["s"]
-    assert (server.url, server.transport) == (url, transport)
 
 
 def test_this_server_in_a_hosts_file_is_left_out_or_it_would_start_itself_without_end(folder: Folder) -> None:

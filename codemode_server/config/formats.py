@@ -83,11 +83,11 @@ def host_servers(data: Mapping[str, Any], translator: Translator, *, is_host_fil
     for section in sections:
         for name, path, entry in _entries(section):
             if isinstance(entry, dict):
-                found = translator.translated(entry, section.dialect or "any")
-                _restrict_by_file(name, found, data, {it.key for it in sections})
+                result = translator.translated(entry, section.dialect or "any")
+                _restrict_by_file(name, result, data, {it.key for it in sections})
             else:
-                found = TranslatedEntry(problems=[((), "must be a mapping of settings")])
-            yield HostServer(server_name(name), name, path, found)
+                result = TranslatedEntry(problems=[((), "must be a mapping of settings")])
+            yield HostServer(server_name(name), name, path, result)
 
 
 def has_servers(data: Mapping[str, Any]) -> bool:
@@ -115,24 +115,24 @@ def in_our_form(tree: Node, translation: Translation, *, is_host_file: bool) -> 
             problems.add(node.line, node.where, "must be a mapping of names to servers")
     translator = Translator(translation.variables, translation.base_dir, translation.sources, translation.warnings)
     for server in host_servers(data, translator, is_host_file=is_host_file):
-        entry, found = checking.find(tree, server.path), server.translated
+        entry, result = checking.find(tree, server.path), server.translated
         problems.entries[entry.where] = server.name
         translation.translated.add(server.name)
-        warnings = [*found.warnings, *([((), f"ignored: it {found.left_out}")] if found.left_out else [])]
-        for path, message in found.problems if not found.left_out else ():
+        warnings = [*result.warnings, *([((), f"ignored: it {result.left_out}")] if result.left_out else [])]
+        for path, message in result.problems if not result.left_out else ():
             node = checking.find(entry, path)
             problems.add(node.line, node.where, message)
         for path, message in warnings:
             node = checking.find(entry, path)
             translation.warnings.append(f"{problems.name}:{node.line}: {node.where}: {message}")
-        if found.left_out:
+        if result.left_out:
             continue
         if server.name != server.name_there:
             translation.warnings.append(f"{problems.name}:{entry.line}: {entry.where}: is called {server.name!r} here")
         if server.name in servers:
             problems.add(entry.line, entry.where, f"there are two servers {server.name!r}; rename one")
-        translation.from_env_files += found.env_file_variables.items()
-        servers[server.name] = _entry_node(entry, found)
+        translation.from_env_files += result.env_file_variables.items()
+        servers[server.name] = _entry_node(entry, result)
         rules += server.rules
     left = _own_members(members, sections, translation, is_host_file=is_host_file)
     if is_host_file and members and not left and not has_servers(data):
@@ -178,7 +178,7 @@ def _entries(section: _Section) -> Iterator[tuple[str, checking.KeyPath, Any]]:
             yield str(name or f"server-{index + 1}"), (*section.path, index), members
 
 
-def _restrict_by_file(name: str, found: TranslatedEntry, data: Mapping[str, Any], sections: set[str]) -> None:
+def _restrict_by_file(name: str, result: TranslatedEntry, data: Mapping[str, Any], sections: set[str]) -> None:
     """Restrict the entry by what the rest of the file switches off."""
     settings, tools = (it if isinstance(it, dict) else {} for it in (data.get("mcp"), data.get("tools")))
     settings = {} if "mcp" in sections else settings
@@ -190,22 +190,22 @@ def _restrict_by_file(name: str, found: TranslatedEntry, data: Mapping[str, Any]
         ("allowMCPServers", data.get("allowMCPServers"), False),
     ):
         if names is not None and not isinstance(names, list):
-            found.disable((), f"`{key}` of this file")
+            result.disable((), f"`{key}` of this file")
         elif names is not None and (folded in {it.casefold() for it in names_in(names)}) is is_listed_off:
-            found.members["enabled"] = False
+            result.members["enabled"] = False
     for key, names in (("tools.exclude", tools.get("exclude")), *((it, data.get(it)) for it in _TOOL_LISTS)):
         if names is not None and not isinstance(names, list):
-            found.disable((), f"`{key}` of this file")
-        found.exclude([glob_covering(it) for it in names_in(names) if not it.startswith("builtin:")])
+            result.disable((), f"`{key}` of this file")
+        result.exclude([glob_covering(it) for it in names_in(names) if not it.startswith("builtin:")])
     patterns = [] if "exclude" in tools else [(it, "deny") for it, value in tools.items() if value is not True]
     for pattern, answer in [*patterns, *(_permissions(data.get("permission")) if "mcp" in sections else ())]:
         glob = glob_within(pattern, name)
         if glob is None:
-            found.disable((), f"the pattern {printable(pattern)!r} of this file")
+            result.disable((), f"the pattern {printable(pattern)!r} of this file")
         elif glob and answer == "deny":
-            found.exclude([glob])
+            result.exclude([glob])
         elif glob:
-            found.asks.append(glob)
+            result.asks.append(glob)
 
 
 _TOOL_LISTS = ("excludeTools", "amp.tools.disable")
@@ -219,16 +219,16 @@ def _permissions(value: Any) -> Iterator[tuple[str, str]]:
             yield pattern, "ask" if answers <= {"allow", "ask"} else "deny"
 
 
-def _entry_node(entry: Node, found: TranslatedEntry) -> Node:
+def _entry_node(entry: Node, result: TranslatedEntry) -> Node:
     members: dict[str, Node] = {}
-    for key, value in found.members.items():
-        origin = checking.find(entry, found.origins.get(key, (key,)))
+    for key, value in result.members.items():
+        origin = checking.find(entry, result.origins.get(key, (key,)))
         members[key] = _node(value, origin, joined(entry.where, key) if origin is entry else origin.where)
-    from_file = found.env_file_variables
-    env = found.members.get("env") or {}
+    from_file = result.env_file_variables
+    env = result.members.get("env") or {}
     if from_file and "env" in members:
         own = {
-            name: replace(node, env_file=found.env_file)
+            name: replace(node, env_file=result.env_file)
             if env[name] == from_file.get(name, "").replace("$", "$$")
             else node
             for name, node in members["env"].entries.items()

@@ -94,27 +94,27 @@ class Translator:
 
     def translated(self, entry: Mapping[str, Any], dialect: Dialect) -> TranslatedEntry:
         """The entry in our form."""
-        found = TranslatedEntry()
+        result = TranslatedEntry()
         flat = _flattened(entry, dialect)
         values = {path[-1]: value for path, value in flat.items()}
-        found.left_out = _why_left_out(values, dialect)
-        if found.left_out:
-            return found
+        result.left_out = _why_left_out(values, dialect)
+        if result.left_out:
+            return result
         ignored: list[str] = []
         for path, value in flat.items():
-            if value is not None and not self._field(found, path, value, values, dialect):
+            if value is not None and not self._field(result, path, value, values, dialect):
                 ignored.append(path[-1])
-        self._switch(found, values)
-        is_off = found.members.get("enabled") is False and not found.is_unclear
-        if is_off and not {"command", "url"} & found.members.keys():
-            found.left_out = "disabled and has no command or url"
+        self._switch(result, values)
+        is_off = result.members.get("enabled") is False and not result.is_unclear
+        if is_off and not {"command", "url"} & result.members.keys():
+            result.left_out = "disabled and has no command or url"
         if ignored:
             names = ", ".join(repr(printable(key)) for key in ignored)
-            found.warnings.append(((), f"ignored, host-specific settings: {names}"))
-        return found
+            result.warnings.append(((), f"ignored, host-specific settings: {names}"))
+        return result
 
     def _field(
-        self, found: TranslatedEntry, path: KeyPath, value: Any, values: Mapping[str, Any], dialect: Dialect
+        self, result: TranslatedEntry, path: KeyPath, value: Any, values: Mapping[str, Any], dialect: Dialect
     ) -> bool:
         """Translates one field; False if it only concerns the host."""
         key = path[-1]
@@ -122,72 +122,72 @@ class Translator:
         if name == "transport":
             kind = re.sub(r"[-_ ]", "", str(value).casefold())
             if kind not in _TRANSPORTS:
-                found.problems.append((path, "must be one of 'stdio', 'http', 'sse'"))
+                result.problems.append((path, "must be one of 'stdio', 'http', 'sse'"))
             value = _TRANSPORTS.get(kind) or None
         elif key in ("disabled", "enabled"):
             return True
         elif name in ("include", "exclude", "tools") or key == "default_tools_approval_mode":
-            _restrict(found, path, name, value)
+            _restrict(result, path, name, value)
             return True
         elif name == "timeout":
             if dialect == "opencode":  # there it is for listing tools, not calls
                 return False
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if is_number and (key in _MILLISECONDS or dialect == "gemini" or value > _MAX_SECONDS):
-                found.warnings.append((path, "taken as milliseconds"))
+                result.warnings.append((path, "taken as milliseconds"))
                 value /= 1000
         elif name == "description" and isinstance(value, str):
             value = value[:_MAX_DESCRIPTION]
         elif name == "oauth" or (key == "scopes" and dialect == "codex" and not {"oauth", "auth"} & values.keys()):
             name = "oauth"
-            value = self._oauth(found, path, value, values if dialect == "codex" else {})
+            value = self._oauth(result, path, value, values if dialect == "codex" else {})
         elif key == "authProviderType":
             message = "this way to sign in is not supported; try `codemode-server login`, or give a token in `headers`"
-            found.warnings.append((path, message))
+            result.warnings.append((path, message))
             return True
         elif key in ("env_vars", "env_keys", "bearer_token_env_var", "env_http_headers"):
             name = "env" if key.startswith(("env_vars", "env_keys")) else "headers"
-            named = self._named_variables(found, path, value)
-            before = found.members.get(name, {})
-            found.members[name] = {**before, **{it: value for it, value in named.items() if it not in before}}
+            named = self._named_variables(result, path, value)
+            before = result.members.get(name, {})
+            result.members[name] = {**before, **{it: value for it, value in named.items() if it not in before}}
             return True
         elif key == "headersHelper" and isinstance(value, str):  # which the host runs in a shell
             command = shlex.join(["sh", "-c", value]) if _SHELL_CHARACTERS.search(value) else value
-            found.members["headers_command"] = command.replace("$", "$$")
+            result.members["headers_command"] = command.replace("$", "$$")
             return True
         elif key == "envFile":
-            self._env_file(found, path, value)
+            self._env_file(result, path, value)
             return True
         elif key == "scopes" and dialect == "codex":
             return True
         elif name not in _KNOWN:
             if key not in _GRANTS and _RESTRICTS.search(key):
-                found.disable(path)
+                result.disable(path)
                 return True
             return False
         if value is not None:
             value = _in_our_variables(value, dialect)
             if name in ("env", "headers") and isinstance(value, dict):
-                value = {**found.members.get(name, {}), **value}
-            found.members[name] = value
-            found.origins[name] = path
+                value = {**result.members.get(name, {}), **value}
+            result.members[name] = value
+            result.origins[name] = path
             if key == "url" and dialect == "gemini":
-                found.members.setdefault("transport", "sse")
+                result.members.setdefault("transport", "sse")
         return True
 
     @staticmethod
-    def _switch(found: TranslatedEntry, values: Mapping[str, Any]) -> None:
+    def _switch(result: TranslatedEntry, values: Mapping[str, Any]) -> None:
         for key, off in (("disabled", True), ("enabled", False)):
             value = values.get(key)
             if isinstance(value, bool):
-                if value is off or (key == "enabled" and "enabled" not in found.members):
-                    found.members["enabled"] = value is not off
-                    found.origins["enabled"] = (key,)
+                if value is off or (key == "enabled" and "enabled" not in result.members):
+                    result.members["enabled"] = value is not off
+                    result.origins["enabled"] = (key,)
             elif value is not None:
-                found.disable((key,), "this switch")
+                result.disable((key,), "this switch")
 
     @staticmethod
-    def _oauth(found: TranslatedEntry, path: KeyPath, value: Any, beside: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _oauth(result: TranslatedEntry, path: KeyPath, value: Any, beside: Mapping[str, Any]) -> dict[str, Any] | None:
         ours: dict[str, Any] = {}
         ignored: list[str] = []
         for key, inner in (value if isinstance(value, dict) else {}).items():
@@ -205,41 +205,41 @@ class Translator:
         if isinstance(ours.get("scopes"), str):
             ours["scopes"] = ours["scopes"].split()
         if ignored:
-            found.warnings.append((path, f"ignored: {', '.join(map(repr, ignored))}"))
+            result.warnings.append((path, f"ignored: {', '.join(map(repr, ignored))}"))
         return ours or None
 
-    def _named_variables(self, found: TranslatedEntry, path: KeyPath, value: Any) -> dict[str, str]:
+    def _named_variables(self, result: TranslatedEntry, path: KeyPath, value: Any) -> dict[str, str]:
         """Fields that name variables: Codex's, and what goose keeps in its keyring."""
         if path[-1] == "bearer_token_env_var" and isinstance(value, str):
             return {"Authorization": f"Bearer ${{{value}}}"}
         if isinstance(value, dict):
             return {name: f"${{{variable}}}" for name, variable in value.items()}
         if not isinstance(value, list):
-            found.problems.append((path, "must name environment variables"))
+            result.problems.append((path, "must name environment variables"))
             return {}
         names = [str(it.get("name", "") if isinstance(it, dict) else it) for it in value]
         unset = [] if path[-1] == "env_keys" else [it for it in names if it not in self.variables]
         if unset:
             shown = ", ".join(map(printable, unset))
             message = f"not taken over, since they are not set here: {shown}; add them to `env` if needed"
-            found.warnings.append((path, message))
+            result.warnings.append((path, message))
         return {it: f"${{{it}}}" for it in names if it not in unset}
 
-    def _env_file(self, found: TranslatedEntry, path: KeyPath, value: Any) -> None:
+    def _env_file(self, result: TranslatedEntry, path: KeyPath, value: Any) -> None:
         """The variables of the file, before those of the entry itself."""
         try:
             file = self.base_dir / with_home(expand(str(value), self.variables).text)
         except NotExpandable as error:
-            found.problems.append((path, str(error)))
+            result.problems.append((path, str(error)))
             return
         if not os.path.isfile(file):  # noqa: PTH113 - `Path.is_file` raises for a path that is too long
-            found.problems.append((path, "there is no such file; correct the path or create the file"))
+            result.problems.append((path, "there is no such file; correct the path or create the file"))
             return
         variables = read_dotenv(file, self.sources, self.dotenv_warnings, str(file))
-        own = found.members.get("env", {})
-        found.env_file = str(value)
-        found.env_file_variables = dict(variables)
-        found.members["env"] = {**{name: it.replace("$", "$$") for name, it in variables.items()}, **own}
+        own = result.members.get("env", {})
+        result.env_file = str(value)
+        result.env_file_variables = dict(variables)
+        result.members["env"] = {**{name: it.replace("$", "$$") for name, it in variables.items()}, **own}
 
 
 def glob_covering(name: str) -> str:
@@ -285,47 +285,47 @@ def _why_left_out(values: Mapping[str, Any], dialect: Dialect) -> str:
     return ""
 
 
-def _restrict(found: TranslatedEntry, path: KeyPath, name: str, value: Any) -> None:
+def _restrict(result: TranslatedEntry, path: KeyPath, name: str, value: Any) -> None:
     if name == "default_tools_approval_mode":
-        _answer(found, path, "*", value)
+        _answer(result, path, "*", value)
     elif isinstance(value, list) and all(isinstance(it, str) for it in value):
         if name == "exclude":
-            found.exclude([glob_covering(it) for it in value])
+            result.exclude([glob_covering(it) for it in value])
         elif value or path[-1] != "available_tools":  # goose means all tools by none
-            found.include([_exactly(it) for it in value])
+            result.include([_exactly(it) for it in value])
     elif name == "tools" and isinstance(value, dict) and value.keys() <= {"include", "exclude"}:
         for key, globs in value.items():
             if isinstance(globs, list) and all(isinstance(it, str) for it in globs):
-                (found.include if key == "include" else found.exclude)(globs)
+                (result.include if key == "include" else result.exclude)(globs)
             elif globs is not None:
-                found.disable((*path, key))
+                result.disable((*path, key))
     elif name == "tools" and isinstance(value, list) and all(isinstance(it, dict) for it in value):  # Claude Code's
         for it in value:
             if not isinstance(it.get("name"), str):
-                found.disable(path)
+                result.disable(path)
             elif "permission_policy" in it:
-                _answer(found, path, it["name"], it["permission_policy"])
+                _answer(result, path, it["name"], it["permission_policy"])
     elif name == "tools" and isinstance(value, dict):
         for tool, setting in value.items():
             for key, inner in (setting if isinstance(setting, dict) else {"enabled": setting}).items():
                 if key in ("enabled", "disabled") and isinstance(inner, bool):
-                    found.exclude([glob_covering(tool)] if inner is (key == "disabled") else [])
+                    result.exclude([glob_covering(tool)] if inner is (key == "disabled") else [])
                 elif key == "approval_mode":
-                    _answer(found, path, tool, inner)
+                    _answer(result, path, tool, inner)
                 else:
-                    found.disable((*path, tool))
+                    result.disable((*path, tool))
     else:
-        found.disable(path)
+        result.disable(path)
 
 
-def _answer(found: TranslatedEntry, path: KeyPath, tool: str, answer: Any) -> None:
+def _answer(result: TranslatedEntry, path: KeyPath, tool: str, answer: Any) -> None:
     match _ANSWERS.get(str(answer)):
         case "deny":
-            found.exclude([glob_covering(tool)])
+            result.exclude([glob_covering(tool)])
         case "ask":
-            found.asks.append(glob_covering(tool))
+            result.asks.append(glob_covering(tool))
         case None:
-            found.disable(path)
+            result.disable(path)
 
 
 def _exactly(name: str) -> str:

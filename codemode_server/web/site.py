@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route, Router
@@ -120,7 +121,8 @@ class Site:
 
 def _not_admitted(_: Request) -> Response:
     text = "Start `codemode-server ui` again: its address opens the pages once, in one browser."
-    return page("bare", status=403, base="", style="", title="Not admitted", body=text)
+    body = Markup("<h1>Not admitted</h1><p>{}</p>").format(text)
+    return page("bare", status=403, base="", style="", title="Not admitted", body=body)
 
 
 def _default(respond: Callable[[Request], Response]) -> Callable[[Scope, Receive, Send], Awaitable[None]]:

@@ -120,15 +120,3 @@ await asyncio.gather(*new, noted())
 {ONCE_BROKEN}arrived"""
     assert (await shared.again(code)).value == ["a", "b", "c", "new"]
     assert shared.diary() == ["a", "b", "c", "(count)"]
-
-
-async def test_a_program_that_makes_a_recorded_call_no_more_goes_on_all_the_same(shared: Product) -> None:
-    code = f"""
-mended = os.path.exists('/workspace/mended')
-if not mended:
-    count()
-write(text='a')
-{ONCE_BROKEN}write(text='b')"""
-    with anyio.fail_after(20):
-        assert (await shared.again(code)).value == 3
-    assert shared.diary() == ["(count)", "a", "b"]

@@ -177,13 +177,6 @@ async def test_a_refused_call_is_not_sent_and_the_program_can_handle_it(app: App
 
 
 @BOTH_ERAS
-async def test_declining_is_a_no(app: App, folder: Path, era: str) -> None:
-    async with connected(app, folder, Person([{"action": "decline"}]), era) as it:
-        assert "the user refused it" in (await it.host.run(CREATE + create("one"))).error["message"]
-        assert titles(it.host) == []
-
-
-@BOTH_ERAS
 @pytest.mark.parametrize(
     "answer",
     [{"action": "cancel"}, {"action": "accept"}, {"action": "accept", "content": {"answer": "Sure"}}],
@@ -309,21 +302,6 @@ async def test_what_was_forbidden_while_the_person_thought_is_not_sent(tmp_path:
             await it.host.until(lambda: bool(answers))
         assert "deny: github/create_issue" in answers[0].error["message"]
         assert titles(it.host) == []
-
-
-async def test_a_program_that_is_cancelled_withdraws_its_question(app: App, folder: Path) -> None:
-    async with connected(app, folder) as it:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.host.run, CREATE + create("one"))
-            (question,) = await it.open_questions()
-            tasks.cancel_scope.cancel()
-
-        async def is_gone() -> bool:
-            return await it.app.stores.approvals.get(app.principal, question.approval_id) is None
-
-        await it.host.until(is_gone)
-        *_, settled = await it.audit("approval_settled")
-        assert settled.status == "withdrawn"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from tests import fork_server
 
-from .product import Host, configuration, in_memory, office
+from .product import Host, configuration, in_memory
 
 pytestmark = pytest.mark.slow
 
@@ -100,31 +100,3 @@ async def test_a_prompt_that_a_server_adds_is_offered_and_the_host_is_notified(t
         await host.until(lambda: any(isinstance(it, types.PromptListChangedNotification) for it in notified))
         answer = await host.client.get_prompt("shelf/part")
     assert "Goodbye" in str(answer.messages[-1].content)
-
-
-@pytest.mark.parametrize("protocol", ["auto", "legacy"])
-async def test_a_server_that_is_taken_out_takes_its_resources_and_prompts_along(tmp_path: Path, protocol: str) -> None:
-    """In protocol 2026-07-28 it has a stream of changes open, which ends with it."""
-    notified: list[Any] = []
-
-    async def note(message: Any) -> None:
-        notified.append(message)
-
-    servers = shelf(tmp_path, protocol)
-    path = configuration(tmp_path, servers | office(tmp_path, "github"))
-    async with in_memory(path, watch=True, mode="legacy", message_handler=note) as host:
-        await host.run(PUT)  # what it does not list yet is not waited for either
-        assert "shelf/greet" in await prompts(host)
-        notified.clear()
-        configuration(tmp_path, office(tmp_path, "github"))
-
-        async def is_gone() -> bool:
-            return await prompts(host) == []
-
-        await host.until(is_gone)
-        await host.until(lambda: any(isinstance(it, types.PromptListChangedNotification) for it in notified))
-        assert "first" not in await listed(host)
-        read = "from servers.shelf import resources\nresources.read('first').text"
-        assert "no server" in (await host.run(read)).error["message"]
-        code = "from servers.github import list_issues\nlen(list_issues(repo='r'))"
-        assert (await host.run(code)).value == 5  # the control: the others go on

@@ -44,16 +44,6 @@ async def test_a_server_that_has_the_roots_is_told_and_gets_the_new_ones(tmp_pat
         assert CHANGED in told(tmp_path, "notification")
 
 
-async def test_it_may_ask_for_them_once(tmp_path: Path) -> None:
-    path = configuration(tmp_path, asking(tmp_path, "legacy"))
-    async with in_memory(path, mode="legacy", **Mover().callbacks) as host:
-        await ask(host, ROOTS)
-        await change(host)
-        await host.until(lambda: told(tmp_path) == folders(1, 2))
-        await ask(host, ROOTS, outside=True)
-        await host.until(lambda: told(tmp_path)[2:] == [{"error": "requests are answered only during a call"}])
-
-
 @pytest.mark.parametrize("settings", [{}, {"roots": "none"}, {"roots": ["/srv"]}], ids=["never-asked", "none", "own"])
 async def test_a_server_that_does_not_have_the_hosts_roots_is_not_told(
     tmp_path: Path, settings: dict[str, Any]

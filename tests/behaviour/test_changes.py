@@ -10,8 +10,6 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.app import App
-from codemode_server.config import load
 from tests import fork_server
 
 from .product import Host, configuration, in_memory, office
@@ -75,18 +73,6 @@ async def test_an_upstream_added_to_the_file_is_there_without_a_restart(tmp_path
         assert (await host.run(code)).value == 2
 
 
-async def test_an_upstream_taken_out_of_the_file_is_gone(tmp_path: Path) -> None:
-    path = configuration(tmp_path, office(tmp_path, "github", "slack"))
-    async with in_memory(path, watch=True) as host:
-        configuration(tmp_path, office(tmp_path, "github"))
-
-        async def is_gone() -> bool:
-            return "slack" not in (await host.call("list_dir", path="/servers")).text
-
-        await host.until(is_gone)
-        assert "no server" in (await host.run("import servers.slack")).error["message"]
-
-
 async def test_edited_permissions_hold_for_the_next_call(tmp_path: Path) -> None:
     path = configuration(tmp_path, office(tmp_path, "github"))
     code = "from servers.github import list_issues\nlen(list_issues(repo='r'))"
@@ -146,14 +132,3 @@ async def test_tools_of_the_last_run_are_there_before_their_upstream_is(tmp_path
         assert "unavailable" in json.dumps(answer.content["tools"][0])
         failed = await host.run("from servers.changing import paint\npaint()")
         assert "the licence has run out" in failed.error["message"]
-
-
-async def test_each_waiter_learns_of_a_change_that_came_while_it_was_busy(tmp_path: Path) -> None:
-    async with App.open(load(configuration(tmp_path, {}))) as app:
-        seen = app.tools.revision
-        app.tools.listings_changed()
-        with anyio.fail_after(5):
-            assert [await app.tools.wait_newer(seen) for _ in range(2)] == [seen + 1, seen + 1]
-        with anyio.move_on_after(0.05) as patience:
-            await app.tools.wait_newer(seen + 1)
-        assert patience.cancelled_caught, "the control: nothing else has changed"

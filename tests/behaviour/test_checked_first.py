@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import pytest_asyncio
 
-from .product import Host, configuration, in_memory, in_memory_for_all, office, over_stdio
+from .product import Host, configuration, in_memory, in_memory_for_all, office
 
 FIRST = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='first')\n"
 """A call that would have happened."""
@@ -105,27 +104,3 @@ async def test_a_program_without_tools_starts_no_type_checker(tmp_path: Path) ->
     async with App.open(load(configuration(tmp_path, office(tmp_path, "github")))) as app:
         assert (await app.preflight.check("1 + 1")).errors == ()
         assert app.preflight._checker is None
-
-
-async def test_programs_of_two_sessions_are_checked_each_for_itself(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        answers: dict[int, str] = {}
-
-        async def run(number: int) -> None:
-            code = f"from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title_{number}='x')"
-            answers[number] = (await host.run(code)).error["message"]
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(6):
-                tasks.start_soon(run, number)
-        assert all(f"no argument 'title_{number}'" in message for number, message in answers.items())
-        assert host.reached() == []
-
-
-async def test_over_stdio_a_refused_program_is_an_answer_like_any_other(tmp_path: Path) -> None:
-    async with over_stdio(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        answer = await host.run(FIRST + MISTAKES["a tool"][0])
-        assert answer.error["type"] == "CheckFailed"
-        assert answer.error["line"] == 3
-        assert answer.result.is_error
-        assert (await host.run("1 + 1")).value == 2

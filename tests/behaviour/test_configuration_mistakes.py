@@ -9,8 +9,6 @@ from pathlib import Path
 import platformdirs
 from mcp import Client, StdioServerParameters
 
-from codemode_server.cli.status import report
-from codemode_server.config import load
 from tests import fork_server
 
 from .product import Host, configuration, in_memory, office
@@ -32,13 +30,6 @@ async def test_a_server_with_a_variable_that_is_not_set_is_off_with_its_reason_a
         assert (await host.run(program)).value == 5
         failed = await host.run("import servers.linear\nservers.linear.create_issue(title='x')")
         assert "LINEAR_TOKEN_THAT_IS_NOT_SET is not set" in failed.text
-
-
-async def test_status_says_which_server_is_off_and_why(tmp_path: Path) -> None:
-    text, is_well = await report(load(configuration(tmp_path, {**office(tmp_path, "github"), "linear": BAD})), 20)
-    assert [line.split()[:2] for line in text.splitlines()[1:3]] == [["github", "ready"], ["linear", "invalid"]]
-    assert "servers.linear.env.API_TOKEN: LINEAR_TOKEN_THAT_IS_NOT_SET is not set" in text
-    assert not is_well
 
 
 async def test_a_server_that_is_off_from_the_start_does_not_stop_later_edits(tmp_path: Path) -> None:
@@ -93,9 +84,3 @@ async def test_without_any_configuration_the_model_is_told_what_the_person_can_d
         assert f"{tmp_path}/home/.config/codemode-server/upstream.yaml" in listed
         assert "no server is configured" in (await host.call("search_tools", query="issues")).text
         assert not (await host.run("6 * 7")).result.is_error
-
-
-async def test_a_file_without_servers_tells_the_model_where_they_are_added(tmp_path: Path) -> None:
-    path = configuration(tmp_path, {})
-    async with in_memory(path) as host:
-        assert f"{path} has no servers; the user adds them under `servers:`" in (await host.call("list_dir")).text

@@ -58,15 +58,6 @@ async def test_an_edited_limit_holds_for_the_next_program(tmp_path: Path) -> Non
         assert len(host.reached("list_issues")) == 3, "two of the first program, one of the second"
 
 
-async def test_an_edited_bound_of_calls_bytes_holds_for_upstreams_that_are_connected(tmp_path: Path) -> None:
-    code = "from servers.github import list_issues\nlen(list_issues(repo='r' * 2000))"
-    async with product(file_of(tmp_path)) as (host, app):
-        assert (await host.run(code)).value == 5
-        file_of(tmp_path, limits={"call_bytes": 1024})
-        await taken_over(app)
-        assert "limits.call_bytes" in (await host.run(code)).text
-
-
 async def test_edited_payloads_hold_for_what_is_recorded_next(tmp_path: Path) -> None:
     async with product(file_of(tmp_path, "all")) as (host, app):
         await host.run(TWO_CALLS.format("needle-before"))
@@ -75,31 +66,6 @@ async def test_edited_payloads_hold_for_what_is_recorded_next(tmp_path: Path) ->
         await taken_over(app)
         await host.run(TWO_CALLS.format("needle-after"))
     assert not on_disk(tmp_path, "needle-after")
-
-
-async def test_words_that_were_learned_are_not_stored_once_payloads_are_shapes(tmp_path: Path) -> None:
-    """What `all` had let us keep in memory would else be written with the next call."""
-    async with product(file_of(tmp_path, "all")) as (host, app):
-        await host.run(TWO_CALLS.format("r"))
-        (known,) = app.learning._known.values()
-        assert known != known.without_words(), "control"
-        file_of(tmp_path, "shapes")
-        await taken_over(app)
-        assert list(app.learning._known.values()) == [known.without_words()]
-
-
-async def test_edited_payloads_begin_to_store_what_is_learned(tmp_path: Path) -> None:
-    def stored() -> int:
-        with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
-            return int(database.execute("SELECT count(*) FROM shapes").fetchone()[0])
-
-    async with product(file_of(tmp_path, "none")) as (host, app):
-        await host.run(TWO_CALLS.format("r"))
-        file_of(tmp_path, "shapes")
-        await taken_over(app)
-        assert stored() == 0
-        await host.run(TWO_CALLS.format("r"))
-        await host.until(lambda: stored() == 1)
 
 
 FIRST, SECOND = "tok-first-5f2c9e7a1b", "tok-second-Z7kQ9xw41L"
@@ -119,15 +85,6 @@ async def test_a_secret_that_an_edit_replaces_stays_masked_beside_the_new_one(tm
         with_token(tmp_path, SECOND)
         await taken_over(app)
         assert (await host.run(code)).value == ["***", "***"]
-
-
-async def test_a_secret_that_was_replaced_is_text_like_any_other_after_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("codemode_server.config_takeover.REPLACED_SECRETS_SECONDS", 0)
-    async with product(with_token(tmp_path, FIRST)) as (host, app):
-        with_token(tmp_path, SECOND)
-        await host.until(lambda: app.config.redactor.text(f"{FIRST} {SECOND}") == f"{FIRST} ***")
 
 
 async def test_another_ranker_answers_after_an_edit_of_search(tmp_path: Path) -> None:

@@ -42,30 +42,11 @@ async def test_the_results_of_calls_are_read_by_the_next_program_however_it_fail
         assert len(host.reached("list_issues")) == 3, "nothing was called again"
 
 
-async def test_a_program_that_succeeds_keeps_its_value_and_no_results_of_calls(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        answer = await host.run(READ + "len(list_issues(repo='a'))")
-        assert "calls[" not in answer.text
-        assert (await read(host, name_of(answer))).value == 5
-        assert (await read(host, f"{name_of(answer)}.calls")).content["status"] == "failed"
-    assert not list((tmp_path / "state" / "kept").rglob("*")), "and no file is left"
-
-
 async def test_a_call_without_a_result_is_named_with_those_that_have_one(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
         failed = await host.run(READ + "list_issues(repo='a')\nboom()")
         answer = await read(host, f"{name_of(failed)}.calls[2]")
         assert "no result of call 2; there are those of the calls 1" in answer.text
-
-
-async def test_results_past_what_is_kept_are_left_out_and_the_program_is_none_the_worse(tmp_path: Path) -> None:
-    code = READ + "list_issues(repo='a')\n1 / 0"
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"kept_mb": 0})) as host:
-        failed = await host.run(code)
-        assert "ZeroDivisionError" in failed.text
-        assert "calls[" not in failed.text
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        assert "calls[1]" in (await host.run(code)).text, "control: with room they are kept"
 
 
 async def test_large_results_wait_in_a_file(tmp_path: Path) -> None:
@@ -75,22 +56,3 @@ async def test_large_results_wait_in_a_file(tmp_path: Path) -> None:
         failed = await host.run(code)
         rows = await host.run("from servers.google_drive import get_sheet\nlen(get_sheet(sheetId='7'))")
         assert (await read(host, f"len({name_of(failed)}.calls[8])")).value == rows.value
-
-
-async def test_a_slice_of_call_numbers_gives_the_results_that_there_are(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        calls = "try: boom()\nexcept ToolError: pass\n" + "list_issues(repo='a')\n" * 3
-        failed = await host.run(f"{READ}{calls}1 / 0")
-        numbers = ["[1:4]", "[2:3]", "[:]", "[-1:]"]
-        expression = ", ".join(f"len({name_of(failed)}.calls{part})" for part in numbers)
-        assert (await read(host, expression)).value == [2, 1, 3, 1], "call 1 failed"
-
-
-async def test_the_last_value_comes_with_a_line_on_a_program_that_failed_after_it(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        await host.run("'first'")
-        assert "failed after it" not in (await read(host, "results.last")).text, "control"
-        failed = await host.run(READ + "list_issues(repo='a')\n1 / 0")
-        answer = await read(host, "results.last")
-        assert answer.value == "first"
-        assert f"failed after it: {name_of(failed)}.calls" in answer.content["stderr"]

@@ -83,20 +83,6 @@ async def test_an_address_a_model_and_folders_are_forwarded_too(tmp_path: Path, 
 
 
 @upstream_eras
-async def test_a_user_who_declines_is_no_error(tmp_path: Path, era: str) -> None:
-    async with in_memory(configuration(tmp_path, asking(tmp_path, era)), **Person("decline").callbacks) as host:
-        assert (await ask(host, ASK_CITY)).value == [{"action": "decline"}]
-
-
-@upstream_eras
-async def test_features_are_declared_as_the_host_has_them_and_the_settings_allow(tmp_path: Path, era: str) -> None:
-    path = configuration(tmp_path, asking(tmp_path, era, sampling="refuse", roots="none"))
-    async with in_memory(path, **Person().callbacks) as host:
-        await ask(host, ASK_CITY)
-    assert declared(tmp_path) == {"elicitation"}
-
-
-@upstream_eras
 async def test_for_a_host_without_features_nothing_is_declared_and_a_form_is_declined(tmp_path: Path, era: str) -> None:
     async with in_memory(configuration(tmp_path, asking(tmp_path, era))) as host:
         assert (await ask(host, ASK_CITY)).value == [{"action": "decline"}]

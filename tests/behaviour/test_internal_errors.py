@@ -122,14 +122,3 @@ def test_an_error_while_that_is_reported_ends_the_process_with_a_message(tmp_pat
         assert wire.process.wait(30) == 1, "without the host's doing"
         assert wire.process.stderr is not None
         assert "RuntimeError: injected" in wire.process.stderr.read()
-
-
-def test_a_workspace_that_is_a_file_is_told_to_the_host(tmp_path: Path) -> None:
-    file = tmp_path / "state" / "workspaces" / "default"
-    file.parent.mkdir(mode=0o700, parents=True)
-    file.write_text("x")
-    with product(settings(tmp_path), PLAIN) as wire:
-        text = wire.list_servers()
-        code, told = wire.close()
-    assert "workspaces/default can't be used: Not a directory" in text
-    assert (code, "Traceback" in told) == (2, False)

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from codemode_server.gateway.host_log import MAX_BURST, MAX_MESSAGE_CHARACTERS, MAX_MESSAGES
 from tests.behaviour.product import Host, configuration, in_memory
 
-from .test_input_requests import ROOTS, asking, both_sides, told
+from .test_input_requests import asking, both_sides, told
 
 pytestmark = pytest.mark.slow
 
@@ -65,19 +65,6 @@ async def test_messages_from_the_level_of_the_host_on_reach_it_with_the_name_of_
     assert told(tmp_path, "level")[-1] == "info"
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("legacy", [("warning", "asking", "disk")]), ("auto", [])])
-async def test_a_host_that_sets_no_level_gets_warnings_or_in_the_newer_protocol_nothing(
-    tmp_path: Path, mode: str, expected: list[Any]
-) -> None:
-    """2026-07-28: a server must not log during a request that does not ask for it."""
-    console = Console()
-    async with in_memory(configuration(tmp_path, asking(tmp_path, "legacy")), **wanting(mode, None, console)) as host:
-        assert host.client.server_capabilities.logging is not None
-        await tell(host, logged("info", "no"), logged("warning", "disk"))
-    assert console.lines == expected
-    assert told(tmp_path, "level") == []
-
-
 async def test_messages_are_masked_cleaned_and_cut(tmp_path: Path) -> None:
     console = Console()
     server = asking(tmp_path, "legacy")
@@ -113,12 +100,3 @@ async def test_a_flood_is_dropped_and_counted_and_the_next_program_is_heard_agai
     assert (level, logger) == ("warning", "codemode-server")
     assert text.endswith("log messages of MCP servers were dropped, since they came too fast or were too long")
     assert console.lines == [("error", "asking", "calm")]
-
-
-async def test_what_is_logged_outside_of_a_call_is_not_forwarded(tmp_path: Path) -> None:
-    console = Console()
-    path = configuration(tmp_path, asking(tmp_path, "legacy"))
-    async with in_memory(path, **wanting("legacy", None, console)) as host:
-        await tell(host, logged("error", "inside"), tells_after=[logged("error", "after")])
-        await host.run(f"from servers.asking import ask\nask(requests=[{ROOTS!r}])")  # what came before it was read
-    assert console.lines == [("error", "asking", "inside")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -59,21 +58,6 @@ async def test_a_cancelled_program_that_only_computes_leaves_no_worker_busy(tmp_
         assert execution.status == "cancelled"
 
 
-async def test_an_execution_is_recorded_with_its_calls_and_how_it_ended(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='r'))")
-        await host.run("1 / 0")
-    database = sqlite3.connect(tmp_path / "state" / "codemode.db")
-    assert database.execute("SELECT status, level, calls FROM journal_executions ORDER BY started_at").fetchall() == [
-        ("succeeded", "wasm", 1),
-        ("failed", "wasm", 0),
-    ]
-    assert database.execute("SELECT execution_id, server, tool, decision, status FROM journal_calls").fetchall() == [
-        (answer.content["execution_id"], "github", "list_issues", "allow", "succeeded")
-    ]
-    database.close()
-
-
 WORK = "from servers.slow import work\nwork(steps={steps}, seconds={seconds}, message={message!r})"
 
 
@@ -114,38 +98,6 @@ async def test_what_an_upstream_reports_keeps_its_call_alive_and_reaches_the_hos
     assert all(line.isprintable() and len(line) < 300 for line in heard.lines)
     assert {100.0, 200.0} <= set(heard.totals), "of so many calls, while it is known how far they are"
     assert any(50 <= number < 100 for number in heard.numbers)
-
-
-async def test_endless_progress_holds_a_program_no_longer_than_its_limit(tmp_path: Path) -> None:
-    servers = office(tmp_path, "slow")
-    servers["slow"]["timeout"] = 1
-    async with in_memory(configuration(tmp_path, servers, limits={"upstream_seconds": 2})) as host:
-        answer = await host.run("print('before')\n" + WORK.format(steps=1_000, seconds=0.1, message="on and on"))
-        assert "limits.upstream_seconds" in answer.text
-        assert "before" in answer.text, "what it printed is not lost"
-        await host.until(lambda: bool(host.reached("cancelled")))
-
-
-async def test_of_several_calls_the_one_that_reported_last_is_named(tmp_path: Path) -> None:
-    heard = Notifications()
-    code = (
-        "import asyncio\nfrom servers.slow import wait, work\n"
-        "await asyncio.gather(wait(seconds=2), wait(seconds=2), work(steps=4, seconds=0.4, message='linking'))"
-    )
-    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"))) as host:
-        await host.client.call_tool("execute_code", {"code": code}, progress_callback=heard.take)
-    assert "waiting for slow.wait and 2 more calls" in heard.lines
-    assert "waiting for slow.work (50%: linking) and 2 more calls" in heard.lines
-    assert "waiting for slow.wait and 1 more call; 1 call done" in heard.lines
-
-
-async def test_a_cancelled_request_ends_a_call_that_reports_progress(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"))) as host:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(host.run, WORK.format(steps=1_000, seconds=0.1, message="on and on"))
-            await host.until(lambda: bool(host.reached("work")))
-            tasks.cancel_scope.cancel()
-        await host.until(lambda: bool(host.reached("cancelled")))
 
 
 async def test_a_queued_program_says_its_place(tmp_path: Path) -> None:

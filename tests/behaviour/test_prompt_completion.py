@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp.types import Completion, PromptReference, ResourceTemplateReference
+from mcp.types import Completion, PromptReference
 
 from tests.fork_server import small_upstream
 
-from .product import UPSTREAMS, Host, configuration, in_memory, library
+from .product import UPSTREAMS, Host, configuration, in_memory
 
 PLAN = "completing/plan"
 
@@ -32,12 +32,6 @@ def asked(folder: Path) -> list[Any]:
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-@pytest.mark.parametrize(("mode", "protocol"), [("auto", "auto"), ("legacy", "legacy")])
-async def test_the_prompts_server_completes_what_is_typed(tmp_path: Path, mode: str, protocol: str) -> None:
-    async with in_memory(configuration(tmp_path, library(tmp_path, protocol=protocol)), mode=mode) as host:
-        assert (await complete(host, "library/summarise", "title", "Du")).values == ["Dune", "Dubliners"]
-
-
 async def test_the_server_gets_its_own_name_of_the_prompt_and_the_other_arguments(tmp_path: Path) -> None:
     server = completing(tmp_path, {"values": ["Grand"], "total": 7, "hasMore": True})
     async with in_memory(configuration(tmp_path, server)) as host:
@@ -49,13 +43,6 @@ async def test_the_server_gets_its_own_name_of_the_prompt_and_the_other_argument
     assert request["context"] == {"arguments": {"city": "Oslo"}}
 
 
-@pytest.mark.parametrize(("way", "requests"), [("none", 0), ("fails", 1)])
-async def test_a_server_without_completions_gives_no_values(tmp_path: Path, way: str, requests: int) -> None:
-    async with in_memory(configuration(tmp_path, completing(tmp_path, way))) as host:
-        assert (await complete(host, PLAN, "city", "O")).values == []
-    assert len(asked(tmp_path)) == requests
-
-
 async def test_more_than_a_hundred_values_and_what_can_be_no_value_are_left_out(tmp_path: Path) -> None:
     """A secret that was masked, or a text that was cut or cleaned, would be another value."""
     odd = ["s3cr3t-of-the-configuration", "Oslo\x1b[2J", "x" * 1_001, 7, None]
@@ -65,23 +52,6 @@ async def test_more_than_a_hundred_values_and_what_can_be_no_value_are_left_out(
         found = await complete(host, PLAN, "city", "")
     assert found.values == [f"city {number}" for number in range(97)]
     assert (found.total, found.has_more) == (None, True)
-
-
-@pytest.mark.parametrize(
-    ("reference", "value", "problem"),
-    [
-        (PromptReference(name="completing/plans"), "", "did you mean 'completing/plan'"),
-        (PromptReference(name=PLAN), "x" * 300_000, "at most 262,144 characters"),
-        (ResourceTemplateReference(uri="completing://{x}"), "", "only arguments of prompts are completed"),
-    ],
-)
-async def test_what_is_wrong_with_a_request_is_said_and_nothing_is_asked(
-    tmp_path: Path, reference: Any, value: str, problem: str
-) -> None:
-    async with in_memory(configuration(tmp_path, completing(tmp_path, {"values": ["Oslo"]}))) as host:
-        with pytest.raises(MCPError, match=problem):
-            await host.client.complete(reference, {"name": "city", "value": value})
-    assert asked(tmp_path) == []
 
 
 async def test_a_prompt_that_the_person_is_asked_about_is_not_completed_and_a_denied_one_is_not_there(

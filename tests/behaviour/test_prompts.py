@@ -29,13 +29,6 @@ async def test_prompts_are_listed_with_the_servers_name_and_got_with_arguments(t
     assert recorded(tmp_path) == [("library", "prompts/summarise", "allow", "succeeded")]
 
 
-async def test_images_and_embedded_documents_are_passed_on(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
-        await host.settled()
-        got = await host.client.get_prompt("library/illustrated")
-    assert [it.content.type for it in got.messages] == ["text", "image", "resource"]
-
-
 async def test_nobody_is_told_of_a_denied_prompt_nor_is_it_asked_for(tmp_path: Path) -> None:
     """The other prompt is the control."""
     rules = {"rules": [{"deny": "library/prompts/summarise", "reason": "too long"}]}
@@ -52,18 +45,6 @@ async def test_nobody_is_told_of_a_denied_prompt_nor_is_it_asked_for(tmp_path: P
         ]
     assert all("library/illustrated" in text and "summarise" not in text for text in told), told
     assert asked_of_library(tmp_path) == []
-
-
-async def test_a_prompt_that_is_denied_by_an_edit_is_left_out_from_then_on(tmp_path: Path) -> None:
-    path = configuration(tmp_path, library(tmp_path))
-    async with in_memory(path, watch=True) as host:
-        assert "library/summarise" in (await host.call("list_dir", path="/servers/library")).text
-        configuration(tmp_path, library(tmp_path), permissions={"rules": [{"deny": "library/prompts/summarise"}]})
-
-        async def is_left_out() -> bool:
-            return "summarise" not in (await host.call("list_dir", path="/servers/library")).text
-
-        await host.until(is_left_out)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import anyio
 import mcp_types as types
 import pytest
 from mcp import Client
@@ -72,36 +71,11 @@ async def test_the_user_opens_the_address_and_the_call_is_repeated(
     assert told(tmp_path, "enter") == [False, True]
 
 
-async def test_the_call_is_not_repeated_before_the_server_reports_that_the_user_is_done(
-    tmp_path: Path, door: Path
-) -> None:
-    visitor = Visitor(door, after_s=0.5)
-    async with in_memory(configuration(tmp_path, asking(tmp_path, "legacy")), **visitor.callbacks) as host:
-        assert (await enter(host, door)).value == ["entered"]
-    assert told(tmp_path, "enter") == [False, True]
-
-
 async def test_calls_that_are_refused_at_the_same_time_ask_the_user_once(tmp_path: Path, door: Path) -> None:
     visitor = Visitor(door, after_s=0.2)
     async with in_memory(configuration(tmp_path, asking(tmp_path, "legacy")), **visitor.callbacks) as host:
         assert (await enter(host, door, times=20)).value == ["entered"] * 20
     assert len(visitor.seen) == 1
-
-
-async def test_a_server_that_never_reports_it_is_called_again_after_the_limit(tmp_path: Path, door: Path) -> None:
-    path = configuration(tmp_path, asking(tmp_path, "legacy"), limits={"input_seconds": 1})
-    async with in_memory(path, **Visitor(door).callbacks) as host:
-        with anyio.fail_after(20):
-            assert (await enter(host, door, is_silent=True)).value == ["entered"]
-
-
-async def test_a_server_that_refuses_again_is_not_called_a_third_time(tmp_path: Path, door: Path) -> None:
-    visitor = Visitor(door, after_s=None)
-    path = configuration(tmp_path, asking(tmp_path, "legacy"), limits={"input_seconds": 1})
-    async with in_memory(path, **visitor.callbacks) as host:
-        message = (await enter(host, door)).error["message"]
-    assert "Open the door first. (the user has accepted to open it)" in message
-    assert told(tmp_path, "enter") == [False, False]
 
 
 @pytest.mark.parametrize(("action", "said"), [("decline", "and declined"), ("cancel", "and did not answer")])
@@ -157,15 +131,3 @@ async def test_the_audit_has_one_call_and_how_the_user_answered(tmp_path: Path, 
     (retried,) = [event for event in events if event.kind == "call_retried"]
     assert (retried.seq, retried.tool, retried.reason) == (1, "enter", "opened_address")
     assert [event.status for event in events if event.kind == "call_ended"] == ["succeeded"]
-
-
-async def test_a_call_whose_address_the_user_does_not_open_is_not_recorded_as_tried_again(
-    tmp_path: Path, door: Path
-) -> None:
-    path = configuration(tmp_path, asking(tmp_path, "legacy"))
-    visitor = Visitor(door, "decline", after_s=None)
-    async with App.open(load(path)) as app, Client(app.front, **visitor.callbacks) as client:
-        await enter(Host(client, tmp_path), door)
-        kinds = [row.event.kind for row in await app.stores.audit.rows(app.principal)]
-    assert "input_requested" in kinds
-    assert "call_retried" not in kinds

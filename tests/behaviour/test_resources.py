@@ -24,27 +24,6 @@ async def test_a_listed_resource_is_read_by_name_and_recorded_as_a_call(tmp_path
     assert asked_of_library(tmp_path) == ["readme", "catalog"]
 
 
-async def test_async_programs_await_resources_and_gather_them(tmp_path: Path) -> None:
-    code = (
-        "import asyncio\n"
-        + IMPORT
-        + "files = await asyncio.gather(*[resources.read('book', number=n) for n in '12'])\n"
-    )
-    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
-        assert (await host.run(code + "[file.text for file in files]")).value == ["Book 1", "Book 2"]
-
-
-async def test_a_resource_is_named_and_given_its_arguments_in_each_way_that_tools_take_them(tmp_path: Path) -> None:
-    code = IMPORT + (
-        "r = [resources.read(uri='library://books/1').text, resources.read('book', {'number': 2}).text]\n"
-        "try: resources.read('book', 1, 2)\nexcept TypeError as e: r.append(str(e))\nr"
-    )
-    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
-        *texts, error = (await host.run(code)).value
-    assert texts == ["Book 1", "Book 2"]
-    assert error == "resources.read() takes the URI or name of a resource, and a template's arguments by name"
-
-
 async def test_a_denied_resource_is_not_asked_for_and_others_are(tmp_path: Path) -> None:
     rules = {"rules": [{"deny": "library/resources/private", "reason": "staff only"}]}
     code = (
@@ -87,17 +66,6 @@ async def test_a_rule_for_a_template_holds_for_each_expansion(tmp_path: Path, pa
     assert asked_of_library(tmp_path) == []
 
 
-async def test_a_rule_may_allow_single_resources(tmp_path: Path) -> None:
-    rules = {"default": "deny", "rules": [{"allow": "library/resources/readme"}]}
-    code = (
-        IMPORT
-        + "r = [resources.read('readme').text]\ntry: resources.read('catalog.json')\n"
-        + "except ToolError as e: r.append(e.kind)\nr"
-    )
-    async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
-        assert (await host.run(code)).value == ["# Library", "refused"]
-
-
 async def test_a_misspelt_name_is_told_before_the_program_runs(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
         await host.settled()
@@ -106,14 +74,6 @@ async def test_a_misspelt_name_is_told_before_the_program_runs(tmp_path: Path) -
         )
     assert answer.error["type"] == "CheckFailed"
     assert "nearest: readme" in answer.error["message"]
-
-
-async def test_a_search_finds_resources_after_the_tools(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
-        await host.settled()
-        answer = await host.call("search_tools", query="book")
-    assert [found["name"] for found in answer.content["tools"]] == ["count_books", "book"]
-    assert "resources.read('book', number=…)" in answer.text
 
 
 async def test_a_program_lists_resources_and_templates_apart(tmp_path: Path) -> None:
@@ -130,18 +90,3 @@ async def test_a_program_lists_resources_and_templates_apart(tmp_path: Path) -> 
             ],
             [["book", "library://books/{number}", ["number"]]],
         ]
-
-
-async def test_what_resources_can_do_is_imported_in_each_way_and_another_name_is_told(tmp_path: Path) -> None:
-    imports = (
-        "from servers.library.resources import list as listed, read\n"
-        "import servers.library.resources as same\nimport importlib\n"
-        "module = importlib.import_module('servers.library.resources')\n"
-    )
-    code = imports + "[len(listed()), read('readme').text, same.read('readme').text, module.read('readme').text]"
-    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
-        assert (await host.run(code)).value == [3, "# Library", "# Library", "# Library"]
-        unknown = await host.run("from servers.library.resources import catalog_json")
-        late = await host.run(IMPORT + "getattr(resources, 'contents')")
-    assert "from servers.library import resources; resources.read('catalog.json')" in unknown.error["message"]
-    assert "it has read(name_or_uri, **template_arguments), list() and templates()" in late.error["message"]

@@ -76,32 +76,6 @@ async def test_the_audit_has_the_retry_between_decision_and_end_and_stays_sound(
     assert "the audit is sound" in await recorded.command(capsys, "audit", "verify")
 
 
-async def test_the_audit_has_the_reason_and_nothing_that_the_upstream_sent(
-    recorded: Recorded, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = json.loads(await recorded.command(capsys, "audit", "show", recorded.retried, "--json"))
-    (row,) = [it for it in found if it["kind"] == "call_retried"]
-    about = ("number", "kind", "at", "session", "execution_id", "call", "digest")
-    assert {name: value for name, value in row.items() if name not in about and value is not None} == {
-        "server": "sums",
-        "tool": "add",
-        "reason": "expired_session",
-    }
-    assert f" call 1 sums.add: {WORDS}\n" in await recorded.command(capsys, "audit", "show", recorded.retried)
-
-
-async def test_the_command_shows_the_retry_below_the_calls(
-    recorded: Recorded, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async def retries(execution_id: str) -> list[str]:
-        page = await recorded.command(capsys, "executions", "show", execution_id)
-        assert page.count("sums.add") == 2, "both calls are in the table"
-        return re.findall(r"^(.*) \+[\d,]+ ms$", page, re.MULTILINE)
-
-    assert await retries(recorded.plain) == [], "the control"
-    assert await retries(recorded.retried) == [f"call 1: {WORDS}, at"]
-
-
 @pytest.mark.parametrize("action", ["show", "export"])
 async def test_json_has_the_retries_of_each_call(
     recorded: Recorded, capsys: pytest.CaptureFixture[str], action: str
@@ -128,8 +102,3 @@ async def test_the_page_has_a_tick_and_words_at_the_call_that_was_tried_again(re
     for without in (second, plain):
         assert "sums.add" in without
         assert "retr" not in without, "the control"
-
-
-async def test_the_metrics_count_it_by_server_and_reason(recorded: Recorded) -> None:
-    (line,) = re.findall(r"^codemode_call_retries_total.*", recorded.metrics, re.MULTILINE)
-    assert line == 'codemode_call_retries_total{reason="expired_session",server="sums"} 1'

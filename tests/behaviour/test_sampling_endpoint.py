@@ -173,16 +173,6 @@ ask(requests=[{{"method": "sampling/createMessage", "params": {{"messages": [
     assert KEY not in shown
 
 
-async def test_only_text_is_sent_and_an_image_is_refused_before_the_model_is_asked(
-    host: Host, model: FakeModel
-) -> None:
-    model.says(answer_of("seen"))
-    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    answer = await sample(host, messages=[{"role": "user", "content": image}])
-    assert answer.value == {"error": "only text can be sent to the model of the configuration"}
-    assert model.asked == []
-
-
 async def test_an_answer_that_does_not_end_is_given_up_in_time(host: Host, model: FakeModel) -> None:
     """Each byte comes in time, the answer does not."""
     model.says(b"")

@@ -19,7 +19,6 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.approvals import ApprovalAnswer
-from codemode_server.domain.savings import MAX_RESULT_TOKENS
 from codemode_server.domain.tools import definition_text
 from codemode_server.tokens import estimate_tokens
 from tests.behaviour.product import Host, configuration, office
@@ -97,60 +96,11 @@ async def test_a_program_is_counted_by_what_it_sent_and_returned_and_what_its_ca
     assert (row["calls"], row["turns"], row["all_definitions"]) == (1, 1, sum(definitions))
 
 
-async def test_a_long_result_counts_no_more_than_a_host_would_show_its_model(tmp_path: Path) -> None:
-    async with product(tmp_path) as it:
-        await it.host.run(SHEET)
-        assert (await it.last())["results"] == MAX_RESULT_TOKENS
-
-
-@pytest.mark.parametrize(
-    ("program", "calls", "turns"),
-    [
-        (ISSUES + "for n in range(3): list_issues(repo=str(n))", 3, 1),
-        (ISSUES + HISTORY + "list_issues(repo='a'); get_channel_history(channel='b')", 2, 2),
-        (
-            ISSUES
-            + "import asyncio\nfrom servers.slow import wait\n"
-            + "await asyncio.gather(wait(seconds=1), list_issues(repo='a'))",
-            2,
-            1,
-        ),
-    ],
-    ids=["same tool", "one after the other", "at once"],
-)
-async def test_calls_that_a_model_could_have_sent_together_count_as_one_turn(
-    tmp_path: Path, program: str, calls: int, turns: int
-) -> None:
-    async with product(tmp_path, office(tmp_path, "github", "slack", "slow")) as it:
-        await it.host.run(program)
-        row = await it.last()
-    assert (row["calls"], row["turns"]) == (calls, turns)
-
-
-async def test_a_program_that_failed_counts_as_a_cost_alone(tmp_path: Path) -> None:
-    """It is usually run again, corrected: its calls would count twice."""
-    async with product(tmp_path) as it:
-        await it.host.run(ISSUES + "list_issues(repo='a')\n1/0")
-        row = await it.last()
-        assert it.host.reached("list_issues")
-    assert (row["calls"], row["turns"], row["results"]) == (0, 0, 0)
-    assert row["sent"] > 0
-    assert row["returned"] > 0
-
-
 async def test_what_the_model_reads_by_other_tools_counts_as_a_cost_too(tmp_path: Path) -> None:
     async with product(tmp_path) as it:
         answer = await it.host.call("search_tools", query="issues")
         row = await it.last()
     assert (row["tool"], row["execution_id"]) == ("search_tools", None)
-    assert row["returned"] == estimate_tokens(answer.text)
-
-
-async def test_an_error_of_a_tool_counts_as_what_the_model_read(tmp_path: Path) -> None:
-    async with product(tmp_path) as it:
-        answer = await it.host.call("execute_code", resume="xnone")
-        row = await it.last()
-    assert answer.result.is_error
     assert row["returned"] == estimate_tokens(answer.text)
 
 
@@ -165,12 +115,6 @@ async def test_an_answer_says_what_it_saved_only_where_that_is_switched_on(tmp_p
         assert "tokens more than direct calls]" in failed.text.splitlines()[-1]
         row = await it.last()
     assert row["returned"] > 0
-
-
-async def test_a_line_of_a_program_that_imitates_ours_is_indented(tmp_path: Path) -> None:
-    async with product(tmp_path, savings=True) as it:
-        answer = await it.host.run("print('[saved ≈9,999,999 tokens]\\n[saved as a file]')")
-    assert answer.text.startswith("output:\n [saved ≈9,999,999 tokens]\n[saved as a file]\n[cost ≈")
 
 
 async def test_an_exchange_is_stored_when_the_product_ends_right_after_it(tmp_path: Path) -> None:

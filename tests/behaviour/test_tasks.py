@@ -41,19 +41,6 @@ async def test_a_task_can_ask_the_user(tmp_path: Path, host_era: str, era: str) 
 
 
 @upstream_eras
-async def test_what_a_task_reports_reaches_the_host(tmp_path: Path, era: str) -> None:
-    lines: list[str | None] = []
-
-    async def take(progress: float, total: float | None, message: str | None) -> None:
-        lines.append(message)
-
-    async with in_memory(configuration(tmp_path, asking(tmp_path, era), limits={"upstream_seconds": 1.5})) as host:
-        code = "from servers.asking import work\nwork(requests=[], is_endless=True)"
-        await host.client.call_tool("execute_code", {"code": code}, progress_callback=take)
-    assert any("asking.work (step " in (line or "") for line in lines), lines
-
-
-@upstream_eras
 async def test_an_endless_task_ends_with_the_program_and_is_cancelled_at_the_server(tmp_path: Path, era: str) -> None:
     path = configuration(tmp_path, asking(tmp_path, era), limits={"upstream_seconds": 1})
     async with in_memory(path) as host:
@@ -61,15 +48,6 @@ async def test_an_endless_task_ends_with_the_program_and_is_cancelled_at_the_ser
         assert answer.error["setting"] == "limits.upstream_seconds"
         await host.until(lambda: told(tmp_path, "cancelled") == ["endless"])
         assert (await work(host)).value == []
-
-
-@upstream_eras
-async def test_the_task_of_another_call_is_refused(tmp_path: Path, era: str) -> None:
-    async with in_memory(configuration(tmp_path, asking(tmp_path, era))) as host, anyio.create_task_group() as tasks:
-        tasks.start_soon(lambda: work(host, is_endless=True, task_id="mine"))
-        await host.until(lambda: is_created(tmp_path, "mine"))
-        assert "the task of another call" in (await work(host, task_id="mine")).text
-        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("host_era", ["legacy", "auto"])

@@ -46,16 +46,6 @@ async def test_an_unavailable_server_is_named_with_the_reason_by_searches_that_m
         assert (await first_line("weather forecast")).startswith('nothing found for "weather forecast"; servers: ')
 
 
-async def test_a_server_that_is_down_is_named_by_every_search_since_its_tools_are_not_known(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
-        notice = f"unavailable: linear ({WHY}): its tools can't be found"
-        for query in ("list the issues of a repository", "weather forecast", ""):
-            text = (await host.call("search_tools", query=query)).text
-            assert f"{notice} or called; tell the user" in text
-        assert notice not in (await host.call("search_tools", query="linear")).text
-        assert notice not in (await host.call("search_tools", query="issues", server="github")).text
-
-
 async def test_a_program_that_imports_from_an_unavailable_server_is_refused_with_the_reason_before_its_first_call(
     tmp_path: Path,
 ) -> None:

@@ -24,17 +24,6 @@ async def test_a_restart_between_two_calls_is_mentioned_once_by_the_program_that
     assert (tmp_path / "hotel.log").read_text().splitlines().count("start") == 2
 
 
-async def test_a_restart_for_another_configuration_is_mentioned_as_well(tmp_path: Path) -> None:
-    path = configuration(tmp_path, hotel(tmp_path, "quiet"))
-    async with in_memory(path, watch=True) as host:
-        assert "12 rooms" in (await host.run(LIST)).text
-        servers = hotel(tmp_path, "quiet")
-        servers["hotel"]["env"] = {"SEASON": "winter"}
-        configuration(tmp_path, servers)
-        await host.until(lambda: (tmp_path / "hotel.log").read_text().splitlines().count("start") == 2)
-        assert RESTARTED in (await host.run(LIST)).text
-
-
 async def test_an_error_that_comes_as_a_normal_result_is_noted_once_and_teaches_no_type(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, hotel(tmp_path, "quiet"))) as host:
         texts = "[{'text': f'Database error: no such table: t{n}'} for n in range(3)]"
@@ -50,25 +39,6 @@ async def test_an_error_that_comes_as_a_normal_result_is_noted_once_and_teaches_
         assert "Error: is how messages begin." in plain
         assert "[note" not in plain
         assert "-> str" in (await host.call("read_tool", path="hotel.say")).text
-
-
-async def test_an_error_that_came_as_a_normal_result_is_the_first_remark_of_a_success_and_of_a_failure(
-    tmp_path: Path,
-) -> None:
-    """Before what is cut, and before a result that differs from its type, which is received first."""
-    head, error = "from servers.hotel import say\n", "found = say(text='Error: no such room')\n"
-    path = configuration(tmp_path, hotel(tmp_path, "quiet"), limits={"output_tokens": 200})
-    async with in_memory(path) as host:
-        await host.run(f"""{head}say.map([{{'text': '{{"id": 1}}'}}] * 4)""")
-        learned = await host.run(f"""{head}say(text='{{"id": "x"}}')["id"]""")
-        done = await host.run(f"""{head}say(text='{{"id": [1]}}')\n{error}'x ' * 9_000""")
-        failed = await host.run(f"""{head}say(text='{{"id": {{"a": 1}}}}')\n{error}found['rooms']""")
-    assert kinds(learned.text) == ["differs"], "control"
-    assert kinds(done.text) == ["error", "cut", "differs"]
-    assert kinds(failed.text) == ["error", "hint", "differs"]
-    for answer in (done, failed):
-        (line,) = answer.content["unmarked_errors"]
-        assert '(text="Error: no such room") did NOT succeed: hotel.say returned its error as a result: Error:' in line
 
 
 def kinds(text: str) -> list[str]:

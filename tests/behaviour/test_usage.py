@@ -69,39 +69,6 @@ async def test_the_everyday_tool_comes_first_also_after_a_restart(tmp_path: Path
         assert await first(host) == "beta"
 
 
-async def test_a_tool_that_was_found_and_then_called_counts_once_a_program(tmp_path: Path) -> None:
-    async with in_memory(desks(tmp_path)) as host:
-        await first(host)
-        assert (await host.run(f"{CALL.format('')}\nfor _ in range(50): list_tickets()\n50")).value == 50
-    assert uses(tmp_path) == {"beta.list_tickets": 1.0}
-
-
-async def test_a_tool_that_a_program_finds_for_itself_is_found(tmp_path: Path) -> None:
-    async with in_memory(desks(tmp_path)) as host:
-        await host.run("from codemode import search_tools\nsearch_tools('list tickets')\n" + CALL.format(""))
-        await host.run("from servers.alpha import list_tickets\nlist_tickets()")
-    assert uses(tmp_path) == {"beta.list_tickets": 1.0, "alpha.list_tickets": 1.0}
-
-
-async def test_a_tool_that_no_search_had_given_counts_less(tmp_path: Path) -> None:
-    async with in_memory(desks(tmp_path)) as host:
-        await host.run(CALL.format(""))
-    assert uses(tmp_path) == {"beta.list_tickets": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sections"),
-    [("state='broken'", {}), ("nonsense=1", {"types": {"check": "none"}}), ("", {"permissions": {"default": "deny"}})],
-    ids=["failed", "invalid", "refused"],
-)
-async def test_a_call_that_did_not_succeed_counts_nothing(
-    tmp_path: Path, arguments: str, sections: dict[str, Any]
-) -> None:
-    async with in_memory(desks(tmp_path, **sections)) as host:
-        assert (await host.run(CALL.format(arguments))).error
-    assert uses(tmp_path) == {}
-
-
 async def test_no_word_of_a_query_is_on_disk(tmp_path: Path) -> None:
     async with in_memory(desks(tmp_path)) as host:
         await first(host)

@@ -72,32 +72,6 @@ class TestAHostWhoseCallTakesLong:
             assert len(host.reached("create_issue")) == 1
             assert len(host.reached("list_issues")) == 1, "the program ran once"
 
-    async def test_is_told_again_as_long_as_nobody_answers(self, tmp_path: Path) -> None:
-        async with product(tmp_path, permissions=ASK) as (app, host):
-            name = (await host.run(CODE)).content["execution_id"]
-            again = await host.call("execute_code", resume=name)
-            assert (again.content["status"], again.content["execution_id"]) == ("waiting", name)
-            assert "still unanswered" in again.text
-            assert "approvals approve" not in again.text, "what the model has read already is not repeated"
-            await answer(app, host, is_approved=False)
-            refused = await host.call("execute_code", resume=name)
-            assert "the user refused it" in refused.text
-
-    async def test_can_not_change_the_time_that_the_program_has(self, tmp_path: Path) -> None:
-        async with product(tmp_path, permissions=ASK) as (app, host):
-            name = (await host.run(CODE, timeout=30)).content["execution_id"]
-            refused = await host.call("execute_code", resume=name, timeout=20)
-            assert refused.text.endswith(
-                f"{name} goes on within the time that it began with; resume it without 'timeout'"
-            )
-            await answer(app, host)
-            assert (await host.call("execute_code", resume=name)).value == 1, "control"
-
-    async def test_does_not_wait_for_other_programs(self, tmp_path: Path) -> None:
-        async with product(tmp_path, permissions=ASK, limits={"programs": 1}) as (_, host):
-            await host.run(CODE)
-            assert (await host.run("1 + 1")).value == 2
-
 
 class TestAProgramThatGaveUpItsSandbox:
     async def test_runs_again_without_making_a_call_twice(self, tmp_path: Path) -> None:
@@ -140,14 +114,6 @@ class TestAProgramThatFailed:
             made = host.reached("create_issue")
             assert len(made) == 3
             assert len({line["title"] for line in made}) == 3
-
-    async def test_that_succeeded_is_not_run_again(self, tmp_path: Path) -> None:
-        async with product(tmp_path) as (_, host):
-            name = (await host.run(CODE)).content["execution_id"]
-            again = await host.call("execute_code", resume=name)
-            assert again.result.is_error
-            assert f"results['{name}']" in again.text
-            assert len(host.reached("create_issue")) == 1
 
 
 @pytest.mark.parametrize("arguments", [{}, {"code": "1", "resume": "x1"}])

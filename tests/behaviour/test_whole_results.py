@@ -41,19 +41,6 @@ text = first.fetch().text
     assert recorded(tmp_path)[1] == ("archive", "resources/read", "allow", "succeeded")
 
 
-async def test_linked_documents_are_fetched_at_the_same_time(tmp_path: Path) -> None:
-    code = """
-import asyncio
-from servers.archive import find_letters
-_, *letters = await find_letters(count=5)
-files = await asyncio.gather(*[letter.fetch() for letter in letters])
-[file.text[:8] for file in files]
-"""
-    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
-        assert (await host.run(code)).value == [f"Letter {number}" for number in range(1, 6)]
-    assert sorted(read(tmp_path)) == [f"letters/{number}" for number in range(1, 6)]
-
-
 async def test_a_document_that_can_not_be_read_is_a_tool_error(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
         answer = await host.run(
@@ -61,14 +48,6 @@ async def test_a_document_that_can_not_be_read_is_a_tool_error(tmp_path: Path) -
         )
     assert answer.value == "tool_failed"
     assert recorded(tmp_path)[1][1:] == ("resources/read", "allow", "failed")
-
-
-async def test_a_rule_keeps_documents_from_being_fetched(tmp_path: Path) -> None:
-    rules = {"rules": [{"deny": "archive/read_resource", "reason": "letters are private"}]}
-    async with in_memory(configuration(tmp_path, archive(tmp_path), permissions=rules)) as host:
-        answer = await host.run("from servers.archive import find_letters\nfind_letters(count=1)[1].text")
-    assert "letters are private" in answer.error["message"]
-    assert read(tmp_path) == []
 
 
 async def test_images_and_documents_are_objects_in_the_program(tmp_path: Path) -> None:
@@ -79,43 +58,6 @@ said, image, facts = scan()
 """
     async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
         assert (await host.run(code)).value == ["page 1", "image/png", True, 3, "archive://pages/1"]
-
-
-async def test_a_picture_is_shown_and_saved_in_every_way_that_reads_well_and_costs_no_text(tmp_path: Path) -> None:
-    """Of a tool that declares its output and sends the picture both as content and in its structured result."""
-    head = "from codemode import results, show\nfrom servers.archive import read_media, scan\nr = read_media()\n"
-    ways = ("show(r.files[0])", "show(r['files'][0])", "show(r)", "show(r['content'][0])", "show(scan()[:2])")
-    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
-        for way in ways:
-            answer = await host.run(head + way)
-            assert [block.type for block in answer.result.content] == ["text", "image"], (way, answer.text)
-            assert "[warning" not in answer.text, way
-        for end in (
-            "r",
-            "print(r)",
-            "import json\nprint(json.dumps(r))",
-            "raise ValueError(r)",
-            "r.text",
-            "results.last",
-        ):
-            answer = await host.run(head + end)
-            assert len(answer.text) < 700, (end, answer.text)
-        saved = await host.run(head + "r.files[0].save('/workspace/p.png').stat().st_size")
-        assert saved.value == len(b"\x89PNG\r\n\x1a\n") + 256 * 40
-
-
-async def test_pages_and_many_calls_in_one_program(tmp_path: Path) -> None:
-    code = """
-from servers.archive import list_boxes, weigh
-weights = weigh.map(list_boxes.pages(), concurrency=2)
-[[w["grams"] for w in weights.ok], {n: str(e) for n, e in weights.errors.items()}]
-"""
-    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
-        grams, errors = (await host.run(code)).value
-    assert grams == [0, 100, 200, 400]
-    assert list(errors) == ["3"]
-    assert "box 3 is too heavy" in errors["3"]
-    assert [tool for _, tool, _, _ in recorded(tmp_path)].count("weigh") == 5
 
 
 async def test_raw_results_are_whole_and_their_errors_are_for_the_program_to_see(tmp_path: Path) -> None:

@@ -130,17 +130,6 @@ async def test_newest_rows_that_were_removed_are_noticed(
     assert json.loads(capsys.readouterr().out)["missing_at_end"] == 6 - first
 
 
-async def test_rows_that_follow_removed_ones_do_not_hide_that(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A new row continues the chain behind the last one that was written, not behind the last one that is there."""
-    await write_rows(tmp_path)
-    change(tmp_path, "DELETE FROM audit WHERE number >= 4")
-    await append(tmp_path, 3)
-    assert await verify(tmp_path) == 1
-    assert capsys.readouterr().out.startswith("the audit is broken at row 6: ")
-
-
 async def test_a_noted_digest_shows_a_removal_that_changed_the_head_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,13 +173,3 @@ async def test_rows_are_printed_newest_last_within_80_columns(
     assert first.endswith(" x1 started in no sandbox")
     assert r"x1 call 7 github.list\x1b[2J: failed after 3 ms:" in last
     assert len(last) == 80
-
-
-async def test_scripts_get_the_rows_of_one_execution_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    digest = await write_rows(tmp_path)
-    assert await show(tmp_path, X1, "--json") == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [row["number"] for row in rows] == [1, 2, 3, 4, 5]
-    assert (rows[-1]["kind"], rows[-1]["payload"], rows[-1]["digest"]) == ("execution_started", "1 + 1", digest)
-    assert await show(tmp_path, X2, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == []

@@ -20,7 +20,6 @@ from codemode_server.sandbox.backends.microvm import (
     runtime,
 )
 from codemode_server.sandbox.backends.microvm.probe_cache import ProbeResult
-from codemode_server.sandbox.backends.microvm.runtime import Problem
 from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.registry import Check
 from codemode_server.settings import PrivacySettings, SearchSettings
@@ -105,27 +104,6 @@ def test_a_machine_without_microvms_is_well_unless_they_are_asked_for(
     assert ("\n  MSB_HOME: set MSB_HOME in the environment" in done.stdout) == (sandbox != "{backend: wasm}")
 
 
-@pytest.mark.parametrize(("sandbox", "is_needed"), [("{backend: wasm}", False), ("{backend: microsandbox}", True)])
-def test_an_image_is_asked_for_only_where_the_settings_want_microvms(
-    tmp_path: Path, msb_home: Path, sandbox: str, *, is_needed: bool
-) -> None:
-    done = run(tmp_path, msb_home, sandbox)
-    assert rows(done)["image"][0] == ("missing" if is_needed else "skipped")
-    assert ("image: codemode-server setup" in done.stdout) is is_needed
-
-
-def test_a_wrong_configuration_ends_it(tmp_path: Path, msb_home: Path) -> None:
-    done = run(tmp_path, msb_home, "{backend: wasm, require: microvm}")
-    assert (done.code, done.stdout) == (2, "")
-    assert "sandbox.require" in done.stderr
-
-
-def test_without_a_configuration_it_says_where_it_looked(tmp_path: Path, msb_home: Path) -> None:
-    done = command(tmp_path, "doctor --no-boot", environment={"MSB_HOME": str(msb_home)})
-    assert done.code == 0
-    assert str(tmp_path / "upstream.yaml") in done.stderr
-
-
 @pytest.fixture
 async def capable(msb_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine, with virtualization and an image."""
@@ -203,51 +181,6 @@ async def test_a_machine_that_boots_none_says_why_and_tries_again_when_asked(
         assert report.destination.startswith(where)
         assert report.text.endswith("\n\nto fix:\n  boot: update the kernel")
         assert len(attempts) == number
-
-
-@pytest.mark.usefixtures("capable")
-async def test_a_boot_that_fails_for_no_known_reason_does_not_send_one_to_the_doctor(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def fail(given: MicrovmSettings) -> float:
-        raise SandboxUnavailable("it ended", "`codemode-server doctor` looks for the reason")
-
-    monkeypatch.setattr(backend, "trial_boot", fail)
-    _, booted = await examine(MicrovmSettings())
-    assert booted.remedy.startswith("a virtual machine")
-
-
-@pytest.mark.usefixtures("capable")
-async def test_who_may_not_open_the_device_has_virtualization_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def closed() -> Problem:
-        return Problem("this user may not open /dev/kvm", "sudo usermod -aG kvm me", part="device")
-
-    monkeypatch.setattr(runtime, "virtualization", closed)
-    report, booted = await examine(MicrovmSettings())
-    states = {check.name: (check.state, check.remedy) for check in report.checks}
-    assert states["virtualization"] == ("ok", "")
-    assert states["access"] == ("failed", "sudo usermod -aG kvm me")
-    assert booted.message == "not tried, for want of access"
-
-
-@pytest.mark.usefixtures("capable")
-async def test_without_the_package_only_wasm_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "version", lambda: None)
-    report, _ = await examine(MicrovmSettings())
-    assert [check.name for check in report.checks] == [
-        "platform",
-        "microsandbox",
-        "image",
-        "boot",
-        "wasm",
-        "search",
-        "guardrails",
-        "privacy",
-    ]
-    assert [check.state for check in report.checks[1:4]] == ["missing", "skipped", "skipped"]
-    assert report.is_met
-    report, _ = await examine(MicrovmSettings(backend="microsandbox"))
-    assert not report.is_met
 
 
 @pytest.mark.usefixtures("capable")

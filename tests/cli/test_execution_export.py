@@ -69,15 +69,6 @@ async def test_secrets_are_masked_and_nothing_controls_a_terminal(
     assert "\x1b" not in text
 
 
-async def test_values_are_shapes_where_the_configuration_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = await recorded(tmp_path, "shapes")
-    first, *_ = json.loads(await exported(path, capsys))
-    assert first["code"].startswith("sha256 ")
-    assert first["calls"][1]["arguments"] == {"number": "int"}
-
-
 async def test_sessions_have_the_form_of_the_logs_in_the_workspace(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

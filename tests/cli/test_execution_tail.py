@@ -75,14 +75,3 @@ async def test_one_execution_can_be_followed_as_json(tmp_path: Path) -> None:
         ("x1", "execution_started"),
         ("x1", "execution_ended"),
     ]
-
-
-async def test_a_name_of_a_tool_controls_no_terminal(tmp_path: Path) -> None:
-    state = State(tmp_path / "state")
-    await state.execution("x1", "1", Call("get\x1b[2J\nx2 succeeded", 1, 5))
-    await state.audit.extent()
-    with tail(tmp_path) as process:
-        printed = await lines(process, 4)
-    state.thread.close()
-    assert r"github.get\x1b[2J\nx2 succeeded: allow" in printed[1]
-    assert all(line.isprintable() for line in printed)

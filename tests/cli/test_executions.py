@@ -37,7 +37,6 @@ from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory, office
 from tests.storage.test_upkeep import running_product
-from tests.web.pages import State
 
 NAME = ExecutionId("x7f3a9c21b04")
 CODE = "from servers.github import get_issue\nget_issue(number=7)"
@@ -160,16 +159,6 @@ async def test_an_execution_of_a_killed_product_is_interrupted_though_no_product
     assert "status: interrupted" in capsys.readouterr().out
 
 
-async def test_executions_are_listed_though_the_folder_of_locks_is_unusable(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = written(tmp_path, "all")
-    await record(tmp_path)
-    (tmp_path / "state" / "running").write_text("no folder")
-    assert await command(path, "list") == 0
-    assert NAME in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("payloads", ["all", "shapes"])
 async def test_what_the_journal_has_deleted_is_shown_from_the_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], payloads: str
@@ -264,20 +253,3 @@ async def test_a_dry_run_is_shown_with_its_plan(tmp_path: Path, capsys: pytest.C
     assert [call["from_calls"] for call in shown["plan"]["calls"][1:]] == [{"n": [1]}]
     assert await command(path, "list") == 0
     assert "succeeded (dry run)" in capsys.readouterr().out
-
-
-async def test_the_list_fits_a_terminal_of_80_columns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path, "all")
-    state = State(tmp_path / "state")
-    await state.execution("x7f3a9c21b04", "1", status=ExecutionStatus.LIMITED, description="d" * 200)
-    state.thread.close()
-    assert await command(path, "list") == 0
-    assert "d" * 50 in capsys.readouterr().out, "control: not cut where it goes to no terminal"
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
-    assert await command(path, "list") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [len(line) <= 80 for line in lines] == [True, True]
-    assert "limit_exceeded" in lines[1]

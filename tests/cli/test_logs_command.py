@@ -70,22 +70,6 @@ async def test_the_lines_of_an_exception_belong_to_their_record(
     }
 
 
-async def test_what_somebody_wrote_into_the_file_controls_no_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = logged(tmp_path, "before")
-    with (tmp_path / "state" / "logs" / "codemode.log").open("a") as log:
-        log.write("\x1b[2Jgone\n")
-    assert (await printed(path, capsys))[-1] == r"\x1b[2Jgone"
-
-
-async def test_without_a_log_its_place_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, place = configuration(tmp_path, {}), tmp_path / "state" / "logs" / "codemode.log"
-    assert await printed(path, capsys) == [f"nothing is logged yet; the log will be {place}"]
-    assert await printed(path, capsys, "--path") == [str(place)]
-    assert not (tmp_path / "state").exists()
-
-
 def test_following_goes_on_with_the_next_file(tmp_path: Path) -> None:
     logged(tmp_path, "before")
     place = tmp_path / "state" / "logs" / "codemode.log"
@@ -102,12 +86,3 @@ def test_following_goes_on_with_the_next_file(tmp_path: Path) -> None:
 
     steps = [lambda: append("now\nhal"), lambda: append("f\n"), rename]
     assert [next(following) for _ in range(3)] == ["now", "half", "after"]
-
-
-def test_records_of_renamed_files_come_before(tmp_path: Path) -> None:
-    logged(tmp_path, "new")
-    place = tmp_path / "state" / "logs" / "codemode.log"
-    place.rename(place.with_name("codemode.log.1"))
-    logged(tmp_path, "newer")
-    found = command.last_records(place, command.Filter(), 10)
-    assert [it.partition(": ")[2] for it in found] == ["new", "newer"]

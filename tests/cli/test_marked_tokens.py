@@ -60,16 +60,6 @@ async def test_elsewhere_the_page_is_as_it_was(tmp_path: Path) -> None:
     assert "privacy show" not in shown.stdout
 
 
-async def test_without_colors_nothing_but_the_last_line_is_added(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = await recorded(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-    shown = await on_terminal(command)
-    assert "\x1b" not in shown
-    assert "privacy show EMAIL_1" in shown
-
-
 async def test_the_person_is_shown_the_values_and_it_is_recorded(tmp_path: Path) -> None:
     command = [*await recorded(tmp_path), "--reveal"]
     shown = await on_terminal(command)

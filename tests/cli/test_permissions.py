@@ -101,18 +101,6 @@ def test_a_changed_tool_is_explained_by_what_holds_it_back_and_by_the_rules_alon
     assert denied.startswith("deny: rule 2 of permissions.rules"), "the rule is stricter"
 
 
-def test_a_new_tool_is_explained_where_the_file_asks_for_new_ones(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = json.loads(config.read_text())
-    settings["permissions"] |= {"new_tools": "ask", "preset": "trusted"}
-    listed(config, *TOOLS)
-    config.write_text(json.dumps(settings))
-    listed(config, *TOOLS, ToolDefinition("push"))
-    assert explained(config, capsys, "github/push").startswith("ask: the tool is new on this server")
-    assert explained(config, capsys, "github/get-issue").startswith("allow: "), "control"
-
-
 def test_a_flow_is_explained_for_a_session_that_has_read_and_for_a_new_one(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,41 +141,12 @@ def test_the_rule_that_decides_is_printed_with_those_before_it(
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"), [('{"owner": "x"}', "its condition is false"), ("{}", "Key not found in map")]
-)
-def test_a_condition_that_does_not_match_is_explained(
-    config: Path, capsys: pytest.CaptureFixture[str], arguments: str, why: str
-) -> None:
-    text = explained(config, capsys, "github/create_issue", "--args", arguments)
-    assert text.startswith("ask: permissions.preset 'careful'")
-    assert why in text.splitlines()[-3]
-
-
-def test_without_arguments_all_that_may_be_decided_is_printed(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(explained(config, capsys, "github/create_issue", "--json"))
-    assert found["decision"] is None
-    assert [it["decision"] for it in found["possible"]] == ["allow", "ask"]
-    assert found["rules"][-1]["matches"] is None
-
-
 def test_the_tool_of_the_last_run_is_found_by_both_names_with_its_effect(
     config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("github/get-issue", "github/get_issue"):
         found = json.loads(explained(config, capsys, name, "--json"))
         assert (found["decision"], found["effect"], found["is_known"]) == ("allow", "read", True)
-
-
-def test_what_the_configuration_says_of_a_tool_goes_before_its_annotations(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = json.loads(config.read_text())
-    settings["servers"]["github"]["effects"] = {"create_*": "read"}
-    settings["permissions"] = {"preset": "careful"}
-    config.write_text(json.dumps(settings))
-    found = json.loads(explained(config, capsys, "github/create_issue", "--json"))
-    assert (found["decision"], found["effect"]) == ("allow", "read")
 
 
 def test_a_tool_that_is_not_known_is_decided_by_its_name_and_that_is_said(
@@ -248,14 +207,6 @@ def test_a_table_of_another_form_is_an_error_with_its_place(
     (config.parent / "table.yaml").write_text(json.dumps(rows))
     assert run(["permissions", "test", str(config.parent / "table.yaml"), "--config", str(config)]) == 2
     assert f"table.yaml: {place}: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("call", "arguments"), [("github", "{}"), ("github/get_issue", "[]"), ("github/x", "{")])
-def test_a_call_of_another_form_is_an_error(
-    config: Path, capsys: pytest.CaptureFixture[str], call: str, arguments: str
-) -> None:
-    assert run(["permissions", "explain", call, "--args", arguments, "--config", str(config)]) == 2
-    assert capsys.readouterr().err
 
 
 def test_what_happens_to_personal_data_is_explained_where_anything_is_protected(

@@ -74,16 +74,6 @@ def test_a_value_on_stdin_is_stored_without_its_line_end(
     }
 
 
-def test_one_that_nothing_uses_yet_says_how_it_is_used(command: Command, tmp_path: Path) -> None:
-    done = command("set new", b"value")
-    assert done.stdout.endswith(f"to use it, write ${{keyring:new}} in {tmp_path / 'upstream.yaml'}\n")
-
-
-def test_a_key_of_several_lines_is_stored_whole(command: Command, store: EncryptedFileStore) -> None:
-    command("set key", b"-----BEGIN-----\r\nabc\r\n-----END-----\r\n")
-    assert store.get("key") == "-----BEGIN-----\r\nabc\r\n-----END-----"
-
-
 @pytest.mark.parametrize(
     ("line", "stdin", "said"),
     [
@@ -106,12 +96,6 @@ def test_what_can_not_be_done_changes_nothing(
     assert said in done.stderr
 
 
-def test_a_call_without_a_name_asks_for_the_name_alone(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        command("set")
-    assert capsys.readouterr().err.endswith("error: the following arguments are required: NAME\n")
-
-
 def test_the_list_says_where_each_is_and_who_uses_it(command: Command, store: EncryptedFileStore) -> None:
     store.set("github", SECRET)
     store.set("unused", SECRET)
@@ -126,22 +110,6 @@ def test_the_list_says_where_each_is_and_who_uses_it(command: Command, store: En
     ]
     assert "commands that are run for secrets:\n  pass show other\n    used by: github\n" in done.stdout
     assert done.stdout.endswith(f"new ones are stored in encrypted files in {store.folder}\n")
-
-
-def test_the_list_names_the_variables_of_the_env_file_and_not_their_values(command: Command, tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text(f"USED={SECRET}\nOLD={SECRET}\n")
-    (tmp_path / "upstream.yaml").write_text("state: {dir: state}\nservers: {a: {command: x, env: {T: '${USED}'}}}")
-    done = command("list")
-    assert f"variables in {tmp_path / '.env'}:\n  OLD (not used)\n  USED\n" in done.stdout
-
-
-def test_the_list_is_complete_once_every_secret_that_is_used_is_stored(
-    command: Command, store: EncryptedFileStore
-) -> None:
-    store.set("github", SECRET)
-    assert command("list").code == 1, "control"
-    store.set("tickets", SECRET)
-    assert command("list").code == 0
 
 
 def test_a_damaged_one_is_listed_with_its_remedy_and_can_be_removed(

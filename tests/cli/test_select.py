@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.behaviour.product import configuration, in_memory, office
-from tests.cli.test_commands import Run, command
+from tests.cli.test_commands import command
 
 
 async def test_it_prints_the_program_that_the_model_gets(tmp_path: Path) -> None:
@@ -21,16 +20,6 @@ async def test_it_prints_the_program_that_the_model_gets(tmp_path: Path) -> None
         assert answer.text == done.stdout.rstrip("\n")
         assert (await host.run(answer.text)).content["status"] == "succeeded"
     assert [call["title"] for call in host.reached("create_issue")] == ["…"]
-
-
-def test_as_json_it_has_the_tools_with_the_program_that_is_printed_without(tmp_path: Path) -> None:
-    path = configuration(tmp_path, office(tmp_path, "github"))
-    done = command(tmp_path, f"select 'create an issue' --json --config {path}")
-    printed = command(tmp_path, f"select 'create an issue' --config {path}")
-    assert (done.code, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    assert [it["name"] for it in found] == ["create_issue", "list_issues"]
-    assert {f"{it['program']}\n" for it in found} == {printed.stdout}
 
 
 @pytest.mark.parametrize(
@@ -46,8 +35,3 @@ def test_without_a_tool_it_says_so_and_the_exit_code_is_1(tmp_path: Path, task: 
     done = command(tmp_path, f"select '{task}' {options} --config {path}")
     assert (done.code, done.stderr) == (1, "")
     assert done.stdout.startswith(said)
-
-
-def test_without_a_server_it_says_so(tmp_path: Path) -> None:
-    done = command(tmp_path, f"select 'create an issue' --config {configuration(tmp_path, {})}")
-    assert done == Run(1, 'nothing found for "create an issue": no server is configured\n', "")

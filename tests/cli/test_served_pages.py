@@ -26,7 +26,7 @@ from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.web import serving as served_pages
 from codemode_server.web.serving import ServedPages
-from tests.behaviour.product import Host, configuration, in_memory, office
+from tests.behaviour.product import Host, configuration, in_memory
 from tests.web.pages import Pages
 
 pytestmark = pytest.mark.slow
@@ -95,39 +95,6 @@ class TestEntering:
             assert "Executions" in await other.text("executions"), "control"
             assert "Executions" in await site.text("executions"), "the first browser stays"
 
-    async def test_waits_until_a_browser_has_been_there(self, tmp_path: Path) -> None:
-        path = configured(tmp_path)
-        async with serving(path), httpx2.AsyncClient() as browser, anyio.create_task_group() as tasks:
-            served = await found(path)
-            assert served is not None
-            address, done = served.new_address(), anyio.Event()
-
-            async def wait() -> None:
-                await served.wait_opened(address)
-                done.set()
-
-            tasks.start_soon(wait)
-            await anyio.wait_all_tasks_blocked()
-            assert not done.is_set()
-            await browser.get(address)
-            with anyio.fail_after(10):
-                await done.wait()
-
-    async def test_shows_the_servers_of_the_product_as_they_are(self, tmp_path: Path) -> None:
-        path = configuration(tmp_path, office(tmp_path, "github"), pages={"serve": True})
-        async with serving(path) as app, httpx2.AsyncClient(timeout=60) as browser:
-            app.connect()
-            served = await found(path)
-            assert served is not None
-            site = await enter(served, browser)
-            await site.post("servers/check")
-            with anyio.fail_after(60):
-                while "As checked" not in (shown := await site.text("servers")):
-                    await anyio.sleep(0.02)
-            assert 'class="status ready"' in shown
-            (server,) = app.catalog().servers
-            assert server.state.value == "ready", "the check ended nothing"
-
     async def test_runs_a_program_again_in_the_product(self, tmp_path: Path) -> None:
         path = configured(tmp_path, permissions={"default": "allow"})
         async with in_memory(path) as host:
@@ -143,11 +110,6 @@ class TestEntering:
 
 
 class TestFinding:
-    async def test_is_off_unless_the_configuration_says_so(self, tmp_path: Path) -> None:
-        path = configured(tmp_path, pages={})
-        async with App.open(load(path)) as app:
-            assert not app.config.settings.pages.serve
-
     @posix
     @pytest.mark.page_attack
     async def test_the_file_is_private_and_no_address(self, tmp_path: Path) -> None:
@@ -174,29 +136,6 @@ class TestFinding:
             assert await found(path) is not None, "control"
         assert len(told) == 1
         assert "can be read by others" in told[0]
-
-    @posix
-    @pytest.mark.page_attack
-    async def test_a_link_in_place_of_the_file_is_not_followed(self, tmp_path: Path) -> None:
-        path, told = configured(tmp_path), list[str]()
-        async with serving(path):
-            (file,) = files(tmp_path)
-            moved = tmp_path / "moved.json"
-            file.rename(moved)
-            file.symlink_to(moved)
-            assert await found(path, told) is None
-            file.unlink()
-            moved.rename(file)
-            assert await found(path) is not None, "control"
-
-    @pytest.mark.parametrize("content", ["", "[]", "{}", '{"origin": "http://elsewhere.example:80"}', "x" * 100_000])
-    async def test_a_file_that_cannot_be_read_is_named_and_left_out(self, tmp_path: Path, content: str) -> None:
-        path, told = configured(tmp_path), list[str]()
-        async with serving(path):
-            (file,) = files(tmp_path)
-            file.write_text(content)
-            assert await found(path, told) is None
-        assert str(file) in told[0]
 
     async def test_two_products_on_one_state_folder_each_serve_the_pages(self, tmp_path: Path) -> None:
         path = configured(tmp_path)

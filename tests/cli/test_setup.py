@@ -65,18 +65,6 @@ def test_what_can_not_be_fetched_is_told_with_what_to_do(tmp_path: Path, msb_hom
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="there no variable moves the cache folder")
-def test_both_are_made_ready_where_either_may_be_used(tmp_path: Path, msb_home: Path) -> None:
-    """With the user's own cache, so that nothing is compiled for the test alone."""
-    Image().save_as_docker_does(tmp_path / "image.tar")
-    cache = str(Path(platformdirs.user_cache_dir("x")).parent)
-    done = run(tmp_path, msb_home, "setup --archive image.tar", "{}", XDG_CACHE_HOME=cache)
-    assert done.code == 0
-    first, second = done.stdout.splitlines()
-    assert first.startswith("image: ")
-    assert second in ("wasm: was compiled already", "wasm: compiled for this machine")
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="there no variable moves the cache folder")
 def test_where_no_microvm_can_run_no_image_is_fetched_unless_it_is_asked_for(tmp_path: Path, msb_home: Path) -> None:
     problem = anyio.run(runtime.virtualization)
     if problem is None:
@@ -89,15 +77,6 @@ def test_where_no_microvm_can_run_no_image_is_fetched_unless_it_is_asked_for(tmp
     )
     asked_for = run(tmp_path, msb_home, "setup", "{image: '127.0.0.1:1/team/image:1', require: microvm}")
     assert "can't be reached" in asked_for.stdout
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="there no variable moves the cache folder")
-def test_who_wants_wasm_gets_no_image(tmp_path: Path, msb_home: Path) -> None:
-    cache = str(Path(platformdirs.user_cache_dir("x")).parent)
-    done = run(tmp_path, msb_home, "setup", "{backend: wasm}", XDG_CACHE_HOME=cache)
-    assert done.code == 0
-    assert done.stdout.splitlines()[0] == "image: not needed, since `sandbox.backend` is `wasm`"
-    assert not msb_home.exists()
 
 
 async def test_status_tells_the_sandbox_without_booting_one(tmp_path: Path, msb_home: Path) -> None:

@@ -63,12 +63,6 @@ def test_the_list_has_what_waits_with_its_signature_and_its_tools(
     ]
 
 
-def test_the_list_as_json(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(store, "list", "--json") == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert (found["name"], found["state"], found["sha256"]) == ("count", "proposed", SAVED.digest)
-
-
 def test_all_of_the_text_is_shown_with_what_its_session_had_read(
     store: SkillStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,19 +99,6 @@ def test_a_new_version_is_shown_as_the_difference_and_the_old_one_stays_beside_i
     assert [it.text for it in store.earlier("count")] == [TEXT]
 
 
-def test_of_two_proposals_the_person_says_which(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
-    store.propose(replace(SAVED, execution_id=ExecutionId("x2"), session_id="s2", saved_at=1_790_000_060.0))
-    assert call(store, "show", "count") == 2
-    assert "say which: count@x7f3a9c21b04, count@x2" in capsys.readouterr().err
-    assert call(store, "reject", "count@x2", "--yes") == 0
-    assert [it.execution_id for it in store.proposals()] == ["x7f3a9c21b04"]
-
-
-def test_a_name_that_nothing_has_is_an_error(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(store, "show", "../count") == 2
-    assert "no skill '../count' was saved by a program" in capsys.readouterr().err
-
-
 @pytest.mark.usefixtures("_agrees")
 def test_a_skill_is_taken_out_of_use(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(store, "accept", "count") == 0
@@ -142,14 +123,6 @@ def test_the_audit_has_what_the_person_accepted_rejected_and_took_out_of_use(sto
     ]
     reason = audited(store)[0].reason
     assert reason == f"count@x2, saved by execution x2, SHA-256 {SAVED.digest[:16]}"
-
-
-def test_a_decision_that_the_person_does_not_confirm_is_not_in_the_audit(
-    store: SkillStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(skills, "person_confirms", lambda _page, _question: False)
-    assert call(store, "accept", "count") == 1
-    assert audited(store) == []
 
 
 def audited(store: SkillStore) -> list[AuditEvent]:

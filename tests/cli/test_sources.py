@@ -94,11 +94,6 @@ async def test_the_audit_has_what_was_forgotten(host: Host, capfd: pytest.Captur
     assert "bank.read: private" in _audited(host.folder)[-1]
 
 
-async def test_a_session_that_has_read_nothing_is_an_error(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
-    assert await anyio.to_thread.run_sync(run, command(host, "forget", "nobody")) == 2
-    assert "nothing is stored of a session 'nobody'" in capfd.readouterr().err
-
-
 def _program(host: Host, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "codemode_server", *command(host, *arguments)]
 

@@ -80,27 +80,6 @@ async def test_a_loss_is_said_plainly(tmp_path: Path, capsys: pytest.CaptureFixt
     assert line.startswith("tokens: about 285 more than direct calls cost in the last 30 days (300 against 15")
 
 
-@pytest.mark.parametrize("by", ["day", "server", "execution"])
-async def test_every_line_fits_a_terminal_of_80_columns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str
-) -> None:
-    path = written(tmp_path)
-    await record(tmp_path, exchange(25_000_000, server="s" * 300), exchange(99_000_000, name="x7f3a9c21b05"))
-    assert await command(path, "--by", by) == 0
-    page = capsys.readouterr().out
-    assert max(map(len, page.splitlines())) <= 80
-    assert "definitions count once a turn" in " ".join(page.split()), "the method stands beside the numbers"
-
-
-async def test_a_name_of_a_server_controls_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path)
-    await record(tmp_path, exchange(9_000, server="git\x1b[2Jhub"))
-    assert await command(path, "--by", "server") == 0
-    page = capsys.readouterr().out
-    assert "\x1b" not in page
-    assert r"git\x1b[2Jhub" in page
-
-
 async def test_scripts_get_the_parts_of_the_sum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path)
     await record(tmp_path, exchange(9_000), exchange(1, name="x0", days_ago=8))
@@ -121,9 +100,3 @@ async def test_scripts_get_the_parts_of_the_sum(tmp_path: Path, capsys: pytest.C
         "saved_uncached": 27_810,
     }
     assert len(shown["rows"]) == 1
-
-
-async def test_without_a_record_nothing_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert await command(written(tmp_path)) == 0
-    assert capsys.readouterr().out.startswith("no tokens are counted in this time")
-    assert not (tmp_path / "state").exists()

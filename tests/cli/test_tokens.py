@@ -52,9 +52,3 @@ def test_a_name_that_is_none_gets_no_token(tmp_path: Path, capsys: pytest.Captur
     assert (code, out) == (2, "")
     assert "PRINCIPAL" in error
     assert AccessTokens(tmp_path / "state").records() == []
-
-
-def test_an_id_that_is_none_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, error = command(tmp_path, capsys, "revoke", "ffffffff")
-    assert code == 2
-    assert "codemode-server tokens list" in error

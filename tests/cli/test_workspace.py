@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.cli.workspace import clean, examine, status_line
-from codemode_server.config import load
+from codemode_server.cli.workspace import clean, examine
 from codemode_server.executions.workspace import FOLDERS
-from codemode_server.untrusted_files import Entry, walk
 from tests import fork_server
 from tests.behaviour.product import configuration, in_memory
 from tests.cli.test_commands import ROOT, command
@@ -73,14 +71,6 @@ def test_cleaning_removes_what_it_shows(tmp_path: Path, config: Path, workspace:
     assert (again.code, again.stdout) == (0, "there is nothing to remove\n")
 
 
-def test_nothing_is_removed_where_nobody_can_be_asked(tmp_path: Path, config: Path, workspace: Path) -> None:
-    fill(workspace)
-    done = command(tmp_path, f"workspace clean --config {config}")
-    assert done.code == 2
-    assert "rerun with --yes" in done.stderr
-    assert (workspace / "small").exists()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals are as on posix")
 @pytest.mark.parametrize(("answer", "stays"), [("n", True), ("", True), ("y", False)])
 def test_a_person_is_asked(tmp_path: Path, config: Path, workspace: Path, answer: str, *, stays: bool) -> None:
@@ -101,21 +91,6 @@ def test_a_person_is_asked(tmp_path: Path, config: Path, workspace: Path, answer
     os.close(theirs)
     assert "Remove 2 files and 1 folder, 3.0 MiB, for good? [y/N]" in done.stdout
     assert (done.returncode, (workspace / "small").exists()) == (int(stays), stays)
-
-
-def test_there_is_nothing_before_the_first_program(tmp_path: Path, config: Path) -> None:
-    done = command(tmp_path, f"workspace --config {config}")
-    assert (done.code, done.stdout) == (0, "the workspace is empty\n")
-    assert not (tmp_path / "state").exists()
-
-
-def test_it_needs_no_room_on_the_disk(tmp_path: Path, config: Path, workspace: Path) -> None:
-    """With this limit the process can write no file at all."""
-    fill(workspace)
-    line = f'ulimit -f 0; exec "{sys.executable}" -m codemode_server workspace clean --yes --config "{config}"'
-    done = subprocess.run(["/bin/sh", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert sorted(it.name for it in workspace.iterdir()) == sorted(FOLDERS)
 
 
 def test_links_are_removed_and_not_followed(tmp_path: Path, config: Path, workspace: Path) -> None:
@@ -150,15 +125,6 @@ def test_another_customers_files_stay(tmp_path: Path, config: Path, workspace: P
     assert (other / "theirs").exists()
 
 
-def test_names_can_not_forge_lines(tmp_path: Path, config: Path, workspace: Path) -> None:
-    (workspace / "two\nlines\x1b[31m\u202e").touch()
-    (workspace / ("long" * 60)).touch()
-    page = command(tmp_path, f"workspace --config {config}").stdout
-    assert len(page.splitlines()) == 6
-    assert "two\\nlines\\x1b[31m\\u202e" in page
-    assert max(map(len, page.splitlines()[3:])) < 200
-
-
 def test_only_what_has_not_changed_for_so_long_is_removed(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No program can make a file look older or newer than it is."""
     fill(workspace)
@@ -168,29 +134,6 @@ def test_only_what_has_not_changed_for_so_long_is_removed(workspace: Path, monke
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 3 * 86_400)
     assert clean(workspace, 2) == ("removed 2 files and 1 folder, 3.0 MiB", True)
-
-
-def test_what_can_not_be_removed_is_counted(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(workspace)
-
-    def refuse(entry: Entry) -> bool:
-        return False
-
-    monkeypatch.setattr("codemode_server.cli.workspace.remove_entry", refuse)
-    assert clean(workspace) == ("removed 0 files, 0.0 MiB; 2 could not be removed", False)
-    assert len(list(walk(workspace))) == 4
-
-
-@pytest.mark.parametrize("days", ["0", "-1", "nan", "soon"])
-def test_an_impossible_number_of_days_is_refused(tmp_path: Path, config: Path, days: str) -> None:
-    done = command(tmp_path, f"workspace clean --yes --older-than={days} --config {config}")
-    assert (done.code, "is no number of days" in done.stderr) == (2, True)
-
-
-def test_the_status_names_the_command_only_when_the_workspace_is_nearly_full(config: Path, workspace: Path) -> None:
-    assert status_line(load(config)) == "workspace: 0.0 of 4 MiB"
-    (workspace / "big").write_bytes(bytes(4 * MB))
-    assert status_line(load(config)) == "workspace: 4.0 of 4 MiB; `codemode-server workspace clean` removes the files"
 
 
 async def test_it_works_while_a_product_runs_and_the_next_program_begins_with_nothing(tmp_path: Path) -> None:

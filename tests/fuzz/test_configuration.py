@@ -145,16 +145,6 @@ def test_any_text_is_expanded_or_refused(text: str, known: dict[str, str]) -> No
     assert all(known[name] == value for name, value in found.used)
 
 
-@given(texts, variables)
-def test_a_doubled_dollar_stands_for_itself(text: str, known: dict[str, str]) -> None:
-    assert expand(text.replace("$", "$$"), known).text == text
-
-
-@given(variables)
-def test_what_a_variable_holds_is_not_looked_at_again(known: dict[str, str]) -> None:
-    assert expand("".join(f"${{{name}}}" for name in known), known).text == "".join(known.values())
-
-
 @given(dotenvs)
 @example(b"A='" + b"\\" * 10_000)
 @example(b"export " * 5_000)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from codemode_server.processes.stream_readers import BoundedBytes
-from codemode_server.upstreams._messages import Unread, id_among_keys, parse_line
+from codemode_server.upstreams._messages import parse_line
 from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
 from tests.fuzz.strategies import Stream, damaged, encoded, has_surrogates, objects, pieces, spellings, texts, values
 
@@ -89,31 +89,6 @@ def test_a_line_that_is_too_long_fails_its_call_or_is_dropped(cut: list[bytes], 
     for message in delivered(cut, most):
         assert isinstance(message, KINDS)
         message.model_dump_json().encode()
-
-
-@given(st.binary(max_size=60), damaged(st.builds(encoded, messages, spellings)), st.integers(0, 40))
-def test_the_ends_of_a_message_tell_its_call_or_nothing(head: bytes, message: bytes, length: int) -> None:
-    for first in (head, message[:length]):
-        found = Unread.of(first, message[-length:])
-        assert found.answers is None or isinstance(found.answers, int | str)
-
-
-@given(objects, st.integers(-9, 99), objects, spellings)
-def test_the_id_of_an_answer_is_found_among_its_own_keys_wherever_it_stands(
-    before: dict[str, Any], identity: int, after: dict[str, Any], how: int
-) -> None:
-    others = {name: value for name, value in (before | after).items() if name not in ("id", "method")}
-    first = [name for name in others if name in before]
-    ordered = {name: others[name] for name in first} | {"id": identity} | others
-    assert id_among_keys(encoded(ordered, how)) == identity
-    assert id_among_keys(encoded(others, how)) is None
-    assert id_among_keys(encoded(ordered | {"method": "x"}, how)) is None
-
-
-@given(damaged(st.builds(encoded, single, spellings)))
-def test_whatever_comes_is_searched_for_an_id(line: bytes) -> None:
-    found = id_among_keys(line)
-    assert found is None or isinstance(found, int | str)
 
 
 @given(st.lists(st.binary(max_size=20), max_size=8), st.integers(0, 40))

@@ -8,10 +8,8 @@ from typing import Any
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from codemode_server.front.shortening import fit_text
-from codemode_server.redaction import MASK, MAX_PAYLOAD_BYTES, Redactor, payload
+from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload
 from codemode_server.text import clean, clean_in_json, clean_line, escaped, escaped_lines, one_line
-from codemode_server.tokens import estimate_tokens
 from tests.fuzz.strategies import containers, every, is_whole, scalars, texts
 
 letters = st.text(st.sampled_from("abXY09-_/+=.\"'\\éß漢 \n😀"), min_size=8, max_size=14)
@@ -68,13 +66,6 @@ def test_no_record_has_a_secret_or_more_than_it_may(known: list[str], data: Any,
     assert not any(it in kept for it in known if it.isprintable())
 
 
-@given(texts, secrets)
-def test_a_text_without_secrets_stays_as_it_is(text: str, known: list[str]) -> None:
-    assume(not any(it in text for it in spelt(known)))
-    masked = Redactor(known).text(text)
-    assert masked == text or MASK in masked
-
-
 @given(texts)
 @example("\x1b\x00[31m")
 @example("\x1b]0;" + "a" * 5_000)
@@ -94,10 +85,3 @@ def test_a_line_is_one_line_and_within_its_limit(text: str, limit: int) -> None:
     assert escaped(text).isprintable()
     assert one_line(text, limit).isprintable()
     assert all(line.isprintable() for line in escaped_lines(text).split("\n"))
-
-
-@given(st.lists(texts, max_size=40).map(" ".join), st.integers(10, 100))
-def test_a_cut_text_is_shorter_or_whole(text: str, budget: int) -> None:
-    cut = fit_text(text, budget)
-    assert cut == text or estimate_tokens(text) > budget
-    assert estimate_tokens(cut) <= max(estimate_tokens(text), budget + 40) + 40

@@ -33,22 +33,6 @@ def test_the_order_of_two_makes_no_difference(first: Shape, second: Shape) -> No
     assert (plain(first), plain(second)) == before, "a shape is never changed once it was given out"
 
 
-@given(made, made, made)
-def test_the_order_of_three_makes_no_difference(first: Shape, second: Shape, third: Shape) -> None:
-    assert plain(merge(merge(first, second), third)) == plain(merge(first, merge(second, third)))
-
-
-@given(made)
-def test_nothing_is_learned_from_nothing(shape: Shape) -> None:
-    assert plain(merge(shape, Shape())) == plain(shape)
-
-
-@given(made)
-def test_a_settled_shape_stays_as_it_is(shape: Shape) -> None:
-    once = settled(shape)
-    assert plain(settled(once)) == plain(once)
-
-
 @given(made)
 @example(Shape(dicts=2, is_map=True, keys_vary=True))
 def test_what_is_stored_is_what_is_read(shape: Shape) -> None:

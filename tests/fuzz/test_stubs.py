@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.naming import parameter_names, server_names, tool_names
-from codemode_server.catalog.stubs import server_package_source
-from codemode_server.catalog.untrusted import docstring, literal, one_line, prose
+from codemode_server.catalog.untrusted import docstring, one_line, prose
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.upstreams._link import Answer
 from codemode_server.upstreams._listing import list_tools
@@ -108,13 +107,6 @@ def test_a_stub_is_valid_python_and_declares_one_function(listed: list[ToolDefin
     assert len({tool.name for tool in found}) == len(found)
 
 
-@given(texts, texts, st.lists(st.sampled_from(["a", "get_b", "_c"]), unique=True))
-def test_a_package_imports_its_tools_and_does_nothing_else(name: str, description: str, exported: list[str]) -> None:
-    module = ast.parse(server_package_source(name, description, exported))
-    kinds = [type(node) for node in module.body]
-    assert kinds == [ast.Expr, *[ast.ImportFrom] * len(exported)]
-
-
 @given(st.one_of(texts, st.lists(texts).map("\n".join)), st.sampled_from(["", "    "]), st.integers(1, 200))
 @example('"', "", 10)
 @example('""" + __import__("os").system("x") + """', "", 200)
@@ -130,13 +122,6 @@ def test_nothing_breaks_out_of_a_docstring(text: str, indent: str, limit: int) -
             assert isinstance(only.value, ast.Constant)
             if "\n" not in said:
                 assert only.value.value == said
-
-
-@given(st.one_of(texts, st.integers(), st.booleans(), st.none(), st.floats(allow_nan=False, allow_infinity=False)))
-def test_a_literal_is_one_line_and_its_value(value: Any) -> None:
-    text = literal(value)
-    assert text.isprintable()
-    assert ast.literal_eval(text) == value
 
 
 @given(st.lists(texts, max_size=6))

@@ -10,16 +10,11 @@ from hypothesis import strategies as st
 
 from codemode_server.domain.errors import ToolFailed
 from codemode_server.sandbox.guest import encoded as guest_encoded
-from codemode_server.upstreams._embedded import embedded_files
 from codemode_server.upstreams.results import failure_of, resource_reply, to_reply
 from codemode_server.upstreams.text_values import parse_document, parse_text, parse_texts
 from tests.fuzz.strategies import (
-    containers,
     damaged,
-    encoded,
-    is_whole,
     objects,
-    spellings,
     texts,
     values,
 )
@@ -74,18 +69,6 @@ def is_sendable(value: Any) -> bool:
     return True
 
 
-@given(st.one_of(objects, st.lists(values, max_size=5)), spellings)
-def test_json_in_a_text_is_its_value(value: Any, how: int) -> None:
-    if is_whole(value):
-        assert parse_text(encoded(value, how).decode()) == value
-
-
-@given(st.integers(-(10**12), 10**12))
-def test_a_number_keeps_all_its_digits(number: int) -> None:
-    assert parse_text(str(number)) == number
-    assert parse_text(f"00{abs(number)}") == f"00{abs(number)}"
-
-
 blocks = st.one_of(
     st.fixed_dictionaries({"type": st.just("text"), "text": untrusted}),
     st.fixed_dictionaries({"type": st.sampled_from(["image", "audio"]), "data": texts, "mimeType": texts}),
@@ -136,12 +119,3 @@ keyed = st.dictionaries(
     st.sampled_from(["data", "blob", "mimeType", "encoding", "name", "filename", "content", "type", "a"]),
     st.one_of(st.sampled_from(encodings), values),
 )
-
-
-@given(st.recursive(keyed, containers, max_leaves=5))
-def test_files_in_a_value_are_where_it_is_said(value: Any) -> None:
-    for file in embedded_files(value):
-        inner = value
-        for step in file["at"]:
-            inner = inner[step]
-        assert isinstance(inner, str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import shutil
 import socket
@@ -10,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -95,9 +93,6 @@ class Chromium:
 
     def devtools(self, command: str, **parameters: Any) -> Any:
         return self._do("POST", "goog/cdp/execute", cmd=command, params=parameters)
-
-    def screenshot(self, path: Path) -> None:
-        path.write_bytes(base64.b64decode(self._do("GET", "screenshot")))
 
     def console(self) -> list[str]:
         """What the console says since it was last read: violations of the page's policy, errors of scripts."""

@@ -46,12 +46,3 @@ def test_nobody_without_the_key_makes_or_changes_a_code() -> None:
     known = codes()
     assert [it for it in forged if known.use(it)] == []
     assert known.use(new_code(KEY, NOW)), "control"
-
-
-def test_a_code_without_an_age_is_good_until_it_is_used() -> None:
-    now = [NOW]
-    known = OneTimeCodes(clock=lambda: now[0])
-    code = known.new()
-    now[0] += 1_000_000
-    assert known.use(code)
-    assert not known.use(code)

@@ -12,7 +12,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import anyio.to_thread
 import pytest
@@ -138,23 +138,6 @@ async def test_the_page_that_the_command_gives_to_a_browser_leads_in(tmp_path: P
 
 
 @pytest.mark.page_attack
-async def test_text_of_others_is_not_run_and_the_policy_would_stop_it(tmp_path: Path) -> None:
-    async with in_browser(tmp_path) as (browser, site, state):
-        call = Call(HOSTILE, 1, 5, {"a": HOSTILE}, HOSTILE, server=HOSTILE)
-        await state.execution("x2", HOSTILE, call, status=ExecutionStatus.FAILED, error=HOSTILE)
-        await state.exchange("x2", server=HOSTILE)
-        for path in ("executions", "executions/x2", "executions/x2/calls/1", "permissions", "savings"):
-            await do(browser.open, f"{site.base}/{path}")
-            assert "taken" not in await do(browser.run, "return document.title")
-            assert await do(browser.run, "return document.images.length") == 0
-        insert = "document.body.insertAdjacentHTML('beforeend', arguments[0])"
-        await do(browser.run, insert, HOSTILE)
-        assert await do(browser.run, "return document.images.length") == 1, "control"
-        assert any("Content Security Policy" in it for it in await do(browser.console))
-        assert "taken" not in await do(browser.run, "return document.title")
-
-
-@pytest.mark.page_attack
 async def test_text_of_servers_reasons_and_changed_tools_is_shown_as_text_without_a_violation(tmp_path: Path) -> None:
     servers = {HOSTILE: {"command": HOSTILE}, "github": {"command": "github-mcp"}}
     async with in_browser(tmp_path, servers=servers) as (browser, site, state):
@@ -190,14 +173,14 @@ async def test_text_of_servers_reasons_and_changed_tools_is_shown_as_text_withou
 
 
 @contextmanager
-def other_site(folder: Path, address: str = "127.0.0.1") -> Iterator[str]:
-    """Pages of an attacker, at another port of an address."""
+def other_site(folder: Path) -> Iterator[str]:
+    """Pages of an attacker, at another port of the address."""
     serve = partial(QuietHandler, directory=str(folder))
-    with ThreadingHTTPServer((address, 0), serve) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         try:
-            yield f"http://{address}:{server.server_port}"
+            yield f"http://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             serving.join()
@@ -209,14 +192,15 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 
 @pytest.mark.page_attack
-@pytest.mark.parametrize("path", PATHS)
-async def test_a_page_is_not_shown_in_a_frame_of_another_site(tmp_path: Path, path: str) -> None:
+async def test_a_page_is_not_shown_in_a_frame_of_another_site(tmp_path: Path) -> None:
     attacker = tmp_path / "attacker"
     attacker.mkdir()
     (attacker / "plain.html").write_text("<p>plain")
     framed = "return document.getElementById(arguments[0]).contentDocument?.body?.innerText ?? ''"
     async with in_browser(tmp_path) as (browser, site, _):
-        frames = f"<iframe id='page' src='{site.base}/{path}'></iframe><iframe id='plain' src='plain.html'></iframe>"
+        frames = (
+            f"<iframe id='page' src='{site.base}/approvals/a1'></iframe><iframe id='plain' src='plain.html'></iframe>"
+        )
         (attacker / "frames.html").write_text(frames)
         with other_site(attacker) as origin:
             await do(browser.open, f"{origin}/frames.html")
@@ -235,12 +219,7 @@ def refused_frames(browser: Chromium) -> list[str]:
 
 
 @pytest.mark.page_attack
-@pytest.mark.parametrize(
-    ("is_address_known", "refusal"),
-    [(True, "The form came from another page."), (False, "its address opens the pages once, in one browser")],
-    ids=["of the same address, with the cookie", "of another address, without it"],
-)
-async def test_a_form_of_another_site_answers_nothing(tmp_path: Path, is_address_known: bool, refusal: str) -> None:
+async def test_a_form_of_another_site_answers_nothing(tmp_path: Path) -> None:
     """Its author has even learnt the path and the token."""
     attacker = tmp_path / "attacker"
     attacker.mkdir()
@@ -251,11 +230,10 @@ async def test_a_form_of_another_site_answers_nothing(tmp_path: Path, is_address
         inputs = "".join(f"<input name='{name}' value='{value}'>" for name, value in fields.items())
         form = f"<form id='form' method='post' action='{site.base}/approvals/a1'>{inputs}</form>"
         (attacker / "form.html").write_text(form)
-        address = urlsplit(site.origin).hostname if is_address_known else None
-        with other_site(attacker, address or "127.0.0.1") as origin:
+        with other_site(attacker) as origin:
             await do(browser.open, f"{origin}/form.html")
             await do(browser.run, "document.getElementById('form').submit()")
-            await do(browser.until, "body", refusal)
+            await do(browser.until, "body", "The form came from another page.")
         assert await state.approvals.answered([ApprovalId("a1")]) == []
         await do(browser.open, f"{site.base}/servers")
         await do(browser.run, "document.body.insertAdjacentHTML('beforeend', arguments[0])", form)
@@ -309,12 +287,12 @@ async def test_no_other_button_comes_under_the_pointer(tmp_path: Path) -> None:
         assert "Cancel" not in await do(browser.text, "#execution")
 
 
-@pytest.mark.parametrize("path", PATHS)
-async def test_a_page_fits_on_a_phone(tmp_path: Path, path: str) -> None:
+async def test_the_pages_fit_on_a_phone(tmp_path: Path) -> None:
     async with in_browser(tmp_path) as (browser, site, _):
-        await do(browser.open, f"{site.base}/{path}")
         await do(browser.resize, 360, 740)
-        assert await do(browser.run, "return document.documentElement.scrollWidth") <= 360
+        for path in PATHS:
+            await do(browser.open, f"{site.base}/{path}")
+            assert await do(browser.run, "return document.documentElement.scrollWidth") <= 360, path
 
 
 async def test_themes_follow_the_person_and_keep_their_contrast(tmp_path: Path) -> None:
@@ -355,17 +333,3 @@ async def test_axe_finds_nothing_that_keeps_people_out(tmp_path: Path, theme: st
             assert await barriers(browser) == [], path
         await do(browser.run, "document.querySelector('nav').innerHTML += '<img src=x><input>'")
         assert len(await barriers(browser)) >= 2, "control"
-
-
-async def test_every_field_and_table_has_a_name_for_screen_readers(tmp_path: Path) -> None:
-    unnamed = """
-        const fields = [...document.querySelectorAll("input:not([type=hidden]), select, textarea")];
-        return [...fields.filter((it) => !it.labels.length), ...document.querySelectorAll("th:not([scope])")]
-            .map((it) => it.outerHTML);
-    """
-    async with in_browser(tmp_path) as (browser, site, _):
-        for path in PATHS:
-            await do(browser.open, f"{site.base}/{path}")
-            assert await do(browser.run, unnamed) == []
-            structure = "return [document.documentElement.lang, document.querySelectorAll('h1').length]"
-            assert await do(browser.run, structure) == ["en", 1], path

@@ -86,25 +86,6 @@ class TestResume:
             assert "/resume" not in shown
             assert diary(tmp_path) == ["a0", "a1", "a2", "b"]
 
-    async def test_of_a_program_that_has_succeeded_sends_nothing(self, tmp_path: Path) -> None:
-        """Its page has no such form; a page that was opened earlier may have one."""
-        async with site_and_host(tmp_path, permissions={"default": "allow"}) as (site, host):
-            name = (await host.run(f"{IMPORTS}write(text='a')")).content["execution_id"]
-            assert "has succeeded already" in await resumed_from_the_page(site, host, name)
-            assert diary(tmp_path) == ["a"]
-
-    async def test_of_a_program_that_fails_again_leaves_it_resumable(self, tmp_path: Path) -> None:
-        code = f"{IMPORTS}write(text='a')\n{BROKEN}write(text='b')"
-        async with site_and_host(tmp_path, permissions={"default": "allow"}) as (site, host):
-            name = (await host.run(code)).content["execution_id"]
-            shown = await resumed_from_the_page(site, host, name)
-            assert 'class="status failed"' in shown
-            assert f"/executions/{name}/resume" in shown
-            assert diary(tmp_path) == ["a"]
-            await host.run(MEND)
-            assert 'class="status succeeded"' in await resumed_from_the_page(site, host, name)
-            assert diary(tmp_path) == ["a", "b"], "control"
-
     @pytest.mark.skipif(sys.platform != "linux", reason="kills by number")
     async def test_of_a_program_whose_product_was_killed_sends_only_what_was_not_sent(self, tmp_path: Path) -> None:
         wait = "while not os.path.exists('/workspace/mended'): time.sleep(0.05)\n"
@@ -154,15 +135,6 @@ class TestForTheRestOfThisProgram:
             _, other = await waiting(site, host, code.replace("{}", "b"))
             assert other != question
             assert diary(tmp_path) == ["a0", "a1", "a2"], "control: another program is asked"
-
-    async def test_an_answer_for_one_call_leaves_the_next_one_asked(self, tmp_path: Path) -> None:
-        permissions = {"rules": [{"ask": "diary/write"}], "default": "allow"}
-        async with site_and_host(tmp_path, permissions=permissions, approvals=APPROVALS) as (site, host):
-            name, question = await waiting(site, host, "[write(text=f'a{n}') for n in range(3)]")
-            await site.post(f"approvals/{question}", answer="allow", scope="call")
-            answer = await host.call("execute_code", resume=name)
-            assert answer.content["status"] == "waiting", answer.text
-            assert diary(tmp_path) == ["a0"]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from codemode_server.domain.savings import METHOD, Savings, ServerRow, ServerTokens, TokenUsage, UsageRow
+from codemode_server.domain.savings import Savings, TokenUsage, UsageRow
 from codemode_server.web import charts
-from tests.web.pages import OTHER, PROGRAM, pages
+from tests.web.pages import PROGRAM, pages
 
 DAY = 86_400.0
 
@@ -18,15 +18,6 @@ DAY = 86_400.0
 def words(page: str) -> str:
     """The text of a page on one line."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
-
-
-async def test_a_gain_and_its_method_are_shown(tmp_path: Path) -> None:
-    async with pages(tmp_path) as (site, state):
-        await state.exchange("x1")
-        shown = words(await site.text("savings"))
-    assert "Definitions cached, at a tenth about 10,710 tokens saved (97%)" in shown
-    assert "Not cached about 27,810 tokens saved (96%)" in shown
-    assert METHOD in shown
 
 
 async def test_a_loss_is_shown_as_one(tmp_path: Path) -> None:
@@ -58,12 +49,6 @@ async def test_the_period_can_be_chosen_and_nothing_else(tmp_path: Path) -> None
         assert '<option value="30" selected>' in await site.text("savings?days=9999999999999")
 
 
-async def test_nothing_of_another_principal_is_counted(tmp_path: Path) -> None:
-    async with pages(tmp_path) as (site, state):
-        await state.exchange("x1", principal=OTHER)
-        assert "No tokens are counted" in await site.text("savings")
-
-
 async def test_an_execution_shows_what_the_model_wrote_and_read(tmp_path: Path) -> None:
     async with pages(tmp_path) as (site, state):
         await state.execution("x1", PROGRAM)
@@ -86,15 +71,3 @@ def test_columns_have_a_place_for_each_day_and_the_highest_is_full() -> None:
     assert [(it.direct, it.spent) for it in chart.columns] == [(0.0, 0.0), (1.0, 50.0), (0.0, 0.0), (100.0, 25.0)]
     assert chart.highest == 200
     assert all(it.left >= 0 and it.left + 2 * it.width <= charts.WIDTH for it in chart.columns)
-
-
-def test_a_period_without_exchanges_has_an_empty_chart() -> None:
-    chart = charts.columns(Savings(time.time() - DAY, TokenUsage()), time.time())
-    assert {(it.direct, it.spent) for it in chart.columns} == {(0.0, 0.0)}
-
-
-def test_the_longest_bar_of_a_server_is_full() -> None:
-    found = Savings(
-        0, TokenUsage(), servers=(ServerRow("a", ServerTokens(1, 10, 90)), ServerRow("b", ServerTokens(1, 0, 50)))
-    )
-    assert [length for *_, length in charts.server_lengths(found.servers, str)] == [1_000.0, 500.0]

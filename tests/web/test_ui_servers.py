@@ -9,7 +9,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server import cli
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.web import page_products
 from codemode_server.web.server_pages import key_of
@@ -50,13 +49,6 @@ class TestSwitching:
                 await site.post(f"{GITHUB}/enable")
                 await host.until(is_back)
         assert is_enabled(tmp_path, "github")
-
-    async def test_says_what_the_command_says(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, _):
-            await site.post(f"{GITHUB}/disable")
-            on_page = await site.text("servers")
-        assert cli.run(["disable", "github", "--config", str(tmp_path / "upstream.yaml")]) == 0
-        assert capsys.readouterr().out.strip() in on_page
 
     async def test_is_seen_although_an_earlier_check_found_otherwise(self, tmp_path: Path) -> None:
         async with pages(tmp_path, servers={"github": {"command": "/nonexistent/server"}}) as (site, _):
@@ -174,23 +166,6 @@ class TestReviewing:
             assert await it.audited("tool_accepted") == []
             assert (await site.post(f"{SEND}/accept", digest=digest_in(answer.text))).status_code == 303
             assert not (await it.send()).result.is_error, "control"
-
-    async def test_that_ends_without_an_answer_changes_nothing(self, tmp_path: Path) -> None:
-        async with settled(tmp_path) as it, pages_of(tmp_path / "upstream.yaml") as site:
-            await it.list_as(EVIL)
-            before = await site.text("servers")
-            assert "Leave it as it is" in await site.text(SEND)
-            assert await site.text("servers") == before
-            assert (await it.send()).result.is_error
-
-    async def test_shows_the_difference_whole_where_the_list_shortens_it(self, tmp_path: Path) -> None:
-        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, state):
-            await change(state, " ".join(f"Sentence {n}." for n in range(1_000)))
-            listed, shown = await site.text("servers"), await site.text(CREATE)
-        assert "Sentence 999." not in listed
-        assert "more lines" in listed
-        assert shown.count('<ins class="whole">Sentence') == 1_000
-        assert digest_in(shown)
 
     async def test_of_what_a_page_cannot_hold_is_left_to_the_terminal(self, tmp_path: Path) -> None:
         async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, state):

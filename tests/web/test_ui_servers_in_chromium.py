@@ -9,7 +9,7 @@ import pytest
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.web.server_pages import key_of
 from tests.web.chromium import ENTER, TAB, Chromium
-from tests.web.test_ui_in_chromium import barriers, do, in_browser
+from tests.web.test_ui_in_chromium import do, in_browser
 from tests.web.test_ui_in_chromium import has_chromium as has_chromium
 from tests.web.test_ui_servers import is_enabled
 
@@ -71,15 +71,3 @@ async def test_a_page_fits_on_a_phone(tmp_path: Path, path: str) -> None:
         await do(browser.open, f"{site.base}/{path}")
         await do(browser.resize, 360, 740)
         assert await do(browser.run, "return document.documentElement.scrollWidth") <= 360
-
-
-@pytest.mark.network
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_axe_finds_nothing_that_keeps_people_out(tmp_path: Path, theme: str) -> None:
-    async with in_browser(tmp_path, servers=SERVERS) as (browser, site, state):
-        await state.changed_tool(BEFORE, AFTER)
-        await do(browser.use_theme, theme)
-        for path in PATHS:
-            await do(browser.open, f"{site.base}/{path}")
-            await do(browser.until, "h1", "Re" if path == REVIEW else "Servers")
-            assert await barriers(browser) == [], path

@@ -53,14 +53,6 @@ class TestMarks:
         assert f"&lt;{name}&gt;" in shown
         assert marked(shown) == ["EMAIL_1"], "control"
 
-    async def test_go_when_the_token_is_forgotten(self, tmp_path: Path) -> None:
-        async with pages(tmp_path) as (site, state):
-            token = await state.privacy_token(VALUE)
-            await state.execution("x1", f"send('{token}')")
-            assert marked(await site.text("executions/x1")) == ["EMAIL_1"], "control"
-            await state.tokens.forget(OWN.principal_id, [token])
-            assert marked(await site.text("executions/x1")) == []
-
     async def test_leave_the_text_beside_them_escaped(self, tmp_path: Path) -> None:
         async with pages(tmp_path) as (site, state):
             token = await state.privacy_token(VALUE)
@@ -72,13 +64,6 @@ class TestMarks:
 
 
 class TestReveal:
-    async def test_comes_after_a_page_with_the_server_that_had_the_value_first(self, tmp_path: Path) -> None:
-        async with pages(tmp_path) as (site, state):
-            await state.privacy_token(VALUE)
-            shown = await site.text("privacy/EMAIL_1")
-        assert "<dt>First in a result of</dt><dd>crm</dd>" in shown
-        assert VALUE not in shown
-
     async def test_shows_the_value_once_it_is_recorded(self, tmp_path: Path) -> None:
         async with pages(tmp_path) as (site, state):
             token = await state.privacy_token("<i>ann</i>@example.org\u202e")

@@ -38,15 +38,6 @@ async def opened(site: Pages, tool: str) -> str:
 
 
 class TestTools:
-    async def test_are_listed_below_their_server_and_lead_to_their_stubs(self, tmp_path: Path) -> None:
-        async with pages(tmp_path, servers=office(tmp_path, "github")) as (site, _):
-            assert "No tools of it are known" in await site.text(GITHUB), "nothing ran yet"
-            async with in_memory(tmp_path / "upstream.yaml") as host:
-                await host.settled()
-            assert f'/{GITHUB}">' in await site.text("servers")
-            listed = await site.text(GITHUB)
-        assert f'/{GITHUB}/{key_of("list_issues")}"><code>list_issues</code></a></td><td>unknown</td>' in listed
-
     async def test_stub_is_the_one_that_models_read_and_says_what_calls_showed(self, tmp_path: Path) -> None:
         async with pages(tmp_path, servers=office(tmp_path, "github"), permissions={"default": "allow"}) as (site, _):
             async with in_memory(tmp_path / "upstream.yaml") as host:
@@ -61,21 +52,6 @@ class TestTools:
         assert "observed in 1 call" in stub_on(after)
         assert "observed" not in stub_on(before), "control"
         assert read == stub_on(after).strip()
-
-    async def test_page_leads_to_what_decides_on_a_call(self, tmp_path: Path) -> None:
-        async with pages(tmp_path, servers=office(tmp_path, "github")) as (site, _):
-            async with in_memory(tmp_path / "upstream.yaml") as host:
-                await host.settled()
-            (link,) = re.findall(r'href="[^"]*/(permissions\?call=[^"]+)"', await opened(site, "list_issues"))
-            assert "rule 1" in await site.text(unescape(link))
-
-    @pytest.mark.parametrize("path", ["tools", "tools/", "tools/github", f"{GITHUB}/list_issues", f"{GITHUB}/x/y"])
-    async def test_other_addresses_have_nothing(self, tmp_path: Path, path: str) -> None:
-        async with pages(tmp_path, servers=office(tmp_path, "github")) as (site, _):
-            async with in_memory(tmp_path / "upstream.yaml") as host:
-                await host.settled()
-            assert (await site.get(path)).status_code == 404
-            assert "list_issues" in await site.text(GITHUB), "control"
 
 
 async def listed(folder: Path, *tools: ToolDefinition, server: str = "github") -> None:

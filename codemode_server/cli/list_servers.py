@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from codemode_server.cli.arguments import add_config, config_file
-from codemode_server.cli.terminal import HOW_TO_ADD, announce, show
+from codemode_server.cli.terminal import HOW_TO_ADD, announce, show, table
 from codemode_server.config import load
 from codemode_server.text import one_line
 
@@ -23,10 +23,8 @@ def run(parsed: argparse.Namespace) -> int:
         kind = "stdio" if server.command is not None else server.transport
         rows.append((one_line(name, _MAX_CHARACTERS), kind, "enabled" if server.enabled else "disabled"))
     rows += [(one_line(name, _MAX_CHARACTERS), "-", "invalid") for name in loaded.invalid_servers]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     none = f"there are no servers in {loaded.path or 'any file'}; {HOW_TO_ADD}"
-    show("\n".join(lines) if len(rows) > 1 else none)
+    show("\n".join(table(rows)) if len(rows) > 1 else none)
     for error in loaded.server_errors:
         announce(error)
     return 1 if loaded.invalid_servers else 0

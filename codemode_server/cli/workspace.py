@@ -35,11 +35,9 @@ _FULL_SHARE = 0.9
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    texts = {"list": "print the largest files, and how much there is; the default", "usage": "print only the sum"}
-    for name, text in texts.items():
-        action = actions.add_parser(name, help=text)
-        add_config(action)
-        action.add_argument("--json", action="store_true", help="print JSON")
+    listing = actions.add_parser("list", help="print the largest files, and how much there is; the default")
+    add_config(listing)
+    listing.add_argument("--json", action="store_true", help="print JSON")
     clean = actions.add_parser("clean", help="remove them; also while a product runs")
     add_config(clean)
     clean.add_argument(
@@ -55,10 +53,7 @@ def run(parsed: argparse.Namespace) -> int:
     older_than_days = parsed.older_than if is_cleaning else 0.0
     found = examine(workspace, older_than_days) if workspace is not None else Found()
     if getattr(parsed, "json", False):
-        show(json.dumps(_as_json(loaded, workspace, found, with_files=parsed.action == "list"), indent=2))
-        return 0
-    if parsed.action == "usage":
-        show(status_line(loaded))
+        show(json.dumps(_as_json(loaded, workspace, found), indent=2))
         return 0
     if workspace is None or not found.files + found.folders:
         print("there is nothing to remove" if is_cleaning else "the workspace is empty")
@@ -142,18 +137,17 @@ def description(loaded: LoadedSettings, workspace: Path, found: Found) -> str:
     return "\n".join(lines)
 
 
-def _as_json(loaded: LoadedSettings, workspace: Path | None, found: Found, *, with_files: bool) -> dict[str, Any]:
-    files = [
-        {"path": entry.path, "bytes": size, "changed_at": round(entry.status.st_ctime)}
-        for size, _, entry in sorted(found.largest, key=lambda it: (-it[0], it[1]))
-    ]
+def _as_json(loaded: LoadedSettings, workspace: Path | None, found: Found) -> dict[str, Any]:
     return {
         "folder": None if workspace is None else str(workspace),
         "files": found.files,
         "folders": found.folders,
         "bytes": found.size,
         "max_bytes": loaded.settings.limits.workspace_mb * 2**20,
-        **({"largest": files} if with_files else {}),
+        "largest": [
+            {"path": entry.path, "bytes": size, "changed_at": round(entry.status.st_ctime)}
+            for size, _, entry in sorted(found.largest, key=lambda it: (-it[0], it[1]))
+        ],
     }
 
 

@@ -1,19 +1,17 @@
 """Makes pages of templates. Every value in a page is escaped, shows what it would hide, and is of bounded length unless
 a person decides by it.
 
-What differs within a line that has its counterpart is in `<del>` and `<ins>`; sign, words for screen readers and the
-strokes of these elements say it without colour. Privacy tokens link to the page where their value can be shown.
+The sides of a difference are told apart by sign, element and words for screen readers, not by colour alone. Privacy
+tokens link to the page where their value can be shown.
 """
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +22,7 @@ from starlette.responses import HTMLResponse
 from codemode_server.text import legible
 
 _FOLDER = Path(__file__).parent
-_WORDS = re.compile(r"\w+|\s+|.", re.DOTALL)
-_MIN_ALIKE = 0.4
-"""Lines with a smaller common part are marked whole."""
-_MAX_COMPARED, _MAX_COMPARED_CHARACTERS = 50, 400
-"""Pairs of lines, and their length, in which single words are marked."""
-_LABELS = {"-": ("removed", "before: ", "del"), "+": ("added", "now: ", "ins")}
+_SIDES = {"-": ("removed", "before: ", "del"), "+": ("added", "now: ", "ins")}
 _TAG_OR_TOKEN = re.compile(r"<[^>]*>|&lt;([A-Z][A-Z0-9_]*_[1-9][0-9]*)&gt;")
 """In escaped text and HTML that is made of it: there, `<` and `>` stand for nothing but tags."""
 MAX_CHARACTERS = 4_000
@@ -112,62 +105,17 @@ def with_token_links(html: Markup, known: Collection[str], base: str) -> Markup:
 
 def difference_html(lines: Sequence[str]) -> Markup:
     """A list with an item for each line, in which nothing is hidden."""
-    rows = [legible(line) for line in lines]
-    signs = [row[:1] for row in rows]
-    contents = [_marked_whole(row[1:], _LABELS[row[:1]][2]) if row[:1] in _LABELS else html.escape(row) for row in rows]
-    pairs = [at for at in range(len(rows) - 1) if _is_pair(signs, at)]
-    for at in pairs[:_MAX_COMPARED]:
-        contents[at : at + 2] = _compared(rows[at][1:], rows[at + 1][1:])
-    return Markup(f'<ul class="diff">{"".join(map(_item, signs, contents))}</ul>')  # noqa: S704 - all is escaped
+    return Markup('<ul class="diff">{}</ul>').format(Markup().join(map(_item, map(legible, lines))))
 
 
-def _is_pair(signs: Sequence[str], at: int) -> bool:
-    """Whether one line stands for another one: of longer parts it is not known which for which."""
-    earlier, later = signs[:at][-1:], signs[at + 2 : at + 3]
-    return (signs[at], signs[at + 1]) == ("-", "+") and earlier != ["-"] and later != ["+"]
-
-
-def _compared(before: str, now: str) -> tuple[str, str]:
-    if max(len(before), len(now)) > _MAX_COMPARED_CHARACTERS:
-        return _marked_whole(before, "del"), _marked_whole(now, "ins")
-    old, new = _WORDS.findall(before), _WORDS.findall(now)
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    if _common_part(old, new, matcher) < _MIN_ALIKE:
-        return _marked_whole(before, "del"), _marked_whole(now, "ins")
-    removed, added = "", ""
-    for kind, start, end, new_start, new_end in matcher.get_opcodes():
-        was, became = "".join(old[start:end]), "".join(new[new_start:new_end])
-        removed += html.escape(was) if kind == "equal" else _marked(was, "del")
-        added += html.escape(became) if kind == "equal" else _marked(became, "ins")
-    return removed, added
-
-
-def _common_part(old: Sequence[str], new: Sequence[str], matcher: SequenceMatcher[str]) -> float:
-    """The part of the letters and digits that both lines have: white space and punctuation are in any line."""
-    common = sum(_letters(old[it.a : it.a + it.size]) for it in matcher.get_matching_blocks())
-    return 2 * common / max(_letters(old) + _letters(new), 1)
-
-
-def _letters(words: Sequence[str]) -> int:
-    return sum(len(it) for it in words if it.isalnum())
-
-
-def _marked(text: str, element: str) -> str:
-    return f"<{element}>{html.escape(text)}</{element}>" if text else ""
-
-
-def _marked_whole(line: str, element: str) -> str:
-    """Without strokes, which would make a long text hard to read; its sign says the same."""
-    return f'<{element} class="whole">{html.escape(line)}</{element}>' if line else ""
-
-
-def _item(sign: str, content: str) -> str:
-    if sign not in _LABELS:
-        return f'<li class="part">{content}</li>'
-    kind, spoken, _ = _LABELS[sign]
-    return (
-        f'<li class="{kind}"><span aria-hidden="true">{sign}</span><span class="spoken">{spoken}</span>{content}</li>'
-    )
+def _item(line: str) -> Markup:
+    if line[:1] not in _SIDES:
+        return Markup('<li class="part">{}</li>').format(line)
+    kind, spoken, element = _SIDES[line[:1]]
+    return Markup(
+        '<li class="{kind}"><span aria-hidden="true">{sign}</span><span class="spoken">{spoken}</span>'
+        "<{element}>{line}</{element}></li>"
+    ).format(kind=kind, sign=line[0], spoken=spoken, element=element, line=line[1:])
 
 
 def _line(line: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 
@@ -40,34 +39,6 @@ async def test_the_newest_records_are_printed_the_newest_last(
     path = logged(tmp_path, "one", "two", "three")
     found = await printed(path, capsys, "--lines", "2")
     assert [line.partition(": ")[2] for line in found] == ["two", "three"]
-
-
-async def test_records_of_a_server_or_an_execution_are_found_by_their_whole_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = logged(tmp_path, "github: ready", "github-enterprise: ready", "execution x12 failed", "execution x1 failed")
-    assert len(await printed(path, capsys, "--server", "github")) == 1
-    (found,) = await printed(path, capsys, "--execution", "x1")
-    assert found.endswith("execution x1 failed")
-    assert await printed(path, capsys, "--execution", "x1", "--server", "github") == []
-
-
-async def test_the_lines_of_an_exception_belong_to_their_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = logged(tmp_path, "before")
-    file = tmp_path / "state" / "logs" / "codemode.log"
-    with file.open("a") as log:
-        log.write("2026-05-04 12:00:00,000 ERROR codemode_server.app: x1 failed\n    Traceback\n    ValueError\n")
-    _, *rest = await printed(path, capsys, "--execution", "x1")
-    assert [line.strip() for line in rest] == ["Traceback", "ValueError"]
-    (found,) = [json.loads(line) for line in await printed(path, capsys, "--json", "--lines", "1")]
-    assert found == {
-        "at": "2026-05-04 12:00:00,000",
-        "level": "ERROR",
-        "logger": "codemode_server.app",
-        "message": "x1 failed\n    Traceback\n    ValueError",
-    }
 
 
 def test_following_goes_on_with_the_next_file(tmp_path: Path) -> None:

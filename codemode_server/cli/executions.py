@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.cli.arguments import add_config, config_file, count, days
-from codemode_server.cli.audit_lines import AuditLines
+from codemode_server.cli.audit import AuditLines
 from codemode_server.cli.execution_lines import (
     FORMATS,
     Format,
@@ -30,7 +30,7 @@ from codemode_server.cli.execution_lines import (
     exported,
 )
 from codemode_server.cli.marked_tokens import show_with_tokens
-from codemode_server.cli.running_again import run_again
+from codemode_server.cli.product import run_again
 from codemode_server.cli.terminal import line_width, show, table
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal

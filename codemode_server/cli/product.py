@@ -1,14 +1,24 @@
-"""A product for a command: without a host, with its upstreams connected."""
+"""A product for a command, without a host: with its upstreams connected, or to run a recorded execution again."""
 
 from __future__ import annotations
 
+import json
 import logging
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from codemode_server import logs
 from codemode_server.app import App
 from codemode_server.config import LoadedSettings
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.executions.events import ExecutionWaiting, Subscription
+from codemode_server.executions.execution import Execution
+from codemode_server.front.blocks import program_answer
 
 logger = logging.getLogger(__name__)
 
@@ -25,3 +35,48 @@ async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterato
             app.pool.explain_delays()
         await app.tools.prepare()
         yield app
+
+
+COMMAND_SESSION = Session("command", is_ephemeral=True)
+"""The session of programs that commands run."""
+
+
+async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, as_json: bool) -> tuple[str, bool]:
+    """What the program gives once it has come to its end, and whether it succeeded. `action` is `resume` or `replay`; a
+    replay starts no server, and is recorded as an execution of its own.
+
+    Raises:
+        CodemodeError: it can't run again.
+    """
+    async with App.open(loaded) as app:
+        logs.start(None, app.config)
+        app.connect(with_upstreams=action == "resume")
+        try:
+            return await run_again_in(app, action, execution_id, as_json=as_json)
+        except CodemodeError as error:
+            problem = error
+    raise problem  # within the product it would come out as a group of exceptions
+
+
+async def run_again_in(app: App, action: str, execution_id: str, *, as_json: bool) -> tuple[str, bool]:
+    """The same in a product that runs."""
+    begin = app.executions.resume if action == "resume" else app.executions.replay
+    execution = await begin(ExecutionId(execution_id), RequestContext.of(COMMAND_SESSION, app.config))
+    return await ended(app, execution, as_json=as_json)
+
+
+async def ended(app: App, execution: Execution, *, as_json: bool) -> tuple[str, bool]:
+    """What the program of a live execution gives once it has come to its end, and whether it succeeded."""
+    await _tell_of_questions(app.executions.subscribe(execution.execution_id))
+    await execution.done.wait()
+    answer = program_answer(execution, app.config.settings.limits, app.config.redactor)
+    text = json.dumps(answer.content, indent=2) if as_json else answer.text
+    return text, execution.status is ExecutionStatus.SUCCEEDED
+
+
+async def _tell_of_questions(events: Subscription) -> None:
+    """Print each question's command, until the execution has ended."""
+    async for event in events:
+        if isinstance(event, ExecutionWaiting) and event.awaited:
+            names = ", ".join(event.awaited)
+            print(f"{names}: waits for your approval; see `codemode-server approvals list`", file=sys.stderr)

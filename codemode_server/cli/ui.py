@@ -21,7 +21,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.web import serving
 from codemode_server.web.admission import ENTRANCE, OneTimeCodes
 from codemode_server.web.browser import Browser
-from codemode_server.web.page_products import StartedProducts
+from codemode_server.web.page_products import PageProduct
 
 LINE = "This address opens the pages once, in one browser; do not pass it on. Ctrl+C ends them."
 LINE_OF_PRODUCT = (
@@ -78,7 +78,7 @@ async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
         JournalUnavailable: the record can't be used.
     """
     codes = OneTimeCodes()
-    async with serving.serving(StartedProducts(loaded), codes, port) as origin:
+    async with serving.serving(PageProduct(loaded), codes, port) as origin:
         yield f"{origin}{ENTRANCE}{codes.new()}"
 
 

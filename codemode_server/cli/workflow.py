@@ -15,8 +15,7 @@ import anyio
 from codemode_server import logs
 from codemode_server.app import App
 from codemode_server.cli.arguments import add_config, add_wait, config_file
-from codemode_server.cli.product import inspected
-from codemode_server.cli.running_again import COMMAND_SESSION, ended
+from codemode_server.cli.product import COMMAND_SESSION, ended, inspected
 from codemode_server.cli.terminal import load_with_warnings, show
 from codemode_server.cli.terminal_host import terminal_host
 from codemode_server.config import LoadedSettings

@@ -36,7 +36,7 @@ from codemode_server.records.token_reveals import TokenReveals
 from codemode_server.text import escaped
 from codemode_server.web import server
 from codemode_server.web.admission import ENTRANCE, KEY_BYTES, OneTimeCodes, new_code
-from codemode_server.web.page_products import PageProduct, RunningProduct
+from codemode_server.web.page_products import PageProduct
 from codemode_server.web.record_pages import RecordPages
 from codemode_server.web.server_pages import ServerPages
 from codemode_server.web.site import Site
@@ -118,7 +118,7 @@ async def serve(app: App) -> None:
     settings, key = app.config.settings.pages, secrets.token_bytes(KEY_BYTES)
     try:
         codes = OneTimeCodes(key, max_age_s=MAX_AGE_S)
-        async with serving(RunningProduct(app), codes, settings.port or 0) as origin:
+        async with serving(PageProduct(app.loaded, app), codes, settings.port or 0) as origin:
             folder = await anyio.to_thread.run_sync(_written, app.loaded, origin, key)
             logger.info("the pages are served; `codemode-server ui` opens them")
             try:

@@ -18,7 +18,7 @@ import anyio.to_thread
 import pytest
 
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.web.page_products import StartedProducts
+from codemode_server.web.page_products import PageProduct
 from tests.behaviour.product import UPSTREAMS, Host, in_memory
 from tests.storage.test_kills import kill, running
 from tests.web.pages import Pages, pages
@@ -147,7 +147,7 @@ async def test_a_program_that_cannot_run_again_is_reported_without_secrets_and_t
     async def run_again(*_: object) -> str:
         raise error
 
-    monkeypatch.setattr(StartedProducts, "run_again", run_again)
+    monkeypatch.setattr(PageProduct, "run_again", run_again)
     servers = {"github": {"command": "x", "env": {"API_TOKEN": "s3cret-value"}}}
     async with pages(tmp_path, servers=servers) as (site, state):
         await state.execution("x1", "1 + 1")

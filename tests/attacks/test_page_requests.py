@@ -196,17 +196,6 @@ class TestForms:
             assert await self._posted(site, f"token={token}&{FORM}".encode()) == 303
             assert await is_answered(state), "control"
 
-    async def test_of_several_parts_answer_nothing(self, tmp_path: Path) -> None:
-        async with pages(tmp_path) as (site, state):
-            await fill(state)
-            fields = {"token": await site.token(), "answer": "allow", "scope": "call"}
-            parts = [f'--b\r\nContent-Disposition: form-data; name="{it}"\r\n\r\n{fields[it]}\r\n' for it in fields]
-            body = "".join([*parts, "--b--\r\n"]).encode()
-            assert await self._posted(site, body, "multipart/form-data; boundary=b") == 403
-            assert not await is_answered(state)
-            await site.post("approvals/a1", answer="allow", scope="call")
-            assert await is_answered(state), "control"
-
     async def test_that_never_end_are_cut_off(self, tmp_path: Path) -> None:
         """A body in chunks has no length that could be looked at beforehand."""
         async with pages(tmp_path) as (site, state):

@@ -217,15 +217,6 @@ class TestWhatOthersWrote:
         assert "characters of JSON" in call
         assert "x = 1" in whole, "control"
 
-    async def test_an_execution_can_have_thousands_of_calls(self, tmp_path: Path) -> None:
-        async with pages(tmp_path) as (site, state):
-            calls = [Call("list_issues", n, 5) for n in range(1_200)]
-            await state.execution("x1", PROGRAM, *calls)
-            first, last = await site.text("executions/x1"), await site.text("executions/x1?after=1000")
-        assert [it.count('<li id="call-') for it in (first, last)] == [500, 200]
-        assert "More calls" in first
-        assert "More calls" not in last
-
 
 async def test_the_secrets_of_the_configuration_are_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "ghp_q8W2nR5tY7uI9oP1aS3dF6gH4jK0lZ"

@@ -109,16 +109,6 @@ async def test_an_address_that_is_no_safe_page_is_not_shown(tmp_path: Path, endp
     assert links or "Not signed in:" in shown
 
 
-async def test_the_host_that_is_marked_is_the_one_that_a_browser_opens(tmp_path: Path) -> None:
-    """Browsers take a backslash for a slash, so the host ends there."""
-    with authorization_server("https://accounts.example\\@evil.example/authorize") as url:
-        async with pages(tmp_path, servers={"linear": {"url": url}}) as (site, _):
-            await site.post(SIGN_IN)
-            shown = await until(site, "Open this address")
-    assert 'href="https://accounts.example/@evil.example/authorize?' in shown
-    assert "<strong>accounts.example</strong>/@evil.example" in shown
-
-
 async def test_what_an_authorization_server_answers_is_text(tmp_path: Path) -> None:
     with authorization_server("/authorize") as url:
         async with pages(tmp_path, servers={"linear": {"url": url}}) as (site, _), httpx2.AsyncClient() as browser:

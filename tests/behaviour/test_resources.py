@@ -51,21 +51,6 @@ async def test_a_denied_resource_is_marked_wherever_it_is_shown_and_others_are_n
     assert "not permitted" not in other
 
 
-@pytest.mark.parametrize(
-    "pattern", ["library/resources/book", "library/resources/*", "library/read_resource", "library"]
-)
-async def test_a_rule_for_a_template_holds_for_each_expansion(tmp_path: Path, pattern: str) -> None:
-    rules = {"rules": [{"deny": pattern}]}
-    code = (
-        IMPORT
-        + "r = []\nfor read in (lambda: resources.read('book', number=1), lambda: resources.read('library://books/1')):\n"
-    )
-    async with in_memory(configuration(tmp_path, library(tmp_path), permissions=rules)) as host:
-        answer = await host.run(code + "  try: r.append(read().text)\n  except ToolError as e: r.append(e.kind)\nr")
-    assert answer.value == ["refused", "refused"]
-    assert asked_of_library(tmp_path) == []
-
-
 async def test_a_misspelt_name_is_told_before_the_program_runs(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
         await host.settled()
@@ -74,19 +59,3 @@ async def test_a_misspelt_name_is_told_before_the_program_runs(tmp_path: Path) -
         )
     assert answer.error["type"] == "CheckFailed"
     assert "nearest: readme" in answer.error["message"]
-
-
-async def test_a_program_lists_resources_and_templates_apart(tmp_path: Path) -> None:
-    code = IMPORT + (
-        "listed = [(each['name'], each['uri'], each.get('arguments')) for each in resources.list()]\n"
-        "[listed, [(each['name'], each['uri'], each['arguments']) for each in resources.templates()]]"
-    )
-    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
-        assert (await host.run(code)).value == [
-            [
-                ["catalog.json", "library://catalog.json", None],
-                ["private", "library://private", None],
-                ["readme", "library://readme", None],
-            ],
-            [["book", "library://books/{number}", ["number"]]],
-        ]

@@ -21,8 +21,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from tests.behaviour.product import Answer, Host, configuration, in_memory, office, over_stdio
-from tests.failing_programs import FAILURES
+from tests.behaviour.product import Answer, Host, configuration, in_memory, over_stdio
 from tests.vocabulary import tokens_of
 
 pytestmark = pytest.mark.slow
@@ -118,23 +117,6 @@ async def test_ten_thousand_rows_are_cut_kept_and_read_by_the_next_program(
         assert len(json.loads(content.text)) == 10_000
 
 
-async def test_a_name_of_an_earlier_program_is_answered_with_the_result_that_is_kept(tmp_path: Path) -> None:
-    """Alike where the check finds the name before a call, and where the running program does."""
-    fresh = "each program starts fresh, with no name of an earlier one; "
-    call = "from codemode import call\n"
-    async with in_memory(configured(tmp_path)) as host:
-        for code in ("rows[0]", f"{call}rows[0]"):
-            assert f"{fresh}only files in /workspace stay" in (await host.run(code)).text
-        first = (await host.run("[1, 2]")).content["execution_id"]
-        for code in ("rows[0]", f"{call}rows[0]"):
-            assert (
-                f'{fresh}the last result is results["{first}"] (from codemode import results)'
-                in (await host.run(code)).text
-            )
-        wrong = await host.run("from codemode import results\nresults['x000']")
-        assert f"no result 'x000' in this session (any more); the last: '{first}'" in wrong.error["message"]
-
-
 async def test_another_product_has_none_of_it_and_nothing_is_left_on_the_disk(tmp_path: Path) -> None:
     path = configured(tmp_path)
     async with in_memory(path) as ada:
@@ -189,16 +171,3 @@ def deep(n):
 try: deep(50)
 except ValueError as error: raise RuntimeError('k' * 50_000) from error
 """
-
-
-async def test_no_usual_failure_costs_more_than_400_tokens(tmp_path: Path) -> None:
-    path = configuration(tmp_path, office(tmp_path, "github"), limits={"output_bytes": 100_000})
-    costs = {}
-    async with in_memory(path) as host:
-        for what, code in FAILURES.items():
-            answer = await host.run(code, timeout=1.0)
-            assert answer.error["type"], what
-            printed = answer.content.get("stdout", "")
-            costs[what] = tokens_of(answer.text) - tokens_of(printed)
-    assert {what: cost for what, cost in costs.items() if cost >= 400} == {}
-    assert sum(costs.values()) / len(costs) < 150

@@ -18,7 +18,6 @@ from mcp import Client
 
 from codemode_server.app import App
 from codemode_server.config import load
-from codemode_server.domain.approvals import ApprovalAnswer
 from codemode_server.domain.tools import definition_text
 from codemode_server.tokens import estimate_tokens
 from tests.behaviour.product import Host, configuration, office
@@ -117,14 +116,6 @@ async def test_an_answer_says_what_it_saved_only_where_that_is_switched_on(tmp_p
     assert row["returned"] > 0
 
 
-async def test_an_exchange_is_stored_when_the_product_ends_right_after_it(tmp_path: Path) -> None:
-    async with product(tmp_path) as it:
-        await it.host.run("1")
-    with closing(sqlite3.connect(it.app.state_folder / "codemode.db")) as database:
-        tools = database.execute("SELECT tool FROM savings").fetchall()
-    assert ("execute_code",) in tools
-
-
 async def test_a_direct_tool_counts_the_same_on_both_sides(tmp_path: Path) -> None:
     servers = {"github": office(tmp_path, "github")["github"] | {"expose": "direct"}}
     async with product(tmp_path, servers) as it:
@@ -135,36 +126,3 @@ async def test_a_direct_tool_counts_the_same_on_both_sides(tmp_path: Path) -> No
     assert (row["sent"], row["returned"]) == (row["arguments"], row["results"])
     assert row["returned"] == estimate_tokens(answer.text)
     assert row["own_definitions"] > row["all_definitions"], "its definition comes beside the four"
-
-
-async def test_a_program_that_waits_counts_its_calls_once(tmp_path: Path) -> None:
-    """The host gets two answers: that a person is awaited, and what the program returned."""
-    path = configuration(
-        tmp_path,
-        office(tmp_path),
-        results={"structured_content": False},
-        permissions={"rules": [{"ask": "github/create_*"}], "default": "allow"},
-        approvals={"answer_seconds": 1.5, "browser": "never"},
-    )
-    code = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='t')['number']"
-    async with App.open(load(path)) as app, Client(app.front) as client:
-        it = Product(Host(client, tmp_path), app)
-        await it.host.settled()
-        waiting = await it.host.run(code)
-        assert "status: waiting" in waiting.text, waiting.text
-        (question,) = await app.stores.approvals.unanswered(app.principal)
-        await app.stores.approvals.answer(question.approval_id, ApprovalAnswer(is_approved=True))
-        name = question.execution_id
-        answer = await it.host.call("execute_code", resume=name)
-
-        async def rows() -> list[dict[str, Any]]:
-            return [row for row in await it.stored() if row["execution_id"] == name]
-
-        async def are_both_there() -> bool:
-            return len(await rows()) == 2
-
-        await it.host.until(are_both_there)
-        found = await rows()
-    assert answer.text.startswith("value:\n1"), answer.text
-    assert [row["calls"] for row in found] == [0, 1]
-    assert all(row["returned"] > 0 for row in found)

@@ -50,16 +50,6 @@ async def test_a_document_that_can_not_be_read_is_a_tool_error(tmp_path: Path) -
     assert recorded(tmp_path)[1][1:] == ("resources/read", "allow", "failed")
 
 
-async def test_images_and_documents_are_objects_in_the_program(tmp_path: Path) -> None:
-    code = """
-from servers.archive import scan
-said, image, facts = scan()
-[said, image.mime_type, image.data[:4] == b"\\x89PNG", facts.json()["words"], facts.uri]
-"""
-    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
-        assert (await host.run(code)).value == ["page 1", "image/png", True, 3, "archive://pages/1"]
-
-
 async def test_raw_results_are_whole_and_their_errors_are_for_the_program_to_see(tmp_path: Path) -> None:
     code = """
 from servers.archive import weigh

@@ -190,14 +190,3 @@ async def test_the_status_counts_the_open_questions_with_the_command_that_answer
     await anyio.to_thread.run_sync(lambda: stored(path, asked("a1"), asked("a2"), asked("a3", expires_at=1.0)))
     page, _ = await report(load(path), 5)
     assert "approvals: 2 calls wait for you; `codemode-server approvals` shows them" in page
-
-
-def test_the_list_and_an_unanswered_question_say_how_to_approve_for_more_than_one_call(
-    config: Path, person: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    stored(config, asked())
-    assert command(config, "list") == 0
-    assert "approve ID [--for program|session|always] | deny ID" in capsys.readouterr().out
-    person(yes=False)
-    assert command(config, "approve", "a1") == 1
-    assert "codemode-server approvals approve a1 --for program|session|always" in capsys.readouterr().out

@@ -146,15 +146,6 @@ async def test_a_noted_digest_shows_a_removal_that_changed_the_head_too(
     assert capsys.readouterr().out.startswith("the noted digest is not in the audit")
 
 
-async def test_nothing_is_written_where_nothing_was_recorded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    configuration(tmp_path, {})
-    assert await verify(tmp_path) == 0
-    assert capsys.readouterr().out == "the audit has no rows\n"
-    assert not (tmp_path / "state").exists()
-
-
 async def test_rows_are_printed_newest_last_within_80_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ a machine that lacks something is made by a bad MSB_HOME, and one that has every
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,8 @@ from codemode_server.sandbox.backends.microvm import (
     runtime,
 )
 from codemode_server.sandbox.backends.microvm.probe_cache import ProbeResult
-from codemode_server.sandbox.backends.wasm import component
 from codemode_server.sandbox.registry import Check
-from codemode_server.settings import PrivacySettings, SearchSettings
+from codemode_server.settings import SearchSettings
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image
 
@@ -183,19 +181,6 @@ async def test_a_machine_that_boots_none_says_why_and_tries_again_when_asked(
         assert len(attempts) == number
 
 
-@pytest.mark.usefixtures("capable")
-async def test_with_nothing_that_works_programs_run_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A component that was not built; the remedy is a command."""
-    missing = partial(component.checked_component, tmp_path / "guest.wasm")
-    monkeypatch.setattr(component, "checked_component", missing)
-    report, _ = await examine(MicrovmSettings(backend="wasm"))
-    assert (report.is_met, report.destination) == (
-        False,
-        "nothing, since `sandbox.backend: wasm` can't be met as things are",
-    )
-    assert "make setup" in report.text
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a part of the system")
 def test_a_missing_notifier_is_named_if_the_configuration_wants_one(tmp_path: Path) -> None:
     settings = "sandbox: {backend: wasm}\nsearch: {ranker: lexical}\n"
@@ -212,17 +197,3 @@ def test_a_missing_notifier_is_named_if_the_configuration_wants_one(tmp_path: Pa
     fake.chmod(0o700)
     found = command(tmp_path, "--config upstream.yaml doctor", environment={**environment, "PATH": str(there)})
     assert rows(found)["notifications"] == ("ok", f"shown by {fake}")
-
-
-async def test_a_missing_recognizer_of_names_is_named_with_its_command() -> None:
-    sections = {"servers": {"crm": "tokens"}, "recognizer": {"models": ["no_such_model"]}}
-    report = await doctor.examine(
-        *(MicrovmSettings(backend="wasm"), SearchSettings(ranker="lexical"), ()),
-        PrivacySettings.model_validate(sections),
-        boot=False,
-        announce=lambda line: None,
-    )
-    (check,) = [it for it in report.checks if it.name == "privacy"]
-    assert check.state == "missing"
-    assert "privacy.recognizer asks for, is not installed" in check.message
-    assert check.remedy

@@ -52,12 +52,6 @@ async def test_json_and_lines_hold_the_same_executions_oldest_first(
     assert [json.loads(line) for line in lines.splitlines()] == whole
 
 
-async def test_only_the_time_that_is_asked_for_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = await recorded(tmp_path)
-    found = json.loads(await exported(path, capsys, "--since", "7d"))
-    assert [it["execution_id"] for it in found] == ["x2", "x3"]
-
-
 @pytest.mark.parametrize("form", ["json", "jsonl", "session"])
 async def test_secrets_are_masked_and_nothing_controls_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -58,20 +57,4 @@ async def test_events_are_printed_as_they_come_and_ctrl_c_ends_it(tmp_path: Path
         "x2 call 1 github.get_issue: allow, rule 1 of permissions.rules (allow: github/list_*)",
         "x2 call 1 github.get_issue: failed after 5 ms",
         "x2 failed after 1,000 ms",
-    ]
-
-
-async def test_one_execution_can_be_followed_as_json(tmp_path: Path) -> None:
-    state = State(tmp_path / "state")
-    await state.execution("x1", "1")
-    await state.audit.extent()
-    with tail(tmp_path, "x1", "--json") as process:
-        found = [json.loads(line) for line in await lines(process, 2)]
-        await state.execution("x2", "1")
-        await state.execution("x1b", "1")
-        await state.audit.extent()
-    state.thread.close()
-    assert [(it["execution_id"], it["kind"]) for it in found] == [
-        ("x1", "execution_started"),
-        ("x1", "execution_ended"),
     ]

@@ -141,22 +141,6 @@ def test_the_rule_that_decides_is_printed_with_those_before_it(
     ]
 
 
-def test_the_tool_of_the_last_run_is_found_by_both_names_with_its_effect(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("github/get-issue", "github/get_issue"):
-        found = json.loads(explained(config, capsys, name, "--json"))
-        assert (found["decision"], found["effect"], found["is_known"]) == ("allow", "read", True)
-
-
-def test_a_tool_that_is_not_known_is_decided_by_its_name_and_that_is_said(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = explained(config, capsys, "slack/send")
-    assert text.startswith("allow: rule 1 of permissions.rules (allow: slack)\neffect: write\n")
-    assert "slack/send is not known from the last run" in text
-
-
 def table(folder: Path, *rows: object) -> str:
     (folder / "table.yaml").write_text(json.dumps(list(rows)))
     return str(folder / "table.yaml")
@@ -191,22 +175,6 @@ def test_each_difference_is_shown_and_ends_in_exit_code_1(config: Path, capsys: 
         "   + decided:  ask: permissions.preset 'careful' asks before tools that change something",
         "2 of 3 decisions differ",
     ]
-
-
-@pytest.mark.parametrize(
-    ("rows", "place"),
-    [
-        ([{"call": "a/b"}], "row 1, expect"),
-        ([{"call": "a/b", "expect": "yes"}], "row 1, expect"),
-        ({"a": 1}, "the file"),
-    ],
-)
-def test_a_table_of_another_form_is_an_error_with_its_place(
-    config: Path, capsys: pytest.CaptureFixture[str], rows: object, place: str
-) -> None:
-    (config.parent / "table.yaml").write_text(json.dumps(rows))
-    assert run(["permissions", "test", str(config.parent / "table.yaml"), "--config", str(config)]) == 2
-    assert f"table.yaml: {place}: " in capsys.readouterr().err
 
 
 def test_what_happens_to_personal_data_is_explained_where_anything_is_protected(

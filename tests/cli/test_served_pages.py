@@ -26,7 +26,7 @@ from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.web import serving as served_pages
 from codemode_server.web.serving import ServedPages
-from tests.behaviour.product import Host, configuration, in_memory
+from tests.behaviour.product import Host, configuration
 from tests.web.pages import Pages
 
 pytestmark = pytest.mark.slow
@@ -94,19 +94,6 @@ class TestEntering:
             other = await enter(served, thief)
             assert "Executions" in await other.text("executions"), "control"
             assert "Executions" in await site.text("executions"), "the first browser stays"
-
-    async def test_runs_a_program_again_in_the_product(self, tmp_path: Path) -> None:
-        path = configured(tmp_path, permissions={"default": "allow"})
-        async with in_memory(path) as host:
-            name = (await host.run("1 + 1")).content["execution_id"]
-        async with serving(path), httpx2.AsyncClient(timeout=60) as browser:
-            served = await found(path)
-            assert served is not None
-            site = await enter(served, browser)
-            assert (await site.post(f"executions/{name}/replay")).status_code == 303
-            with anyio.fail_after(60):
-                while "Replayed from this page" not in await site.text(f"executions/{name}"):
-                    await anyio.sleep(0.02)
 
 
 class TestFinding:

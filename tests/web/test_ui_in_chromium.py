@@ -263,15 +263,6 @@ async def test_a_question_is_answered_by_the_keyboard_alone(tmp_path: Path) -> N
     assert (answered.answer.is_approved, answered.answer.reason) == (False, "wrong repository")
 
 
-async def test_the_list_follows_what_happens_until_it_is_paused(tmp_path: Path) -> None:
-    async with in_browser(tmp_path) as (browser, _, state):
-        await state.execution("x2", "1", at=time.time())
-        await do(browser.until, "#executions", "x2")
-        await do(browser.click, "main .toolbar a")
-        await do(browser.until, ".toolbar", "Paused")
-        assert await do(browser.run, "return document.scripts.length") == 0
-
-
 async def test_no_other_button_comes_under_the_pointer(tmp_path: Path) -> None:
     async with in_browser(tmp_path) as (browser, site, state):
         await state.execution("x2", "1", at=time.time(), status=ExecutionStatus.RUNNING)

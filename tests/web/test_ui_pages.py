@@ -208,16 +208,6 @@ class TestApprovals:
             assert (await site.post("approvals/a1", answer="allow", scope="always")).status_code == 303
             assert "allow: github/create_issue" in await site.text("permissions")
 
-    async def test_are_answered_once(self, tmp_path: Path) -> None:
-        async with pages(tmp_path) as (site, state):
-            await state.question(question(), at=time.time())
-            await site.post("approvals/a1", answer="refuse")
-            again = await site.post("approvals/a1", answer="allow", scope="call")
-            (answered,) = await state.approvals.answered([question_id()])
-        assert again.status_code == 409
-        assert answered.answer is not None
-        assert not answered.answer.is_approved
-
     async def test_reach_the_program_that_waits_in_a_product(self, tmp_path: Path) -> None:
         servers = office(tmp_path, "github")
         permissions = {"rules": [{"ask": "github/list_issues"}], "default": "allow"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from codemode_server.domain.savings import Savings, TokenUsage, UsageRow
 from codemode_server.web import charts
-from tests.web.pages import PROGRAM, pages
+from tests.web.pages import pages
 
 DAY = 86_400.0
 
@@ -47,16 +47,6 @@ async def test_the_period_can_be_chosen_and_nothing_else(tmp_path: Path) -> None
         assert "No tokens are counted" in await site.text("savings?days=7")
         assert "x1" in await site.text("savings?days=30")
         assert '<option value="30" selected>' in await site.text("savings?days=9999999999999")
-
-
-async def test_an_execution_shows_what_the_model_wrote_and_read(tmp_path: Path) -> None:
-    async with pages(tmp_path) as (site, state):
-        await state.execution("x1", PROGRAM)
-        assert "written by the model" in await site.text("executions/x1"), "control: nothing is counted yet"
-        await state.exchange("x1")
-        shown = words(await site.text("executions/x1"))
-    assert "The model wrote about 120 tokens, read 80 With direct calls 10 written, 9,000 read" in shown
-    assert "Saved , with definitions about 10,710 tokens" in shown
 
 
 def usage(spent: int, direct: int) -> TokenUsage:

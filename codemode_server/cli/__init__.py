@@ -1,7 +1,7 @@
 """The command line. Exit codes: 0 done, 1 done with a bad answer, 2 the configuration or the call is wrong.
 
-A command is a module of this folder with `add_arguments(parser)` and `run(parsed)`, imported only if the call names it:
-a host starts `serve` and waits for the handshake. argparse, not a richer library, for the same reason: it costs 10 ms.
+A command is a module of this folder with `run(parsed)` and, if it has arguments, `add_arguments(parser)`. It is
+imported only if the call names it, and argparse is used, which costs 10 ms: a host starts `serve` and waits for it.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ _MODULES = {"import": "import_servers", "list": "list_servers", "test": "test_se
 """Where the module is not called as the command is: Python has the word for something else."""
 _EXIT_BROKEN_PIPE = 141
 """What a shell gives for a command that SIGPIPE has ended."""
+_WITHOUT_CONFIG = frozenset({"trust", "completion", "connect", "disconnect", "init", "import", "add"})
+"""They read no configuration, or name one themselves."""
 _TAKES_COMMAND_LINE = frozenset({"add", "import"})
 _EXAMPLE = """\
 example:
@@ -108,8 +110,21 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(name, help=summary)
         if name in arguments:
-            _module(name).add_arguments(command)
+            if add_arguments := getattr(_module(name), "add_arguments", None):
+                add_arguments(command)
+            if name not in _WITHOUT_CONFIG:
+                _accept_config(command)
     return parser
+
+
+def _accept_config(parser: argparse.ArgumentParser) -> None:
+    """Let `--config` stand behind the command and behind its action too."""
+    if "--config" not in parser._option_string_actions:
+        add_config(parser)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                _accept_config(command)
 
 
 def _module(command: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.execution_lines import local_time
 from codemode_server.cli.person_at_terminal import person_confirms
 from codemode_server.cli.terminal import show
@@ -33,7 +33,6 @@ _SCOPES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the open questions; the default")
     one = actions.add_parser("show", help="print one whole question")
@@ -41,8 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     denying = actions.add_parser("deny", help="refuse a call")
     for action in (one, approving, denying):
         action.add_argument("id", metavar="ID", help="as `approvals list` prints it")
-    for action in (listing, one, approving, denying):
-        add_config(action)
     for action in (listing, one):
         action.add_argument("--json", action="store_true", help="print JSON")
     approving.add_argument(

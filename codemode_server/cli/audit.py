@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, config_file, count, days
+from codemode_server.cli.arguments import config_file, count, days
 from codemode_server.cli.terminal import line_width, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
@@ -33,7 +33,6 @@ _MAX_PIPED_CHARACTERS = 400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     showing = actions.add_parser("show", help="print the newest rows; the default")
     showing.add_argument("id", nargs="?", metavar="ID", help="only those of this execution")
@@ -44,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--noted", type=_digest, default=None, metavar="DIGEST", help="a newest digest that you noted: must be in it"
     )
     for action in (showing, verifying):
-        add_config(action)
         action.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.description import describe, may_start
@@ -15,9 +15,8 @@ from codemode_server.settings import json_schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    add_config(actions.add_parser("check", help="print what was understood; the default"))
+    actions.add_parser("check", help="print what was understood; the default")
     actions.add_parser("schema", help="print the JSON Schema for editors")
 
 

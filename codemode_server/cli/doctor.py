@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.domain.errors import SettingsError
 from codemode_server.executions.approvals.desktop import NoNotifier, find_notifier
@@ -33,7 +33,6 @@ from codemode_server.text import escaped
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("--no-boot", dest="boot", action="store_false", help="try no microVM; go by the last time")
 
 

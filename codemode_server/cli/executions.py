@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server.cli.arguments import add_config, config_file, count, days
+from codemode_server.cli.arguments import config_file, count, days
 from codemode_server.cli.audit import AuditLines
 from codemode_server.cli.execution_lines import (
     FORMATS,
@@ -50,30 +50,24 @@ _MAX_LINE_CHARACTERS = 400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the newest ones; the default")
-    add_config(listing)
     listing.add_argument("--limit", type=count, default=20, metavar="COUNT", help="default 20")
     one = actions.add_parser("show", help="print one with its calls")
-    add_config(one)
     one.add_argument("id", metavar="ID", help="as the answer to the program has it")
     one.add_argument(
         "--reveal", action="store_true", help="show you at this terminal what its privacy tokens stand for; recorded"
     )
     following = actions.add_parser("tail", help="follow what programs do, a line for each event, until Ctrl+C")
-    add_config(following)
     following.add_argument("id", nargs="?", metavar="ID", help="only this one")
     following.add_argument("--lines", type=count, default=10, metavar="COUNT", help="earlier events first; default 10")
     exporting = actions.add_parser("export", help="print all of them for other software")
-    add_config(exporting)
     exporting.add_argument("--format", choices=FORMATS, default="json", help="default json")
     exporting.add_argument("--since", type=days, metavar="DAYS", help="so many days back; default: all")
     exporting.add_argument("--output", type=Path, metavar="FILE", help="a new file that only you can read")
     again = actions.add_parser("resume", help="go on with one that did not come to its end")
     replaying = actions.add_parser("replay", help="run the program of one again, with the journal's answers alone")
     for action in (again, replaying):
-        add_config(action)
         action.add_argument("id", metavar="ID", help="as the answer to the program has it")
     for action in (listing, one, again, replaying, following):
         action.add_argument("--json", action="store_true", help="print JSON")

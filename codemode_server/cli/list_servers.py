@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import HOW_TO_ADD, announce, show, table
 from codemode_server.config import load
 from codemode_server.text import one_line
 
 _MAX_CHARACTERS = 120
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
-from codemode_server.cli.arguments import add_config, config_file, seconds
+from codemode_server.cli.arguments import config_file, seconds
 from codemode_server.cli.signing_in import WAIT_S, NobodySignedIn, http_server, sign_in
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
@@ -25,7 +25,6 @@ _MAX_PASTED_BYTES = 64 * 2**10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("server", metavar="SERVER", help="its name in upstream.yaml")
     parser.add_argument(
         "--scope",

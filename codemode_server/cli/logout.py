@@ -6,7 +6,7 @@ import argparse
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.signing_in import http_server
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
@@ -18,7 +18,6 @@ from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("server", metavar="SERVER", help="its name in upstream.yaml")
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
-from codemode_server.cli.arguments import add_config, config_file, count
+from codemode_server.cli.arguments import config_file, count
 from codemode_server.cli.terminal import show
 from codemode_server.config import load
 from codemode_server.first_listing import state_folder
@@ -22,7 +22,6 @@ _LINES = 50
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("--lines", type=count, default=_LINES, metavar="COUNT", help=f"default {_LINES}")
     parser.add_argument("--follow", action="store_true", help="go on with what is logged from now on, until Ctrl+C")
     parser.add_argument("--path", action="store_true", help="only print where the log is")

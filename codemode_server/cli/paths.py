@@ -9,7 +9,7 @@ from pathlib import Path
 
 import platformdirs
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import show
 from codemode_server.config import load, locate
 from codemode_server.domain.errors import SettingsError
@@ -19,7 +19,6 @@ from codemode_server.text import escaped
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import load
 from codemode_server.config.description import masked
@@ -37,17 +37,14 @@ class ExpectedDecision(Section):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     one = actions.add_parser("explain", help="print which rule decides on a call, and why")
-    add_config(one)
     one.add_argument("call", metavar="SERVER/TOOL")
     one.add_argument("--args", metavar="JSON", help="the arguments; without them, all that may be decided")
     one.add_argument("--session", metavar="ID", help="after what this session has read; `codemode-server sources`")
     one.add_argument("--effect", choices=["read", "write", "destructive"], help="for a tool that is not known")
     one.add_argument("--json", action="store_true", help="print JSON")
     table = actions.add_parser("test", help="compare the decisions on a table of calls; exit code 1 if one differs")
-    add_config(table)
     table.add_argument("file", type=Path, metavar="FILE", help="YAML: a list of {call, args, expect}")
 
 

@@ -16,7 +16,7 @@ from functools import partial
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.person_at_terminal import person_confirms, require_terminal, show_person
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
@@ -40,7 +40,6 @@ _MAX_NAMED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the tokens, without what they stand for; the default")
     listing.add_argument("--kind", metavar="KIND", help="only those of this kind, such as `email`")
@@ -54,8 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     forgetting.add_argument("--kind", metavar="KIND", help="all tokens of this kind")
     forgetting.add_argument("--server", metavar="NAME", help="all tokens that results of this server had first")
     forgetting.add_argument("--older-than", metavar="TIME", help="all that no result had for this long: `30d`, `12h`")
-    for action in (listing, showing, forgetting):
-        add_config(action)
 
 
 def run(parsed: argparse.Namespace) -> int:

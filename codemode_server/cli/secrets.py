@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import show, table
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError, SecretUnavailable
@@ -21,13 +21,11 @@ _VALUES = "a value is never an argument: other users of this machine, and the sh
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    add_config(actions.add_parser("list", help="print their names, and which servers use them; the default"))
+    actions.add_parser("list", help="print their names, and which servers use them; the default")
     store = actions.add_parser("set", help="store one: asks for the value, or reads it from stdin")
     remove = actions.add_parser("remove", help="remove one")
     for action in (store, remove):
-        add_config(action)
         action.add_argument("name", metavar="NAME")
     store.add_argument("values", nargs="*", default=[], help=argparse.SUPPRESS)
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.arguments import add_wait, config_file
 from codemode_server.cli.product import inspected
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
@@ -20,7 +20,6 @@ _SESSION = Session("select", is_ephemeral=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("task", metavar="TASK", help="what a program should do, in English")
     parser.add_argument("--server", metavar="SERVER", help="only tools of this server")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.serve import serve
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("--http", metavar="HOST:PORT", help="streamable HTTP at http://HOST:PORT/mcp")
     parser.add_argument(
         "--new-token", action="store_true", help="make a new token for --http; the old one ends with this start"

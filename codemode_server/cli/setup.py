@@ -8,13 +8,12 @@ from pathlib import Path
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.sandbox.registry import SandboxSettings, Step, backends
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument(
         "--archive", type=Path, metavar="TAR", help="take the image from this file (docker save), without a network"
     )

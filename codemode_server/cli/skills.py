@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.person_at_terminal import person_confirms
 from codemode_server.cli.terminal import is_confirmed, show
 from codemode_server.config import LoadedSettings, load
@@ -43,10 +43,8 @@ _CONTINUED = "…"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="list the skills, those that wait for you first")
-    add_config(listed)
     listed.add_argument("--json", action="store_true", help="print JSON")
     for name, summary in (
         ("show", "print the whole text of one, and where it came from"),
@@ -55,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("reject", "delete a proposal, or take a skill out of use"),
     ):
         action = actions.add_parser(name, help=summary)
-        add_config(action)
         action.add_argument("name", metavar="NAME", help="its name; NAME@EXECUTION if several wait")
         if name == "reject":
             action.add_argument("--yes", action="store_true", help="do it without being asked")

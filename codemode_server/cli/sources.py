@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.person_at_terminal import person_confirms
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
@@ -44,7 +44,6 @@ _MAX_AUDITED_CHARACTERS = 2_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print what each session has read; the default")
     listing.add_argument("--json", action="store_true", help="print JSON")
@@ -52,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     forgetting.add_argument(
         "session", nargs="?", metavar="SESSION", help=f"as `list` prints it, or `{WORKSPACE}`; without it, everything"
     )
-    for action in (listing, forgetting):
-        add_config(action)
 
 
 def run(parsed: argparse.Namespace) -> int:

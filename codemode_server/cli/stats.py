@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, config_file, count, days
+from codemode_server.cli.arguments import config_file, count, days
 from codemode_server.cli.terminal import show, table
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig, local_principal
@@ -40,7 +40,6 @@ A negative number is a loss.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = _COLUMNS, argparse.RawDescriptionHelpFormatter
-    add_config(parser)
     parser.add_argument("--by", choices=("day", "server", "execution"), default="day", help="default: day")
     parser.add_argument("--since", type=days, default=_DAYS, metavar="DAYS", help="so many days back; default 30")
     parser.add_argument("--limit", type=count, default=_MAX_ROWS, metavar="COUNT", help=f"rows; default {_MAX_ROWS}")

@@ -15,7 +15,7 @@ import anyio.to_thread
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli import stats, workspace
-from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.arguments import add_wait, config_file
 from codemode_server.cli.product import inspected
 from codemode_server.cli.terminal import HOW_TO_ADD, show, table
 from codemode_server.config import LoadedSettings, load
@@ -35,7 +35,6 @@ _MAX_DIRECT = 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     add_wait(parser)
 
 

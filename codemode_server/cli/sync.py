@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from codemode_server.catalog.sync import sync
-from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.arguments import add_wait, config_file
 from codemode_server.cli.product import inspected
 from codemode_server.cli.status import is_well
 from codemode_server.cli.terminal import show
@@ -17,7 +17,6 @@ from codemode_server.domain.errors import CodemodeError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("servers"), help="default: ./servers")
     add_wait(parser)
 

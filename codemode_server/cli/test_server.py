@@ -9,7 +9,7 @@ from dataclasses import replace
 import anyio
 
 from codemode_server.catalog.catalog import Server
-from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.arguments import add_wait, config_file
 from codemode_server.cli.edited_config import only
 from codemode_server.cli.product import inspected
 from codemode_server.cli.terminal import show
@@ -20,7 +20,6 @@ from codemode_server.text import one_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("server", metavar="SERVER")
     add_wait(parser)
 

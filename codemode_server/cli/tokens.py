@@ -6,7 +6,7 @@ import argparse
 import re
 from datetime import UTC, datetime
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import load
 from codemode_server.domain.errors import CodemodeError
@@ -20,17 +20,14 @@ _MAX_S = 3_650 * 86_400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="make a token and print it; it can't be printed again")
-    add_config(create)
     create.add_argument("principal", metavar="PRINCIPAL", help="who is served with it")
     create.add_argument(
         "--expires", type=_seconds, default="90d", metavar="TIME", help="30m, 12h, 90d or never; default: 90d"
     )
-    add_config(actions.add_parser("list", help="list the tokens: id, principal, and until when"))
+    actions.add_parser("list", help="list the tokens: id, principal, and until when")
     revoke = actions.add_parser("revoke", help="end a token; the next request with it is refused")
-    add_config(revoke)
     revoke.add_argument("token_id", metavar="ID", help="as `list` shows it")
 
 

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 
 import anyio
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.person_at_terminal import person_confirms
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
@@ -26,10 +26,8 @@ from codemode_server.text import one_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     review = actions.add_parser("review", help="print tools that changed or are new, and accept them")
-    add_config(review)
     review.add_argument("server", nargs="?", metavar="SERVER", help="only this server's")
     which = review.add_mutually_exclusive_group()
     which.add_argument(

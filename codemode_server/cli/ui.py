@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.to_thread
 
-from codemode_server.cli.arguments import add_config, config_file
+from codemode_server.cli.arguments import config_file
 from codemode_server.cli.person_at_terminal import require_terminal, show_person
 from codemode_server.cli.terminal import announce
 from codemode_server.config import LoadedSettings, load
@@ -31,7 +31,6 @@ LINE_OF_PRODUCT = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     parser.add_argument("--port", type=_port, default=None, metavar="NUMBER", help="serve here; default: a free one")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
 

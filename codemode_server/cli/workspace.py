@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codemode_server.cli.arguments import add_config, config_file, days
+from codemode_server.cli.arguments import config_file, days
 from codemode_server.cli.terminal import is_confirmed, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
@@ -33,13 +33,10 @@ _FULL_SHARE = 0.9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the largest files, and how much there is; the default")
-    add_config(listing)
     listing.add_argument("--json", action="store_true", help="print JSON")
     clean = actions.add_parser("clean", help="remove them; also while a product runs")
-    add_config(clean)
     clean.add_argument(
         "--older-than", type=days, default=0.0, metavar="DAYS", help="only what was not changed for so long"
     )

@@ -28,27 +28,29 @@ _MAX_RUNNING = 5
 _AGAIN = "start the sign-in again"
 
 
-@dataclass(frozen=True, slots=True)
-class SignInState:
+@dataclass(slots=True)
+class SignIn:
     """A sign-in that was begun on the page."""
 
-    is_running: bool
-    is_done: bool
-    """Whether the person is signed in now."""
-    text: str
-    """How it ended; empty while it runs."""
-    address: tuple[str, str, str]
-    """The address to open in three pieces, of which the second is its host; all empty if there is none (yet, any
-    more)."""
-
-
-@dataclass(slots=True)
-class _SignIn:
     name: str
-    address: str = ""
+    url: str = ""
+    """The address to open; empty if there is none (yet, any more)."""
     text: str = ""
+    """How it ended; empty while it runs."""
     is_done: bool = False
+    """Whether the person is signed in now."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    @property
+    def is_running(self) -> bool:
+        return not self.text
+
+    @property
+    def address(self) -> tuple[str, str, str]:
+        """The address in three pieces, of which the second is its host."""
+        host = urlsplit(self.url).netloc
+        before, _, after = self.url.partition(host) if host else (self.url, "", "")
+        return before, host, after
 
 
 class BegunSignIns:
@@ -68,7 +70,7 @@ class BegunSignIns:
         self._tasks = tasks
         self._load = load
         self._on_done = on_done
-        self._begun: dict[str, _SignIn] = {}
+        self._begun: dict[str, SignIn] = {}
 
     def begin(self, name: str) -> None:
         """Begin a sign-in to this server, unless one is under way.
@@ -76,12 +78,12 @@ class BegunSignIns:
         Raises:
             CodemodeError: too many are under way.
         """
-        running = [it for it in self._begun.values() if not it.text]
+        running = [it for it in self._begun.values() if it.is_running]
         if any(it.name == name for it in running):
             return
         if len(running) >= _MAX_RUNNING:
             raise CodemodeError(f"{_MAX_RUNNING} sign-ins are under way; finish or cancel one")
-        self._begun[name] = begun = _SignIn(name)
+        self._begun[name] = begun = SignIn(name)
         self._tasks.start_soon(self._run, begun)
 
     def cancel(self, name: str) -> None:
@@ -89,22 +91,20 @@ class BegunSignIns:
         if name in self._begun:
             self._begun[name].scope.cancel()
 
-    def state(self, name: str) -> SignInState | None:
+    def state(self, name: str) -> SignIn | None:
         """The sign-in that was begun last; None if there was none."""
-        if (it := self._begun.get(name)) is None:
-            return None
-        return SignInState(is_running=not it.text, is_done=it.is_done, text=it.text, address=_parts(it.address))
+        return self._begun.get(name)
 
-    async def _run(self, it: _SignIn) -> None:
+    async def _run(self, it: SignIn) -> None:
         text = "it was cancelled; nothing was stored"
         with it.scope:
             text = await self._outcome(it)
-        it.address = ""  # it has the `state`, which nobody needs any more
+        it.url = ""  # it has the `state`, which nobody needs any more
         it.text = text
 
-    async def _outcome(self, it: _SignIn) -> str:
+    async def _outcome(self, it: SignIn) -> str:
         async def show(address: str, _: RedirectListener) -> None:
-            it.address = checked_url(address)
+            it.url = checked_url(address)
 
         redactor = Redactor()
         try:
@@ -118,10 +118,3 @@ class BegunSignIns:
         it.is_done = True
         self._on_done(it.name)
         return redactor.line(text, MAX_TEXT_CHARACTERS)
-
-
-def _parts(address: str) -> tuple[str, str, str]:
-    """The address in three pieces, of which the second is its host."""
-    host = urlsplit(address).netloc
-    before, _, after = address.partition(host) if host else (address, "", "")
-    return before, host, after

@@ -32,18 +32,6 @@ async def test_a_server_with_a_variable_that_is_not_set_is_off_with_its_reason_a
         assert "LINEAR_TOKEN_THAT_IS_NOT_SET is not set" in failed.text
 
 
-async def test_a_server_that_is_off_from_the_start_does_not_stop_later_edits(tmp_path: Path) -> None:
-    path = configuration(tmp_path, {**office(tmp_path, "github"), "linear": BAD})
-    async with in_memory(path, watch=True) as host:
-        configuration(tmp_path, {**office(tmp_path, "github", "slack"), "linear": BAD})
-
-        async def is_there() -> bool:
-            return "slack" in (await host.call("list_dir", path="/servers")).text
-
-        await host.until(is_there)
-        assert "the user must fix it" in (await host.call("list_dir", path="/servers/linear")).text
-
-
 @asynccontextmanager
 async def served(folder: Path, *arguments: str) -> AsyncIterator[Host]:
     """The product as a host starts it in `folder`, by a person whose home is there too, but the compiled sandbox."""

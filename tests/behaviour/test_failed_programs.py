@@ -40,19 +40,3 @@ async def test_the_results_of_calls_are_read_by_the_next_program_however_it_fail
         assert (await read(host, f"{name_of(failed)}.calls[2]")).value == control.value
         assert (await read(host, f"list({name_of(failed)}.calls)")).value == [1, 2]
         assert len(host.reached("list_issues")) == 3, "nothing was called again"
-
-
-async def test_a_call_without_a_result_is_named_with_those_that_have_one(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        failed = await host.run(READ + "list_issues(repo='a')\nboom()")
-        answer = await read(host, f"{name_of(failed)}.calls[2]")
-        assert "no result of call 2; there are those of the calls 1" in answer.text
-
-
-async def test_large_results_wait_in_a_file(tmp_path: Path) -> None:
-    """More than is held in memory; each is read whole."""
-    code = "from servers.google_drive import get_sheet\nsheets = [get_sheet(sheetId=str(n)) for n in range(8)]\n1 / 0"
-    async with in_memory(configuration(tmp_path, office(tmp_path, "google_drive"))) as host:
-        failed = await host.run(code)
-        rows = await host.run("from servers.google_drive import get_sheet\nlen(get_sheet(sheetId='7'))")
-        assert (await read(host, f"len({name_of(failed)}.calls[8])")).value == rows.value

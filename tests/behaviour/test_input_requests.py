@@ -83,13 +83,6 @@ async def test_an_address_a_model_and_folders_are_forwarded_too(tmp_path: Path, 
 
 
 @upstream_eras
-async def test_for_a_host_without_features_nothing_is_declared_and_a_form_is_declined(tmp_path: Path, era: str) -> None:
-    async with in_memory(configuration(tmp_path, asking(tmp_path, era))) as host:
-        assert (await ask(host, ASK_CITY)).value == [{"action": "decline"}]
-    assert declared(tmp_path) == set()
-
-
-@upstream_eras
 async def test_the_configuration_declines_refuses_and_gives_folders(tmp_path: Path, era: str) -> None:
     person = Person(content={"city": "Oslo"})
     server = asking(tmp_path, era, elicitation="decline", sampling="refuse", roots=[str(tmp_path)])

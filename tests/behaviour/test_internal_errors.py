@@ -115,10 +115,3 @@ def test_the_host_is_answered_and_the_log_has_the_traceback(tmp_path: Path, faul
         assert str(log) in text
         assert "RuntimeError: injected" in log.read_text()
         assert SECRET not in text + told + log.read_text()
-
-
-def test_an_error_while_that_is_reported_ends_the_process_with_a_message(tmp_path: Path) -> None:
-    with product(settings(tmp_path), FAULT.format("codemode_server.redaction", "Redactor")) as wire:
-        assert wire.process.wait(30) == 1, "without the host's doing"
-        assert wire.process.stderr is not None
-        assert "RuntimeError: injected" in wire.process.stderr.read()

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.principals import Session
-from codemode_server.sandbox.backend_selection import choose
 
 from .product import configuration, in_memory, office
 
@@ -118,34 +115,3 @@ async def test_a_queued_program_says_its_place(tmp_path: Path) -> None:
     assert "waiting for its turn: 2 of 2 in the queue, 1 running" in third.lines
     assert "waiting for its turn: 1 of 1 in the queue, 1 running" in third.lines, "it moves up"
     assert "waiting for slow.wait" in heard.lines
-
-
-async def test_how_the_sandbox_is_made_is_said_to_who_waits_for_it_and_to_nobody_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    is_said, compiling = anyio.Event(), "compiling the sandbox, once"
-
-    async def announcing(*given: Any) -> Any:
-        *_, announce = given
-        announce(compiling)
-        await is_said.wait()
-        return await choose(*given)
-
-    monkeypatch.setattr("codemode_server.app.choose", announcing)
-    first, later = Notifications(), Notifications()
-    async with App.open(load(configuration(tmp_path, {}))) as app, Client(app.front) as client:
-
-        async def run(into: Notifications) -> None:
-            answer = await client.call_tool("execute_code", {"code": "6 * 7"}, progress_callback=into.take)
-            assert not answer.is_error
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run, first)
-            with anyio.fail_after(30):
-                while compiling not in first.lines:
-                    await anyio.sleep(0.01)
-            is_said.set()
-        await run(later)
-        assert app.activity == ""
-    assert later.lines, "control: it says something"
-    assert compiling not in later.lines

@@ -43,17 +43,6 @@ async def test_the_server_gets_its_own_name_of_the_prompt_and_the_other_argument
     assert request["context"] == {"arguments": {"city": "Oslo"}}
 
 
-async def test_more_than_a_hundred_values_and_what_can_be_no_value_are_left_out(tmp_path: Path) -> None:
-    """A secret that was masked, or a text that was cut or cleaned, would be another value."""
-    odd = ["s3cr3t-of-the-configuration", "Oslo\x1b[2J", "x" * 1_001, 7, None]
-    server = completing(tmp_path, {"values": [*odd, *[f"city {number}" for number in range(200)]], "total": -1})
-    server["completing"]["env"] = {"API_TOKEN": odd[0]}
-    async with in_memory(configuration(tmp_path, server)) as host:
-        found = await complete(host, PLAN, "city", "")
-    assert found.values == [f"city {number}" for number in range(97)]
-    assert (found.total, found.has_more) == (None, True)
-
-
 async def test_a_prompt_that_the_person_is_asked_about_is_not_completed_and_a_denied_one_is_not_there(
     tmp_path: Path,
 ) -> None:

@@ -71,13 +71,6 @@ async def test_the_user_opens_the_address_and_the_call_is_repeated(
     assert told(tmp_path, "enter") == [False, True]
 
 
-async def test_calls_that_are_refused_at_the_same_time_ask_the_user_once(tmp_path: Path, door: Path) -> None:
-    visitor = Visitor(door, after_s=0.2)
-    async with in_memory(configuration(tmp_path, asking(tmp_path, "legacy")), **visitor.callbacks) as host:
-        assert (await enter(host, door, times=20)).value == ["entered"] * 20
-    assert len(visitor.seen) == 1
-
-
 @pytest.mark.parametrize(("action", "said"), [("decline", "and declined"), ("cancel", "and did not answer")])
 async def test_a_user_who_does_not_want_to_is_asked_once_and_the_program_is_told(
     tmp_path: Path, door: Path, action: str, said: str

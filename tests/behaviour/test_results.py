@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from mcp import MCPError
 from mcp.types import (
-    AudioContent,
     BlobResourceContents,
-    EmbeddedResource,
     ImageContent,
     ResourceLink,
     TextContent,
@@ -60,24 +58,6 @@ async def test_an_image_reaches_the_host_as_one_byte_for_byte(tmp_path: Path, ov
     assert answer.value == 7
     assert answer.content["shown"] == [f"a.png: image/png, {len(PNG):,} bytes"]
     assert text.text.split("\n") == ["value:", "7", f"[shown: a.png: image/png, {len(PNG):,} bytes]"]
-
-
-async def test_sounds_texts_and_files_are_blocks_of_their_kind(tmp_path: Path) -> None:
-    code = f"from codemode import show\nshow([{WAV!r}, b'a,b', b'%PDF\\xff'])"
-    async with in_memory(configured(tmp_path)) as host:
-        answer = await host.run(code)
-        _, audio, text, blob = answer.result.content
-        assert isinstance(audio, AudioContent)
-        assert (base64.b64decode(audio.data), audio.mime_type) == (WAV, "audio/wav")
-        assert isinstance(text, EmbeddedResource)
-        assert isinstance(text.resource, TextResourceContents)
-        assert text.resource.text == "a,b"
-        assert isinstance(blob, EmbeddedResource)
-        assert isinstance(blob.resource, BlobResourceContents)
-        assert base64.b64decode(blob.resource.blob) == b"%PDF\xff"
-        again = await resource(host, blob.resource.uri)
-        assert isinstance(again, BlobResourceContents)
-        assert again.blob == blob.resource.blob
 
 
 @EACH_WAY

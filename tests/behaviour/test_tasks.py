@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from .person import Person
@@ -48,13 +47,3 @@ async def test_an_endless_task_ends_with_the_program_and_is_cancelled_at_the_ser
         assert answer.error["setting"] == "limits.upstream_seconds"
         await host.until(lambda: told(tmp_path, "cancelled") == ["endless"])
         assert (await work(host)).value == []
-
-
-@pytest.mark.parametrize("host_era", ["legacy", "auto"])
-async def test_a_cancelled_program_cancels_its_task(tmp_path: Path, host_era: str) -> None:
-    async with in_memory(configuration(tmp_path, asking(tmp_path, "legacy")), mode=host_era) as host:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: work(host, is_endless=True, task_id="given up"))
-            await host.until(lambda: is_created(tmp_path, "given up"))
-            tasks.cancel_scope.cancel()
-        await host.until(lambda: told(tmp_path, "cancelled") == ["given up"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .product import configuration, hotel, in_memory, office
+from .product import configuration, in_memory, office
 
 WHY = "can't be started: there is no program 'no-such-program' on the PATH; install it or give its full path"
 DOWN = f"unavailable: calls fail until it is back ({WHY})"
@@ -65,14 +65,3 @@ async def test_a_program_that_imports_from_an_unavailable_server_is_refused_with
             assert "CheckFailed: not run:" in answer.text
             assert reason in answer.text
         assert host.reached() == []
-
-
-async def test_a_disabled_server_is_found_by_the_tools_that_it_had_when_it_was_last_used(tmp_path: Path) -> None:
-    server = hotel(tmp_path)["hotel"]
-    for enabled in (True, False):
-        both = {**office(tmp_path, "github"), "hotel": server | {"enabled": enabled}}
-        async with in_memory(configuration(tmp_path, both)) as host:
-            found = (await host.call("search_tools", query="list rooms")).text
-    assert found.startswith(f"servers.hotel is configured but {DISABLED}")
-    starts = [line for line in (tmp_path / "hotel.log").read_text().splitlines() if line == "start"]
-    assert len(starts) == 1

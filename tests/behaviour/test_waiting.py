@@ -114,10 +114,3 @@ class TestAProgramThatFailed:
             made = host.reached("create_issue")
             assert len(made) == 3
             assert len({line["title"] for line in made}) == 3
-
-
-@pytest.mark.parametrize("arguments", [{}, {"code": "1", "resume": "x1"}])
-async def test_code_and_resume_exclude_each_other(tmp_path: Path, arguments: dict[str, str]) -> None:
-    async with product(tmp_path) as (_, host):
-        refused = await host.call("execute_code", **arguments)
-        assert "either 'code', or 'resume'" in refused.text

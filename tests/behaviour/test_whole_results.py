@@ -48,15 +48,3 @@ async def test_a_document_that_can_not_be_read_is_a_tool_error(tmp_path: Path) -
         )
     assert answer.value == "tool_failed"
     assert recorded(tmp_path)[1][1:] == ("resources/read", "allow", "failed")
-
-
-async def test_raw_results_are_whole_and_their_errors_are_for_the_program_to_see(tmp_path: Path) -> None:
-    code = """
-from servers.archive import weigh
-good, bad = weigh.raw(box=1), weigh.raw(box=3)
-[good["structuredContent"], good["content"][0]["type"], bad["isError"], "too heavy" in bad["content"][0]["text"]]
-"""
-    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
-        answer = await host.run(code)
-    assert answer.value == [{"box": 1, "grams": 100}, "text", True, True]
-    assert [call["status"] for call in answer.content["calls"]] == ["succeeded", "failed"]

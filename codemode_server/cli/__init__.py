@@ -61,7 +61,7 @@ _COMMANDS = {
 _MODULES = {"import": "import_servers", "list": "list_servers", "test": "test_server"}
 """Where the module is not called as the command is: Python has the word for something else."""
 _EXIT_BROKEN_PIPE = 141
-"""What a shell gives for a command that SIGPIPE has ended."""
+"""The exit code that a shell gives for a command that SIGPIPE has ended."""
 _WITHOUT_CONFIG = frozenset({"trust", "completion", "connect", "disconnect", "init", "import", "add"})
 """They read no configuration, or name one themselves."""
 _TAKES_COMMAND_LINE = frozenset({"add", "import"})

@@ -76,7 +76,7 @@ async def rows_page(
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a check of the audit's hash chain found."""
+    """The result of a check of the audit's hash chain."""
 
     rows: int = 0
     newest_digest: str = ""
@@ -85,7 +85,7 @@ class Verification:
     missing_at_end: int = 0
     """Newest rows that were removed."""
     is_noted_missing: bool = False
-    """Whether a digest that the person noted is not in the audit."""
+    """True if a digest that the person noted is not in the audit."""
 
     @property
     def is_sound(self) -> bool:

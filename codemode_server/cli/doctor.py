@@ -60,7 +60,7 @@ class Report:
     destination: str
     """Where programs will run."""
     is_met: bool
-    """Whether this machine meets the settings, as far as it was checked."""
+    """True if this machine meets the settings, as far as it was checked."""
 
     @property
     def text(self) -> str:
@@ -105,7 +105,7 @@ async def examine(
 
 
 def _notifications() -> tuple[Check, ...]:
-    """What `approvals.notify` needs."""
+    """Check the program that `approvals.notify` needs."""
     found = find_notifier()
     if isinstance(found, NoNotifier):
         return (Check("notifications", "missing", f"approvals.notify: {found.reason}", found.remedy),)

@@ -66,7 +66,7 @@ _NO_TERMINAL = (
 
 
 def _forget_typed_ahead(read: TextIO) -> None:
-    """What was typed before the question was shown is no answer to it."""
+    """Discard input that was typed before the question was shown."""
     if sys.platform == "win32":
         import msvcrt
 

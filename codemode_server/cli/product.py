@@ -42,7 +42,7 @@ COMMAND_SESSION = Session("command", is_ephemeral=True)
 
 
 async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, as_json: bool) -> tuple[str, bool]:
-    """What the program gives once it has come to its end, and whether it succeeded. `action` is `resume` or `replay`; a
+    """The answer of the program once it has ended, and whether it succeeded. `action` is `resume` or `replay`; a
     replay starts no server, and is recorded as an execution of its own.
 
     Raises:
@@ -66,7 +66,7 @@ async def run_again_in(app: App, action: str, execution_id: str, *, as_json: boo
 
 
 async def ended(app: App, execution: Execution, *, as_json: bool) -> tuple[str, bool]:
-    """What the program of a live execution gives once it has come to its end, and whether it succeeded."""
+    """The answer of the program of a live execution once it has ended, and whether it succeeded."""
     await _tell_of_questions(app.executions.subscribe(execution.execution_id))
     await execution.done.wait()
     answer = program_answer(execution, app.config.settings.limits, app.config.redactor)

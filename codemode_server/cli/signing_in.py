@@ -41,7 +41,7 @@ def http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
 
 
 def has_sign_in(settings: ServerSettings) -> bool:
-    """Whether a person can sign in to the server, as far as the configuration says."""
+    """True if a person can sign in to the server, as far as the configuration says."""
     return settings.url is not None and signs_in(settings) and not _is_machine(settings)
 
 

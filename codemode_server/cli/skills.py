@@ -83,7 +83,7 @@ class Found:
 
     skill: SavedSkill
     in_use: SavedSkill | None
-    """What is in use under its name; the skill itself, unless that is a proposal."""
+    """The skill in use under its name; the skill itself, unless that is a proposal."""
 
     @property
     def title(self) -> str:
@@ -91,7 +91,7 @@ class Found:
 
     @property
     def replaces_accepted(self) -> bool:
-        """Whether it is a new version of what a person has accepted as it is now."""
+        """True if it is a new version of what a person has accepted as it is now."""
         now = self.in_use
         return self.skill.is_proposal and now is not None and now.accepted_at is not None and not now.is_changed
 

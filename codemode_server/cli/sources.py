@@ -74,7 +74,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SessionSources:
-    """What one session has read, or what is in /workspace."""
+    """The sources that one session has read, or that are in /workspace."""
 
     session: str
     sources: Sequence[Source]
@@ -99,7 +99,7 @@ class SessionSources:
 
 
 async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
-    """What is stored of the configuration's principal, the newest session last."""
+    """The stored sources of the configuration's principal, the newest session last."""
     with _opened(loaded) as opened:
         if opened is None:
             return []
@@ -128,7 +128,7 @@ async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> N
 
 @contextmanager
 def _opened(loaded: LoadedSettings) -> Generator[tuple[SqliteSources, SqliteAudit] | None]:
-    """What is in the configuration's state folder; None if there is nothing yet."""
+    """The stores of the configuration's state folder; None if there is no database yet."""
     with state_database(loaded) as thread:
         if thread is None:
             yield None

@@ -71,7 +71,7 @@ async def read(loaded: LoadedSettings, since: float, *, by: Grouping | None = No
 
 
 async def status_line(loaded: LoadedSettings) -> str:
-    """What the last days saved; empty if nothing was counted."""
+    """A line on the savings of the last days; empty if nothing was counted."""
     total = (await read(loaded, time.time() - _DAYS * 86_400)).total
     more = "`codemode-server stats` shows more"
     if not total.exchanges:

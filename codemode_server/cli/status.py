@@ -97,7 +97,7 @@ async def _open_questions(app: App) -> list[str]:
 
 
 def is_well(server: Server) -> bool:
-    """Whether a server is as configured."""
+    """True if a server is as configured."""
     return server.state in (UpstreamState.READY, UpstreamState.DISABLED)
 
 

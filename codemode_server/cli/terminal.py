@@ -1,4 +1,4 @@
-"""What commands print and ask; no text can control the terminal."""
+"""Prints for commands, and asks the person; no text can control the terminal."""
 
 from __future__ import annotations
 

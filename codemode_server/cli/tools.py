@@ -64,7 +64,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 @contextmanager
 def _opened(loaded: LoadedSettings) -> Generator[StoredTools | None]:
-    """What is stored in the configuration's state folder; None if there is nothing yet."""
+    """The tools stored in the configuration's state folder; None if there is no database yet."""
     with state_database(loaded) as thread:
         if thread is None:
             yield None

@@ -54,7 +54,7 @@ def examine(folder: Path) -> LoadedSettings:
 
 
 def description(loaded: LoadedSettings) -> str:
-    """What the person reviews before trusting the file."""
+    """The text that the person reviews before trusting the file."""
     before = store.find(_path(loaded))
     changed = [] if before is None else [path for path, it in loaded.digests.items() if before.digests.get(path) != it]
     news = [f"changed since you trusted it: {escaped(', '.join(changed))}", ""] if changed else []
@@ -62,7 +62,7 @@ def description(loaded: LoadedSettings) -> str:
 
 
 def is_trusted(loaded: LoadedSettings) -> bool:
-    """Whether this content is trusted, or needs no trust because the file is the user's own."""
+    """True if this content is trusted, or needs no trust because the file is the user's own."""
     is_own = loaded.place is not None and not loaded.place.is_in_current_folder
     return is_own or store.is_trusted(_path(loaded), loaded.digests)
 

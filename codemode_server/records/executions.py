@@ -63,7 +63,7 @@ class ExecutionDetail:
 
     record: ExecutionRecord
     is_code_whole: bool
-    """Whether `record.code` is the program, and not what stands for it."""
+    """True if `record.code` is the program, and not what stands for it."""
     code_tokens: int | None
     """About how many tokens the model wrote."""
     calls: Sequence[CallSummary]
@@ -72,7 +72,7 @@ class ExecutionDetail:
     waits: dict[int, ApprovalWait]
     retries: dict[int, list[CallRetry]]
     can_run_again: bool
-    """Whether the journal still has the program."""
+    """True if the journal still has the program."""
     usage: TokenUsage | None = None
     """The tokens of the exchanges with the host; None if none is counted (any more)."""
 

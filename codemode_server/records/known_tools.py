@@ -41,12 +41,12 @@ NOT_KNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class NamedTool:
-    """What a person named by `server/tool`."""
+    """A tool, resource or prompt that a person named by `server/tool`."""
 
     subject: Subject
     is_known: bool = True
     uri: str | None = None
-    """Of a resource."""
+    """The address of a resource."""
     target: CallTarget | None = None
     """None if the tool is not known, and for prompts."""
     labels: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class KnownTools:
     held_back: Callable[[str, ToolDefinition], Decision | None]
     """The decision on calls of a tool since its definition is not accepted."""
     read: Mapping[Holder, Sequence[Source]]
-    """What is stored of the sources of sessions."""
+    """The stored sources of sessions."""
 
     @classmethod
     @contextmanager
@@ -84,7 +84,7 @@ class KnownTools:
             last_run.database.close()
 
     def subject(self, named: str, effect: RuleEffect | None = None) -> NamedTool:
-        """What `server/tool` means, also if nothing of that name is known.
+        """Resolve `server/tool`, also if nothing of that name is known.
 
         Raises:
             CodemodeError: it has another form.
@@ -111,7 +111,7 @@ class KnownTools:
         effect: RuleEffect | None = None,
         session: str | None = None,
     ) -> str:
-        """What decides on `server/tool`, in lines, without the secrets of the configuration.
+        """Explain the decision on `server/tool` in lines, without the secrets of the configuration.
 
         Raises:
             CodemodeError: it has another form, or nothing is stored of the session.
@@ -123,16 +123,16 @@ class KnownTools:
         return masked("\n".join(lines if named.is_known else [*lines, NOT_KNOWN.format(call)]), self.loaded)
 
     def flows(self, found: NamedTool) -> list[str]:
-        """What decides beside the rules, a line each."""
+        """The rules of flows that also decide, a line each."""
         subject, permissions = found.subject, self.loaded.settings.permissions
         return list(flows_to(permissions, subject.server, subject.tool, found.labels))
 
     def protection(self, found: NamedTool) -> list[str]:
-        """What happens to personal data in a call, a line each."""
+        """The protection of personal data in a call, a line each."""
         return list(protection_lines(self.loaded.settings.privacy, found.subject.server, found.subject.tool))
 
     def other_steps(self, found: NamedTool, session: str | None) -> list[Decision]:
-        """What the other steps of the policy decide now, in a session that has read nothing or in this one."""
+        """The decisions of the other steps of the policy, in a session that has read nothing or in this one."""
         if found.target is None:
             return []
         config = LiveConfig(self.loaded.settings)
@@ -142,7 +142,7 @@ class KnownTools:
         return [it for it in (held_back, flows) if it is not None]
 
     def sources(self, session: str | None) -> SourceSet:
-        """What a session has read, with what is in /workspace.
+        """The sources that a session has read, with those in /workspace.
 
         Raises:
             CodemodeError: nothing is stored of this session.

@@ -14,7 +14,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 
 
 def has_database(loaded: LoadedSettings) -> bool:
-    """Whether a product has made a database in the state folder.
+    """True if a product has made a database in the state folder.
 
     Raises:
         JournalUnavailable: none can be there, since a file is in the place of the state folder or above it, or its

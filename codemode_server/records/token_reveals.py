@@ -24,7 +24,7 @@ _SHORT_CHARACTERS = 100_000
 
 
 def revealed_line(token: KnownToken) -> str:
-    """What the person reads at the terminal; other outputs must not have it."""
+    """The line for the person at the terminal; other outputs must not have it."""
     return f"{token.token} ({token.kind}) stands for {token.original!r}"
 
 

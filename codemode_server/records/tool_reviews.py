@@ -36,7 +36,7 @@ class WaitingTool:
     definition: KnownDefinition
     change: DefinitionChange
     until_then: str
-    """What happens to its calls until then."""
+    """The decision on its calls until then."""
 
     @property
     def name(self) -> str:
@@ -96,7 +96,7 @@ class StoredTools:
 
 
 def accepted_text(accepted: Iterable[WaitingTool]) -> str:
-    """What was accepted, in a line for the person."""
+    """A line for the person on the accepted tools."""
     return f"accepted: {', '.join(dict.fromkeys(one_line(it.name, MAX_NAME_CHARACTERS) for it in accepted))}"
 
 

@@ -53,7 +53,7 @@ class OneTimeCodes:
         return new_code(self._key, self._clock())
 
     def is_open(self, code: str) -> bool:
-        """Whether the code could be used now."""
+        """True if the code could be used now."""
         made, _, mark = code[:_MAX_CODE_CHARACTERS].rpartition("_")
         if not _equal(mark, _mark(self._key, made)) or made in self._used:
             return False
@@ -61,7 +61,7 @@ class OneTimeCodes:
         return self._max_age_s is None or -_AHEAD_S <= age <= self._max_age_s
 
     def use(self, code: str) -> bool:
-        """Whether the code is good; from then on it is not."""
+        """True if the code is good; from then on it is not."""
         if not self.is_open(code):
             return False
         self._used.add(code.rpartition("_")[0])
@@ -86,12 +86,12 @@ class Admission:
         response.set_cookie(_COOKIE, cookie, path=self.base, httponly=True, samesite="strict")
 
     def is_admitted(self, request: Request) -> bool:
-        """Whether the request comes from a browser that was admitted."""
+        """True if the request comes from a browser that was admitted."""
         given = request.cookies.get(_COOKIE, "")
         return any(_equal(given, cookie) for cookie in self._cookies)
 
     def is_own_form(self, token: str) -> bool:
-        """Whether a form was on one of these pages."""
+        """True if a form was on one of these pages."""
         return _equal(token, self.form_token)
 
 

@@ -53,7 +53,7 @@ def leading_page(address: str, link: str) -> str:
 
 
 def _has_display() -> bool:
-    """Whether a browser with windows can be had; one within the terminal would take it over."""
+    """True if a browser with windows can be had; one within the terminal would take it over."""
     return sys.platform in ("win32", "darwin") or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     )

@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 1_000, 100
 _GAP = 0.2
 """The part of a day's place that stays empty."""
 _MIN_SIZE = 1.0
-"""Of what is not zero, so that it is seen."""
+"""Size of the smallest value that is not zero, so that it is visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Column:
     usage: TokenUsage
     left: float
     width: float
-    """Of each of both."""
+    """The width of each of both."""
     direct: float
     spent: float
     """Heights."""

@@ -38,7 +38,7 @@ _ADDRESS = "127.0.0.1"
 
 
 def is_from_own_page(request: Request) -> bool:
-    """Whether a form was sent by a page of this origin. Browsers say where a form comes from; a client that does not is
+    """True if a form was sent by a page of this origin. Browsers say where a form comes from; a client that does not is
     no browser, so no page of another origin makes it send anything."""
     origin = f"http://{request.headers['host']}"
     is_own = request.headers.get("origin", origin) == origin

@@ -69,7 +69,7 @@ class ServerStatus:
     tokens: int
     error: str = ""
     has_sign_in: bool = False
-    """Whether a person can sign in to it, as far as the configuration says."""
+    """True if a person can sign in to it, as far as the configuration says."""
     changes: tuple[ToolChange, ...] = ()
 
 

@@ -100,7 +100,7 @@ class ServedPages:
         return f"{self.access.origin}{ENTRANCE}{code}"
 
     async def is_open(self, address: str) -> bool:
-        """Whether a browser would be admitted by this address now."""
+        """True if a browser would be admitted by this address now."""
         try:
             async with httpx2.AsyncClient(timeout=_ANSWER_S, trust_env=False) as client:
                 return (await client.head(address)).status_code == 204
@@ -148,7 +148,7 @@ def _written(loaded: LoadedSettings, origin: str, key: bytes) -> RunFolder:
 
 
 def _whose(loaded: LoadedSettings) -> tuple[str, str | None]:
-    """What the pages of two products have to have in common to be the same."""
+    """Principal and configuration, by which `ui` knows the pages of its own product."""
     config = None if loaded.place is None else os.path.realpath(loaded.place.path)
     return local_principal(loaded.settings).principal_id, config
 

@@ -38,7 +38,7 @@ class SignIn:
     text: str = ""
     """How it ended; empty while it runs."""
     is_done: bool = False
-    """Whether the person is signed in now."""
+    """True if the person is signed in now."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     @property

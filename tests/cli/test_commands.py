@@ -177,7 +177,8 @@ def test_a_state_folder_that_is_a_file_is_not_taken_for_an_empty_one(tmp_path: P
     configuration(tmp_path, {}, state={"dir": "above/state"})
     done = command(tmp_path, f"{line} --config upstream.yaml")
     assert (done.code, done.stdout) == (2, "")
-    assert f"{tmp_path}/above is no folder. Set state.dir in upstream.yaml to a folder that can be" in done.stderr
+    assert "Not a directory" in done.stderr
+    assert "set state.dir in upstream.yaml to another folder" in done.stderr
     (tmp_path / "above").unlink()
     assert command(tmp_path, f"{line} --config upstream.yaml").code == 0, "control"
 

@@ -204,6 +204,7 @@ class _Reader:
             if members.get(key) is not None
         }
         self._simplify(entry)
+        env, from_file = members.get("env") or {}, server.translated.env_file_variables
         return FoundServer(
             server.name,
             entry,
@@ -212,7 +213,7 @@ class _Reader:
             self.scope,
             server_name(self.project.name) if self.project is not None else "",
             server.rules,
-            frozenset(server.translated.env_file_variables),
+            frozenset(it for it, value in from_file.items() if env.get(it) == value.replace("$", "$$")),
             server.translated.is_unclear,
             asked,
         )

@@ -1,8 +1,7 @@
 """Encrypts values with a key in a private file.
 
-It uses AES-256-GCM in chunks, since the interpreter's lock is held while a chunk is encrypted. A value is bound to its
-place, such as a row and column: moved to another place it cannot be decrypted. `cryptography` is imported when the
-first value is encrypted, not before the host has its handshake.
+It uses AES-256-GCM. A value is bound to its place, such as a row and column: moved to another place it cannot be
+decrypted. `cryptography` is imported when the first value is encrypted, not before the host has its handshake.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 32
 _FORMAT = b"\x01"
-_KEY_ID_BYTES, _PREFIX_BYTES, _COUNTER_BYTES, _TAG_BYTES = 8, 8, 4, 16
-_CHUNK_BYTES = 256 * 2**10
+_KEY_ID_BYTES, _NONCE_BYTES = 8, 12
 
 
 class ValueUnreadable(Exception):
@@ -52,13 +50,8 @@ class PrivateCipher:
             CodemodeError: the one for a key that can't be read or made.
         """
         key_id, cipher, _ = self._key()
-        prefix = secrets.token_bytes(_PREFIX_BYTES)
-        chunks = [_FORMAT + key_id + prefix]
-        for number, start in enumerate(range(0, max(len(data), 1), _CHUNK_BYTES)):
-            chunk = data[start : start + _CHUNK_BYTES]
-            is_last = start + _CHUNK_BYTES >= len(data)
-            chunks.append(cipher.encrypt(_nonce(prefix, number), chunk, _bound_to(place, is_last)))
-        return b"".join(chunks)
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        return _FORMAT + key_id + nonce + cipher.encrypt(nonce, data, _encoded(place))
 
     def decrypt(self, data: bytes, place: str) -> bytes:
         """The value that `encrypt` was called with for this place.
@@ -70,21 +63,16 @@ class PrivateCipher:
         from cryptography.exceptions import InvalidTag
 
         key_id, cipher, _ = self._key()
-        head = len(_FORMAT) + _KEY_ID_BYTES + _PREFIX_BYTES
         if data[:1] != _FORMAT:
             raise ValueUnreadable("it was written by a newer codemode-server")
         if data[1 : 1 + _KEY_ID_BYTES] != key_id:
             raise ValueUnreadable(f"the key that encrypted it is no longer in {self.path}; restore that file")
-        prefix, chunks, step = data[1 + _KEY_ID_BYTES : head], [], _CHUNK_BYTES + _TAG_BYTES
+        start = len(_FORMAT) + _KEY_ID_BYTES
+        nonce, rest = data[start : start + _NONCE_BYTES], data[start + _NONCE_BYTES :]
         try:
-            for number, start in enumerate(range(head, max(len(data), head + 1), step)):
-                is_last = start + step >= len(data)
-                chunks.append(
-                    cipher.decrypt(_nonce(prefix, number), data[start : start + step], _bound_to(place, is_last))
-                )
-        except InvalidTag:
+            return cipher.decrypt(nonce, rest, _encoded(place))
+        except (InvalidTag, ValueError):  # a ValueError where the nonce is cut
             raise ValueUnreadable("it was changed after it was recorded") from None
-        return b"".join(chunks)
 
     def fingerprint(self, data: bytes, purpose: str) -> bytes:
         """The same bytes for the same data and purpose, which tell nothing about the data to whoever lacks the key.
@@ -93,7 +81,7 @@ class PrivateCipher:
             CodemodeError: the one for a key that can't be read or made.
         """
         _, _, secret = self._key()
-        own = hmac.digest(secret, f"fingerprint/{purpose}".encode("utf-8", "surrogatepass"), "sha256")
+        own = hmac.digest(secret, _encoded(f"fingerprint/{purpose}"), "sha256")
         return hmac.digest(own, data, "sha256")
 
     def _key(self) -> tuple[bytes, AESGCM, bytes]:
@@ -140,9 +128,5 @@ class PrivateCipher:
             unfinished.unlink(missing_ok=True)
 
 
-def _nonce(prefix: bytes, number: int) -> bytes:
-    return prefix + number.to_bytes(_COUNTER_BYTES, "big")
-
-
-def _bound_to(place: str, is_last: bool) -> bytes:
-    return place.encode("utf-8", "surrogatepass") + (b"\x00last" if is_last else b"\x00more")
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

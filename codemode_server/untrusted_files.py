@@ -4,9 +4,8 @@ A program can nest folders deeper than any path or Python's recursion reaches, l
 replace a folder by a link while the host is in it. So nothing is opened by its path: each folder is opened from its
 parent without following links, and the way back up is checked.
 
-Windows opens no folders: there the walk goes by paths, looks at each folder again before it enters it, and so does not
-withstand a program that replaces one by a link in that very moment. A program of ours can make no link that leads out
-of its folders.
+Windows opens no folders: there the walk goes by paths, and looks at each folder again before it enters it. Programs
+have no /workspace there, so nobody makes links or nests folders meanwhile.
 """
 
 from __future__ import annotations
@@ -292,45 +291,16 @@ def _is_folder(status: os.stat_result) -> bool:
     return stat.S_ISDIR(status.st_mode) and not leads_elsewhere
 
 
-@dataclass(slots=True)
-class _PathLevel:
-    """A folder on the current path of the walk by paths."""
-
-    path: str
-    entry: Entry | None
-    folders: list[Entry] = field(default_factory=list)
-
-
-def _walk_by_path(folder: Path) -> Iterator[Entry]:
-    levels = [_PathLevel(_long_path(str(folder)), None)]
-    yield from _scan_path(levels)
-    while levels:
-        level = levels[-1]
-        if level.folders:
-            below = level.folders.pop()
-            levels.append(_PathLevel(below.place[0], below))
-            yield from _scan_path(levels)
-            continue
-        levels.pop()
-        if level.entry is not None:
-            yield replace(level.entry, is_emptied=True)
-
-
-def _scan_path(levels: list[_PathLevel]) -> Iterator[Entry]:
-    level = levels[-1]
+def _walk_by_path(folder: Path | str, depth: int = 0, above: Entry | None = None) -> Iterator[Entry]:
     with _unless_gone():
-        if not _is_folder(os.lstat(level.path)):
+        if not _is_folder(os.lstat(folder)):
             return
-        for name in os.listdir(level.path):  # noqa: PTH208 - names that are looked at without links
+        for name in os.listdir(folder):  # noqa: PTH208 - names that are looked at without links
             with suppress(OSError):
                 # Not by `scandir`, which tells no inode and no number of names on Windows.
-                status = os.lstat(os.path.join(level.path, name))  # noqa: PTH118 - as above
-                entry = Entry(level.path, name, status, len(levels) - 1, level.entry)
-                if entry.is_folder:
-                    level.folders.append(entry)
+                status = os.lstat(os.path.join(folder, name))  # noqa: PTH118 - `Path` costs more than the call
+                entry = Entry(str(folder), name, status, depth, above)
                 yield entry
-
-
-def _long_path(path: str) -> str:
-    """The path in the form that Windows takes at any length."""
-    return rf"\\?\{os.path.abspath(path)}" if os.sep == "\\" else path  # noqa: PTH100 - no link is followed
+                if entry.is_folder:
+                    yield from _walk_by_path(entry.place[0], depth + 1, entry)
+                    yield replace(entry, is_emptied=True)

@@ -26,9 +26,8 @@ from codemode_server.domain.principals import Principal
 from codemode_server.executions.workspace import Workspace
 from codemode_server.processes import windows
 from codemode_server.processes.orphan_reaper import Reaper
-from codemode_server.sandbox.backends.wasm import component
 from codemode_server.secrets.commands import words_of
-from codemode_server.untrusted_files import _is_folder, empty, used_bytes, walk
+from codemode_server.untrusted_files import empty, used_bytes, walk
 from codemode_server.upstreams._inherited import inherited_environment
 from tests.behaviour.product import Answer, configuration, office
 from tests.test_architecture import FILES, PACKAGE
@@ -212,12 +211,6 @@ class TestFolders:
                 (tmp_path / "walked" / "folder").symlink_to(tmp_path / "outside")
         assert names == ["folder", "folder"]
 
-    def test_are_no_junctions(self) -> None:
-        folder = SimpleNamespace(st_mode=0o040777, st_file_attributes=0x10)
-        junction = SimpleNamespace(st_mode=0o040777, st_file_attributes=0x410)
-        assert _is_folder(cast("os.stat_result", folder)), "the control"
-        assert not _is_folder(cast("os.stat_result", junction))
-
     def test_of_a_workspace_are_not_there(self, tmp_path: Path) -> None:
         workspace = Workspace(tmp_path / "state", Principal(PrincipalId("default")))
         workspace.make()
@@ -226,18 +219,6 @@ class TestFolders:
             workspace.list(())
         with pytest.raises(MetaToolError, match="no /workspace on Windows"):
             workspace.read(("a",))
-
-
-def test_native_code_is_sound_though_windows_shows_every_file_as_writable_by_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    native = tmp_path / "sandbox.cwasm"
-    native.write_bytes(b"code")
-    component._digest_path(native).write_text(component._digest(native))
-    native.chmod(0o666)
-    assert not component._is_sound(native), "the control"
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert component._is_sound(native)
 
 
 class TestPrograms:

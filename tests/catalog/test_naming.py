@@ -85,21 +85,9 @@ def test_where_neither_is_clean_both_carry_a_hash_so_that_the_name_never_passes_
     assert len(set(names.values())) == 2
 
 
-def test_tools_that_differ_in_case_alone_are_told_apart_on_file_systems_that_ignore_case() -> None:
-    names = tool_names(["getUser", "getuser", "GETUSER"])
-    assert names["getuser"] == "getuser"
-    assert len({name.casefold() for name in names.values()}) == 3
-
-
 def test_names_do_not_depend_on_the_order_of_the_listing() -> None:
     raw = ["a-b", "a.b", "a_b", "A_B", "a_b_c", "from", "from_"]
     assert len({tuple(sorted(tool_names(order).items())) for order in itertools.permutations(raw)}) == 1
-
-
-def test_a_tool_that_comes_later_renames_no_other_that_it_does_not_collide_with() -> None:
-    before = tool_names(["list_issues", "get-user", "list-issues"])
-    after = tool_names(["delete", "list_issues", "get-user", "getUser", "list-issues"])
-    assert before.items() <= after.items()
 
 
 def test_a_long_name_is_cut_and_two_that_begin_alike_stay_apart() -> None:

@@ -277,22 +277,6 @@ def returned_by(observed: Observed) -> str:
 
 
 class TestADeclaredResult:
-    @pytest.mark.parametrize(
-        ("result", "expected"),
-        [
-            ({"type": "object", "properties": {"id": {"type": "string"}}}, "ListIssuesResult"),
-            ({"type": "array", "items": {"type": "string"}}, "list[str]"),
-            ({"type": "integer"}, "int"),
-            ({"enum": ["a", "b"]}, 'Literal["a", "b"]'),
-        ],
-    )
-    def test_that_says_something_stays(self, result: Any, expected: str) -> None:
-        output = {"type": "object", "properties": {"result": result}, "required": ["result"]}
-        known = catalog(output=output)
-        tool = after(seen([{"other": 1}], known), known)
-        assert (str(tool.returned.type), tool.returned.origin) == (expected, "declared")
-        assert "observed" not in tool.stub.source
-
     def test_that_leaves_something_open_is_filled_in_there(self) -> None:
         output = {
             "type": "object",
@@ -343,20 +327,6 @@ class TestADeclaredResult:
         assert tool.returned.origin == "declared"
 
 
-class TestAnArgument:
-    def test_that_was_not_given_counts_as_its_default(self) -> None:
-        known = catalog("history", MODES)
-        assert list(seen(["x"], known).by_argument["mode"]) == ['"log"']
-        assert list(seen(["x"], known).by_argument["deep"]) == [""]
-
-    def test_that_alone_does_not_explain_it_leaves_a_union(self) -> None:
-        known = catalog("history", MODES)
-        observed = seen(["x", {"id": 1}], known, {"mode": "log"}).merged(seen([[1]], known, {"mode": "status"}))
-        tool = after(observed, known)
-        assert tool.returned.by_argument == ()
-        assert str(tool.returned.type) == "HistoryResult | list[int] | str"
-
-
 class TestWhatIsKept:
     def test_is_bounded_and_what_lies_deepest_is_left_out_first(self) -> None:
         def tree(depth: int) -> Any:
@@ -388,16 +358,6 @@ class TestWhatIsKept:
     )
     def test_that_is_damaged_is_as_if_nothing_had_been_kept(self, text: str) -> None:
         assert Observed.from_json(text) is None
-
-
-class TestTheCatalog:
-    def test_forgets_what_was_observed_of_a_tool_that_has_other_schemas_now(self) -> None:
-        old = ToolDefinition("list_issues", input_schema={"type": "object"})
-        tool = next(Catalog.build([UpstreamListing("s", UpstreamState.READY, (old,))]).tools())
-        news = {ToolKey("s", "list_issues", tool.schemas_digest): seen([{"id": 1}])}
-        new = ToolDefinition("list_issues", input_schema=REPO)
-        changed = Catalog.build([UpstreamListing("s", UpstreamState.READY, (new,))]).with_observed(news)
-        assert next(changed.tools()).observed is None
 
 
 HOSTILE = [

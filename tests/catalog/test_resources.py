@@ -18,7 +18,6 @@ README = ResourceDefinition(
     "docs://readme", "readme", description="How it works.", mime_type="text/markdown", size=1234
 )
 ISSUE = ResourceDefinition("docs://{repo}/issues/{id}", "issue", is_template=True)
-QUERY = ResourceDefinition("docs://search{?q,limit}", "search", is_template=True)
 
 
 def resources(*definitions: ResourceDefinition, has_tool: bool = False) -> ServerResources:
@@ -51,10 +50,6 @@ class TestFileNames:
         assert names == {it.uri: it.name for it in resources(other, one).all}
         assert len({name.casefold() for name in names.values()}) == 2
 
-    def test_are_bounded(self) -> None:
-        (found,) = resources(ResourceDefinition("docs://1", "x" * 5_000)).all
-        assert len(found.name) < 100
-
 
 class TestWhatAProgramMeans:
     @pytest.mark.parametrize("named", ["readme", "docs://readme"])
@@ -64,10 +59,6 @@ class TestWhatAProgramMeans:
 
     def test_may_be_a_template_with_its_arguments(self) -> None:
         assert resources(ISSUE).find("issue", {"repo": "a b", "id": 7}).uri == "docs://a%20b/issues/7"
-
-    def test_may_be_an_expansion_of_a_template(self) -> None:
-        found = resources(ISSUE).find("docs://a/issues/7", {})
-        assert (found.resource is not None, found.problem) == (True, "")
 
     @pytest.mark.parametrize(
         ("named", "arguments", "problem"),
@@ -142,24 +133,12 @@ class TestWhatAServerMayUnderstandByAUri:
     def test_is_a_listed_resource_in_each_spelling_of_its_uri(self, uri: str) -> None:
         assert "private" in self.meant(uri)
 
-    def test_is_not_known_beyond_the_templates_and_characters_that_are_compared(self) -> None:
-        many = [ResourceDefinition(f"docs://{number}/{{id}}", f"n{number}", is_template=True) for number in range(501)]
-        assert resources(*many[:500]).meant_by("docs://x").is_complete
-        assert not resources(*many).meant_by("docs://x").is_complete
-        assert not resources(self.SECRET).meant_by("docs://secret/" + "7" * 9_000).is_complete
-
 
 class TestFolders:
     def test_show_resources_only_where_there_are_some(self) -> None:
         shown = list_dir(catalog(README, ISSUE), "/servers/docs").text
         assert "resources/  1 resource and 1 template: from servers.docs import resources" in shown
         assert "resources" not in list_dir(catalog(), "/servers/docs").text
-
-    def test_of_hundreds_of_resources_come_in_pages(self) -> None:
-        many = catalog(*[ResourceDefinition(f"docs://{number}", f"n{number:03}") for number in range(250)])
-        first = list_dir(many, "/servers/docs/resources")
-        assert (len(first.entries), first.pages) == (100, 3)
-        assert len(list_dir(many, "/servers/docs/resources?page=3").entries) == 50
 
 
 class TestRefusedResources:

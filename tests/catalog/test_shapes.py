@@ -142,18 +142,10 @@ class TestKeysThatAreData:
         told = json.dumps(to_json(shape))
         assert not any(json.dumps(key) in told for key in keys)
 
-    def test_that_look_like_fields_are_found_out_by_their_number(self) -> None:
-        shape = of({f"field_{chr(97 + n // 26)}{chr(97 + n % 26)}": n for n in range(300)})
-        assert (shape.is_map, shape.keys) == (True, {})
-
     def test_that_look_like_fields_are_found_out_by_varying_from_one_dict_to_the_next(self) -> None:
         calls = [{"AAPL": 1.0}, {"MSFT": 2.0}, {"GOOG": 3.0, "AMZN": 1}, {"NVDA": 1.0}]
         shape = settled(all_of(*calls))
         assert (shape.is_map, shape.keys) == (True, {})
-
-    def test_are_not_taken_for_it_where_each_holds_something_else(self) -> None:
-        records = [{"user": {"login": "a"}}, {"repo": {"name": "b", "owner": "c"}}, {"commit": {"sha": "d"}}, {"n": 1}]
-        assert set(settled(all_of(*records)).keys) == {"user", "repo", "commit", "n"}
 
     def test_headings_of_a_table_are_fields_where_every_row_has_them(self) -> None:
         rows = [{"Order ID": "A1", "Total (EUR)": 2.5, "status": "paid"}] * 3
@@ -177,44 +169,3 @@ class TestWhatIsBounded:
         for _ in range(50_000):
             value = [{"a": value}]
         assert sum(shapes._nodes_by_depth(of(value))) < 20
-
-    def test_places_of_what_is_kept_the_deepest_of_which_go_first(self) -> None:
-        def tree(depth: int) -> Any:
-            return {name: tree(depth - 1) for name in ("left", "right", "other")} if depth else "leaf"
-
-        shape = settled(of(tree(7)), 200)
-        assert sum(shapes._nodes_by_depth(shape)) <= 200
-        assert list(shape.keys) == ["left", "right", "other"]
-
-
-class TestWords:
-    def test_are_kept_only_when_asked_for(self) -> None:
-        assert of("open").words is None
-        assert of("open", keep_words=True).words == {"open": 1}
-
-    def test_are_a_closed_set_once_each_came_again_and_again(self) -> None:
-        few = reduce(merge, [of(word, keep_words=True) for word in ("open", "closed") * 5])
-        assert few.closed_words == ()
-        assert merge(few, few).closed_words == ("closed", "open")
-        assert merge(merge(few, few), of("merged", keep_words=True)).closed_words == (), "one was new lately"
-
-    def test_are_forgotten_when_they_are_many_long_or_not_printable(self) -> None:
-        many = reduce(merge, [of(f"w{number}", keep_words=True) for number in range(9)])
-        assert many.words is None
-        assert of("x" * 41, keep_words=True).words is None
-        assert of("a\nb", keep_words=True).words is None
-        assert merge(many, of("w1", keep_words=True)).words is None, "and are not learned again"
-
-
-FILE = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
-
-
-class TestAReplyOfBlocks:
-    def test_that_is_one_file_is_a_file(self) -> None:
-        assert shapes.of_reply([FILE], "blocks").kinds == ("File",)
-
-    def test_of_several_is_a_list_of_what_they_hold(self) -> None:
-        blocks = [{"type": "text", "text": "here"}, FILE, {"type": "json", "value": {"id": 1}}]
-        items = shapes.of_reply(blocks, "blocks").items
-        assert items is not None
-        assert set(items.kinds) == {"str", "File", "dict"}

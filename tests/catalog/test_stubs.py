@@ -91,43 +91,6 @@ class TestTheWholeText:
             '    """\n'
         )
 
-    def test_of_a_recursive_result_with_keys_that_are_no_identifiers(self) -> None:
-        source = stub(
-            {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
-            name="tree",
-            title="Tree of a page",
-            effect=Effect.READS,
-            output={
-                "$ref": "#/$defs/Node",
-                "$defs": {
-                    "Node": {
-                        "type": "object",
-                        "required": ["@id"],
-                        "properties": {
-                            "@id": {"type": "string"},
-                            "parent": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]},
-                            "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
-                        },
-                    }
-                },
-            },
-        )
-        assert source == (
-            '"""reads"""\n'
-            "from servers import tool\n"
-            "from typing import NotRequired, TypedDict\n"
-            "\n"
-            'Node = TypedDict("Node", {\n'
-            '    "@id": str,\n'
-            '    "parent": NotRequired["Node | None"],\n'
-            '    "children": NotRequired["list[Node]"],\n'
-            "})\n"
-            "\n"
-            '@tool("github", "tree")\n'
-            "def tree(id: int) -> Node:\n"
-            '    """Tree of a page"""\n'
-        )
-
 
 class TestParameters:
     def test_required_ones_come_first_and_each_group_keeps_the_order_of_the_schema(self) -> None:
@@ -220,11 +183,6 @@ class TestTypes:
     def test_an_enum_too_large_to_spell_out_is_counted(self) -> None:
         source = stub({"properties": {"zone": {"enum": [f"z{n}" for n in range(812)]}}}, name="t")
         assert 'zone: [one of 812 values, such as ["z0", "z1", "z2"]]' in source
-
-    def test_objects_that_differ_under_the_same_name_are_two(self) -> None:
-        one = {"type": "object", "properties": {"x": {"type": "number"}}}
-        other = {"type": "object", "properties": {"label": {"type": "object", "properties": {"y": {"type": "string"}}}}}
-        assert signature({"label": one, "box": other}) == "label: Label = ..., box: Box = ..."
 
     @pytest.mark.parametrize(
         ("output", "type_"),

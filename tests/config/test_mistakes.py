@@ -155,33 +155,3 @@ def test_a_rule_for_a_server_that_is_not_there_is_warned_of(folder: Folder) -> N
     assert loaded.warnings == (
         "upstream.yaml:5: permissions.rules[0].deny: matches no server; did you mean 'git-hub'?",
     )
-
-
-def test_a_requirement_that_the_backend_can_not_meet_is_told_at_its_line(folder: Folder) -> None:
-    assert folder.refusal(
-        """
-        sandbox:
-          backend: wasm
-          require: microvm
-        """
-    ) == ["upstream.yaml:3: sandbox.require: `microvm` can't be met by `backend: wasm`; change one of the two"]
-
-
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        ('state: {dir: "/tmp/a%sb"}', "state.dir"),
-        ('state: {dir: "${FOLDER}"}', "state.dir"),
-        ('search: {model: "./models%s"}', "search.model"),
-        ('servers: {s: {command: "./x%s"}}', "servers.s.command"),
-        ('servers: {s: {command: x, cwd: "./x%s"}}', "servers.s.cwd"),
-        ('servers: {s: {command: x, args: ["%s"]}}', "servers.s.args[0]"),
-        ('servers: {s: {command: x, env: {A: "${keyring:k}"}}}\nstate: {dir: "/tmp/a%sb"}', "state.dir"),
-    ],
-)
-def test_a_nul_character_is_refused(folder: Folder, text: str, where: str) -> None:
-    """No path can have one, so it would fail wherever the path is used first."""
-    mistakes = folder.refusal(text.replace("%s", "\\0"), env={"FOLDER": "/tmp/a\0b"})
-    assert [it.split(": ", 1)[1] for it in mistakes if "secret" not in it] == [f"{where}: holds a NUL character"]
-    if "keyring" not in text:
-        assert folder.load(text.replace("%s", "c"), env={"FOLDER": "/tmp/ab"}).server_errors == (), "the control"

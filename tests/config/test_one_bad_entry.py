@@ -46,24 +46,6 @@ def test_a_mistake_in_one_server_turns_off_that_server_alone_with_its_reason(
     assert loaded.invalid_servers == {"bad": (reason,)}
 
 
-def test_all_mistakes_of_a_server_are_its_reasons_and_the_entries_of_hosts_are_no_different(folder: Folder) -> None:
-    loaded = folder.load(
-        """
-        {"mcpServers": {
-          "a.b": {"command": "x", "type": "ws",
-            "args": ["${input:token}"]},
-          "a": {"command": "y"}
-        }}
-        """,
-        name="mcp.json",
-    )
-    assert list(loaded.settings.servers) == ["a"]
-    assert [line.split(": ")[:2] for line in loaded.invalid_servers["a.b"]] == [
-        ["mcp.json:2", 'mcpServers."a.b".type'],
-        ["mcp.json:3", 'mcpServers."a.b".args[0]'],
-    ]
-
-
 @pytest.mark.parametrize(
     "section",
     [

@@ -44,13 +44,6 @@ def test_a_secret_of_the_keyring_is_put_in_its_place(folder: Folder, store: Encr
     assert authorization(HEADERS % "${keyring:github}", folder) == f"Bearer {TOKEN}"
 
 
-def test_they_stand_beside_variables_and_in_their_defaults(folder: Folder, store: EncryptedFileStore) -> None:
-    store.set("b", "two")
-    assert authorization(HEADERS % "${A:-one} ${C:-${keyring:b}} $${keyring:c}", folder) == (
-        "Bearer one two ${keyring:c}"
-    )
-
-
 @pytest.mark.parametrize("value", [TOKEN, "a quiet blue", "secret.json", "/a/path", "12345678", "http://x/y"])
 def test_a_value_is_a_secret_whatever_it_looks_like(folder: Folder, store: EncryptedFileStore, value: str) -> None:
     """As a variable in `env`, most of these would not be."""
@@ -104,12 +97,6 @@ def test_where_no_secret_is_expected_there_can_be_none(folder: Folder, text: str
     """A description, for instance, is shown to the model."""
     (line,) = folder.refusal(text, env=ENV)
     assert "can't stand here" in line
-
-
-def test_a_server_that_is_off_needs_no_secret(folder: Folder) -> None:
-    text = 'servers: {a: {command: x, enabled: false, env: {T: "%s", U: "${keyring:x}"}}}' % COUNTED  # noqa: UP031
-    assert folder.load(STATE + text, env=ENV).server_errors == ()
-    assert runs(folder) == 0
 
 
 class TestWhatIsNotTrusted:

@@ -134,23 +134,6 @@ def test_two_processes_that_change_a_value_under_the_lock_lose_no_change(store: 
     assert store.get("counter") == "50"
 
 
-def _set_all(state: Path, prefix: str) -> None:
-    store = EncryptedFileStore(state)
-    for number in range(20):
-        store.set(f"{prefix}{number}", prefix)
-
-
-def test_two_processes_that_make_the_folder_at_once_lose_no_value(store: EncryptedFileStore) -> None:
-    """One key is made, whichever is first."""
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=_set_all, args=(store.folder.parent, prefix)) for prefix in "ab"]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [store.get(name) for name in store.names()] == ["a"] * 20 + ["b"] * 20
-
-
 SETS = """
 import pathlib, sys
 from codemode_server.secrets.encrypted_files import EncryptedFileStore

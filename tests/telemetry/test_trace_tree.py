@@ -251,19 +251,6 @@ async def test_over_http_the_header_is_the_parent_where_the_request_itself_names
     assert span.attributes["network.transport"] == "tcp"
 
 
-@pytest.mark.parametrize("said", ["00-0-0-01", "x" * 10_000, 7, ["00"], {"a": 1}, None])
-async def test_a_trace_context_that_is_none_starts_a_trace_of_its_own(tmp_path: Path, said: Any) -> None:
-    with collecting() as collector:
-        path = configuration(tmp_path, {}, tracing={"otlp_endpoint": collector.endpoint})
-        async with over_stdio(path) as host:
-            await host.run("1")
-            answer = await run(host.client, "2", traceparent=said, tracestate=said, baggage=said)
-    assert answer.value == 2
-    _, trace = collector.of_program(answer.content["execution_id"])
-    (root,) = [span for span in trace if span.name == "tools/call execute_code"]
-    assert root.parent_id == ""
-
-
 @pytest.mark.parametrize("how", ["as it is", "setting", "flag"])
 async def test_without_tracing_of_mcp_no_call_is_seen_and_the_upstream_is_sent_nothing(
     tmp_path: Path, how: str

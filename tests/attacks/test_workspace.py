@@ -30,13 +30,12 @@ pytestmark = pytest.mark.slow
 CANARY = "canary-of-the-host-31"
 
 
-def config(folder: Path, customer: str = "default", **sections: object) -> Path:
-    state = {"dir": str(folder / "state"), "customer": customer}
-    return configuration(folder, {}, state=state, **sections)
+def config(folder: Path, principal: str = "default", **sections: object) -> Path:
+    return configuration(folder, {}, state={"dir": str(folder / "state")}, principal=principal, **sections)
 
 
-def workspace(folder: Path, customer: str = "default") -> Path:
-    made = folder / "state" / "workspaces" / customer
+def workspace(folder: Path, principal: str = "default") -> Path:
+    made = folder / "state" / "workspaces" / principal
     made.mkdir(parents=True, exist_ok=True)
     return made
 
@@ -331,11 +330,11 @@ async def test_principals_do_not_see_each_other(tmp_path: Path) -> None:
         assert "of one" in (await host.call("read_tool", path="/workspace/mine")).text
 
 
-@pytest.mark.parametrize("customer", ["..", "a/b", "../one", "", ".", "a\0b", "a" * 65, "~", "a\nb"])
-def test_a_principals_name_is_no_path(tmp_path: Path, customer: str) -> None:
+@pytest.mark.parametrize("name", ["..", "a/b", "../one", "", ".", "a\0b", "a" * 65, "~", "a\nb"])
+def test_a_principals_name_is_no_path(tmp_path: Path, name: str) -> None:
     from codemode_server.config import load
     from codemode_server.domain.errors import SettingsError
 
     with pytest.raises(SettingsError):
-        load(config(tmp_path, customer))
+        load(config(tmp_path, name))
     load(config(tmp_path, "acme-2.eu"))

@@ -133,8 +133,8 @@ async def test_the_log_names_the_edited_settings_that_need_a_restart(
 ) -> None:
     async with product(file_of(tmp_path)) as (_, app):
         with caplog.at_level(logging.WARNING):
-            edited = {"dir": str(tmp_path / "state"), "payloads": "none", "customer": "another"}
-            file_of(tmp_path, state=edited, sandbox={"warm": 2}, limits={"calls": 3})
+            edited = {"dir": str(tmp_path / "state"), "payloads": "none"}
+            file_of(tmp_path, state=edited, principal="another", sandbox={"warm": 2}, limits={"calls": 3})
             await taken_over(app)
         assert app.config.settings.limits.calls == 3
         assert local_principal(app.config.settings).principal_id == "default", "whose workspace is open already"

@@ -123,7 +123,7 @@ class App:
         project_skills = ProjectSkills(Path(settings.state.skills))
         self.skills = SkillLibrary(project_skills, self.state_folder, self.config)
         self.workflows = Workflows(Path(settings.state.workflows))
-        self.refusals = Refusals(self.config, self.tools.definitions.asks_first)
+        self.refusals = Refusals(self.config, self.tools.definitions.refusal)
         self.search = LiveSearch(
             self.config, self.tools, self.refusals, self.skills, self.workflows, self.usage, self.stores.vectors
         )
@@ -177,7 +177,7 @@ class App:
             config=self.config,
             learning=self.learning,
             before_answer=[self.sources.take_event],
-            policy_steps=[ChangedToolsStep(self.tools.definitions, self.config), FlowStep(self.config, self.sources)],
+            policy_steps=[ChangedToolsStep(self.tools.definitions), FlowStep(self.config, self.sources)],
             subscribers=[
                 *(audit, CallMetrics(self.metrics, self.config)),
                 lambda event: self.executions.call_events.take(event),
@@ -191,7 +191,7 @@ class App:
         )
 
     def _new_preflight(self) -> Preflight:
-        return Preflight(catalog=self.catalog, listed=self.tools.wait_for_first_listing, config=self.config)
+        return Preflight(catalog=self.catalog, listed=self.tools.wait_for_listing, config=self.config)
 
     def _new_executions(self) -> ExecutionService:
         runner = ExecutionRunner(
@@ -224,7 +224,7 @@ class App:
 
     def _new_meta_tools(self) -> ConfiguredMetaTools:
         services = Services(
-            wait_for_listing=self.tools.up_to_date,
+            wait_for_listing=self.tools.wait_for_listing,
             wait_for_newer_listings=self.tools.wait_newer,
             catalog=self.catalog,
             refusals=self.refusals.for_principal,
@@ -262,7 +262,7 @@ class App:
         return ProgramHostApi(
             execution,
             gateway=self.gateway,
-            listed=self.tools.wait_for_first_listing,
+            listed=self.tools.wait_for_listing,
             catalog=self.catalog,
             skills=self._program_skills,
             workflows=self.workflows,

@@ -21,8 +21,8 @@ from codemode_server.front.meta_tools import definitions
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.policy.protected_listings import ProtectedListings
 from codemode_server.gateway.policy.protection import protected_servers
-from codemode_server.gateway.policy.readable_listings import ReadableListings
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
+from codemode_server.gateway.policy.visible_listings import VisibleListings
 from codemode_server.redaction import Redactor
 from codemode_server.search.usage_store import ToolName, Use, lone_tools
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
@@ -52,7 +52,7 @@ class LastRun:
     listings: ListingStore
     definition_store: SqliteDefinitions
     accepted: ToolDefinitions
-    readable: ReadableListings
+    visible: VisibleListings
     catalog: Catalog
     lone_tools: frozenset[ToolName]
     """The tools that `expose: auto` offers to hosts until the product ends."""
@@ -73,11 +73,11 @@ class LastRun:
         observed = learned_types(config, database, thread).known
         store = SqliteDefinitions(database, thread, cipher, partial(is_protected, config))
         accepted = ToolDefinitions(store, config)
-        readable = ReadableListings(accepted, config)
+        visible = VisibleListings(accepted, config)
         protected = ProtectedListings(config, cipher.fingerprint)
-        catalog = Catalog.build(protected.within(readable.within(pool.listings())), observed=observed)
+        catalog = Catalog.build(protected.within(visible.within(pool.listings())), observed=observed)
         lone_tools = _lone_tools(settings, database, thread)
-        return cls(database, thread, listings, store, accepted, readable, catalog, lone_tools)
+        return cls(database, thread, listings, store, accepted, visible, catalog, lone_tools)
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """What `tools/list` answers before anything is connected. Servers that were never listed are only named."""

@@ -64,7 +64,7 @@ class LiveSearch:
         Raises:
             MetaToolError: an argument is not what it may be.
         """
-        await self._tools.wait_for_first_listing()
+        await self._tools.wait_for_listing()
         owner, refusals = context.owner, self._refusals.for_principal(context)
         stack = await self._ready(owner)
         catalog = self._tools.current()

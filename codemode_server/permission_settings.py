@@ -209,12 +209,12 @@ class PermissionSettings(Section):
     of `server/resources/<name or URI>`, of a template also by the template's name, and of `server/read_resource`, which
     means all of them; getting a prompt, which a person chooses in the host, of `server/prompts/<name>`."""
     flows: FlowSettings = FlowSettings()
-    changed_tools: Answer | None = None
-    """Decision for calls of a tool whose name, description or schema changed since it was first listed or accepted,
-    even where a rule allows them; where a rule denies them, they stay denied. `codemode-server tools review` shows and
-    accepts changes. Default: `ask`; `allow` where the permissions restrict nothing."""
-    new_tools: Literal["allow", "ask"] = "allow"
-    """Decision for calls of a tool that a known server lists for the first time; with `allow` the rules decide."""
+    changed_tools: Literal["hide", "allow"] | None = None
+    """Tools whose name, description or schema changed since they were first listed or accepted. `hide`: the model does
+    not see the new definition, and calls are refused, until `codemode-server tools review` has shown and accepted the
+    change. Default: `hide`; `allow` where the permissions restrict nothing."""
+    new_tools: Literal["allow", "hide"] = "allow"
+    """Tools that a known server lists for the first time; with `allow` the rules decide."""
 
     @property
     def public_sinks(self) -> Answer:
@@ -227,9 +227,9 @@ class PermissionSettings(Section):
         return bool(self.rules or self.flows.rules) or self.preset not in (None, "trusted") or self.default != "allow"
 
     @property
-    def for_changed_tools(self) -> Answer:
+    def for_changed_tools(self) -> Literal["hide", "allow"]:
         """`changed_tools`, or its default."""
-        return self.changed_tools or ("ask" if self.restricts else "allow")
+        return self.changed_tools or ("hide" if self.restricts else "allow")
 
     @model_validator(mode="after")
     def _preset_or_default(self) -> Self:

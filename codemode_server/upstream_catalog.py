@@ -19,7 +19,7 @@ from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
 from codemode_server.gateway.policy.private_types import PrivateTypes
 from codemode_server.gateway.policy.protected_listings import ProtectedListings
-from codemode_server.gateway.policy.seen_listings import SeenListings
+from codemode_server.gateway.policy.visible_listings import SeenListings
 from codemode_server.stores import Stores
 
 _LARGE_LISTING = 1_000
@@ -43,11 +43,11 @@ class UpstreamCatalog:
     ) -> None:
         """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
         self.definitions = last_run.accepted
-        self._readable = last_run.readable
+        self._visible = last_run.visible
         last_run.listings.is_protected = partial(is_protected, config)
         last_run.definition_store.protect(partial(is_protected, config))
         last_run.listings.delete_plain()
-        listings = SeenListings(last_run.listings, self.definitions, self._readable, stores.audit)
+        listings = SeenListings(last_run.listings, self.definitions, stores.audit)
         self.pool = upstream_pool(loaded, listings, config, self.listings_changed)
         self._learning = learning
         self._protected = ProtectedListings(config, stores.token_cipher.fingerprint)
@@ -64,20 +64,17 @@ class UpstreamCatalog:
         self._is_old = False
 
     def expect_tools(self) -> None:
-        """From now on, `wait_for_first_listing` waits a bounded time."""
+        """From now on, `wait_for_listing` waits a bounded time."""
         self._patience_until = anyio.current_time() + _FIRST_LISTING_SECONDS
 
-    async def wait_for_first_listing(self) -> None:
-        """Wait, a bounded time after the handshake, for upstreams without a stored listing."""
+    async def wait_for_listing(self) -> None:
+        """Wait, a bounded time after the handshake, for upstreams without a stored listing; and take over what the
+        person has accepted meanwhile."""
         if self.pool.is_expecting_tools and self._patience_until > anyio.current_time():
             self._connected.set()
             await self.pool.wait_settled(self._patience_until - anyio.current_time())
             await self.prepare()
-
-    async def up_to_date(self) -> None:
-        """The same, with what the person has accepted meanwhile."""
-        await self.wait_for_first_listing()
-        if self._readable.notice_acceptances():
+        if self._visible.notice_acceptances():
             self.listings_changed()
             await self.prepare()
 
@@ -117,7 +114,7 @@ class UpstreamCatalog:
         return self._private_types.without(self._with_all_types)
 
     def _listings(self) -> list[UpstreamListing]:
-        return self._protected.within(self._readable.within(self.pool.listings()))
+        return self._protected.within(self._visible.within(self.pool.listings()))
 
     def _is_large_change(self) -> bool:
         known = {server.raw_name: server.listing for server in self._catalog.servers}

@@ -125,7 +125,7 @@ class Tool:
             schemas = json.dumps([it.input_schema, it.output_schema], default=str)
         except (RecursionError, ValueError, TypeError):
             schemas = "unreadable"  # nested too deeply; the stub has Any there
-        texts = it.name, it.description, it.title or "", it.remark
+        texts = it.name, it.description, it.title or ""
         said = "\0".join((self.server, self.name, *texts, it.effect, schemas))
         return hashlib.sha256(said.encode(errors="surrogatepass")).digest()
 

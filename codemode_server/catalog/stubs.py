@@ -139,7 +139,7 @@ def _documentation(definition: ToolDefinition, arguments: list[_Argument], summa
     if not contains_summary(said, summary):
         said = f"{summary}\n\n{said}"
     notes = _within(_NOTES_CHARACTERS, [argument.note for argument in arguments if argument.note])
-    text = "\n\n".join(part for part in (said, notes, definition.remark) if part)
+    text = "\n\n".join(part for part in (said, notes) if part)
     return docstring(text, indent="    ") if text else "    ..."
 
 

@@ -18,7 +18,7 @@ from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.first_listing import state_folder
-from codemode_server.gateway.policy.changed_tools import REVIEW
+from codemode_server.gateway.policy.tool_definitions import REVIEW
 from codemode_server.records.state_database import state_database
 from codemode_server.records.tool_reviews import MAX_NAME_CHARACTERS, StoredTools, WaitingTool, accepted_text
 from codemode_server.storage.database import Database

@@ -53,8 +53,6 @@ class ToolDefinition:
     """Whether it says that it deals with nothing outside of its server (`openWorldHint: false`)."""
     digest: str = ""
     """Of all this as the upstream declared it, whatever the settings make of it; see `definitions.canonical_text`."""
-    remark: str = ""
-    """What the product says of these texts; shown with the description, and no part of the definition."""
 
 
 def definition_text(tool: ToolDefinition) -> str:

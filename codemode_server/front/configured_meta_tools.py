@@ -177,10 +177,10 @@ class ConfiguredMetaTools:
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
     ) -> Answer:
+        services = self._services
+        await services.wait_for_listing()
         direct = {it["name"]: it for it in await self.definitions(session) if _is_direct(it)}
         if name not in direct:
-            services = self._services
-            await services.wait_for_listing()
             request = await self._request(session)
             refusals = services.refusals(request)
             catalog = services.catalog()

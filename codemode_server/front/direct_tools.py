@@ -62,7 +62,7 @@ class DirectTool:
         """
         said = self.tool.definition
         text = prose(redactor.head(said.description, 4 * _MAX_DESCRIPTION_CHARACTERS), _MAX_DESCRIPTION_CHARACTERS)
-        text = " ".join(filter(None, [text or self.tool.raw_name, said.remark]))
+        text = text or self.tool.raw_name
         title = one_line(redactor.head(said.title or "", 400), 80)
         return {
             "name": self.name,

@@ -19,7 +19,6 @@ from codemode_server.domain.flows import WORKSPACE, Holder, Source, SourceSet
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.first_listing import LastRun, state_folder
-from codemode_server.gateway.policy.changed_tools import ChangedToolsStep
 from codemode_server.gateway.policy.explanation import Explanation, explain
 from codemode_server.gateway.policy.flows import FlowRules, flows_to
 from codemode_server.gateway.policy.labels import ToolLabels
@@ -76,7 +75,7 @@ class KnownTools:
             return
         last_run = LastRun.read(loaded)
         try:
-            held_back = ChangedToolsStep(last_run.accepted, config).decide_on
+            held_back = last_run.accepted.refusal
             read, _ = SqliteSources(last_run.database, last_run.thread).load()
             yield cls(loaded, last_run.catalog, rules, held_back, read)
         finally:

@@ -16,8 +16,7 @@ from codemode_server.config.live import local_principal
 from codemode_server.domain.definition_changes import DefinitionChange
 from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, waiting
 from codemode_server.first_listing import state_folder
-from codemode_server.gateway.policy.tool_definitions import accepted_event, answer_for, change_of, kind_of
-from codemode_server.permission_settings import Answer
+from codemode_server.gateway.policy.tool_definitions import accepted_event, change_of, is_hidden, kind_of
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
@@ -26,7 +25,6 @@ from codemode_server.storage.sqlite_tokens import TokenCipher
 from codemode_server.text import one_line
 
 MAX_NAME_CHARACTERS = 200
-_ANSWERS = {"ask": "you are asked for each call", "deny": "calls are refused", "allow": "calls are not held back"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,7 @@ class StoredTools:
             WaitingTool(
                 it,
                 change_of(self._store, it, tools[it.server], self._principal),
-                _until_then(it, answer_for(it, self._permissions)),
+                _until_then(it, is_hidden=is_hidden(it, self._permissions)),
             )
             for it in sorted(waiting(found), key=lambda it: (it.server, it.tool, it.seen_at))
         ]
@@ -106,7 +104,7 @@ def digest_of_review(shown: Sequence[WaitingTool]) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _until_then(it: KnownDefinition, answer: Answer) -> str:
-    if it.tool == SERVER:
-        return _ANSWERS["allow"] if answer == "allow" else "the model reads the accepted one"
-    return _ANSWERS[answer]
+def _until_then(it: KnownDefinition, *, is_hidden: bool) -> str:
+    if not is_hidden:
+        return "calls are not held back"
+    return "hidden" if it.tool == SERVER else "hidden, calls are refused"

@@ -26,7 +26,7 @@ from codemode_server.config.description import masked, shown_address
 from codemode_server.config.saving import switch_servers
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
-from codemode_server.gateway.policy.changed_tools import REVIEW
+from codemode_server.gateway.policy.tool_definitions import REVIEW
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
 from codemode_server.records.tool_reviews import StoredTools, WaitingTool, accepted_text, digest_of_review

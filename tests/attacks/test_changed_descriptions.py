@@ -14,10 +14,9 @@ from mcp import Client
 
 from codemode_server.cli import run
 from codemode_server.config import load
-from codemode_server.domain.definitions import canonical_text, waiting
-from codemode_server.domain.tools import ToolDefinition
+from codemode_server.domain.definitions import waiting
 from codemode_server.first_listing import LastRun
-from codemode_server.gateway.policy.readable_texts import NOT_SHOWN, SHOWN_AS_ACCEPTED, readable_definition
+from codemode_server.gateway.policy.visible_listings import HIDDEN
 from tests.behaviour.product import Answer, Host
 from tests.behaviour.test_changed_tools import RULES, Product, settled
 
@@ -80,22 +79,18 @@ async def test_control_before_the_change_the_description_is_read_and_found(tmp_p
     async with settled(tmp_path) as it:
         text = await everything_to_read(it)
         assert "Send a message to somebody." in text
-        assert SHOWN_AS_ACCEPTED not in text
+        assert HIDDEN not in text
 
 
-@pytest.mark.parametrize("answer", ["ask", "deny"])
-async def test_nothing_that_the_model_reads_has_a_word_of_a_change_that_is_held_back(
-    tmp_path: Path, answer: str
-) -> None:
-    async with settled(tmp_path, {**RULES, "changed_tools": answer}) as it:
+async def test_nothing_that_the_model_reads_has_a_word_of_a_change_that_is_hidden(tmp_path: Path) -> None:
+    async with settled(tmp_path) as it:
         await it.list_as(HOSTILE)
         text = await everything_to_read(it)
         assert POISON not in text
         assert "evil" not in text
         assert "ignore_previous" not in text
-        assert "Send a message to somebody." in text
-        assert SHOWN_AS_ACCEPTED in text
-        assert "priority" in text, "the parameters are the present ones"
+        assert HIDDEN in text
+        assert "codemode-server tools review" in (await it.host.call("list_dir", path="/servers/post")).text
 
 
 SAID = {"send": {"description": ORDER, "title": ORDER}}
@@ -106,27 +101,12 @@ def whole(answer: Answer) -> str:
     return f"{answer.text}\n{answer.result.model_dump_json()}"
 
 
-async def test_the_refusal_of_a_changed_tool_has_no_word_of_the_change(tmp_path: Path) -> None:
-    async with settled(tmp_path, {**RULES, "changed_tools": "deny"}) as it:
+async def test_neither_a_refusal_nor_a_plan_has_a_word_of_the_change(tmp_path: Path) -> None:
+    async with settled(tmp_path) as it:
         await it.list_as(SAID)
-        for answer in (await it.host.run(CALL), await it.send()):
+        for answer in (await it.host.run(CALL), await it.send(), await it.host.run(CALL, dry_run=True)):
             assert "permissions.changed_tools" in whole(answer), "control: this step refused it"
             assert POISON not in whole(answer)
-
-
-async def test_neither_a_plan_nor_what_is_refused_in_carrying_it_out_has_a_word_of_the_change(tmp_path: Path) -> None:
-    async with settled(tmp_path, {**RULES, "changed_tools": "ask"}) as it:
-        await it.list_as(SAID)
-        plan = await it.host.run(CALL, dry_run=True)
-        execution = plan.content["execution_id"]
-        stored = await it.host.run(f"from codemode import results\nstr(results['{execution}/plan'])")
-        applied = await it.host.call("execute_code", apply=execution)
-        resumed = await it.host.call("execute_code", resume=applied.content["execution_id"])
-        for answer in (plan, stored, applied, resumed):
-            assert POISON not in whole(answer)
-        assert "permissions.changed_tools" in whole(plan), "control: the plan says that this step asks"
-        assert "permissions.changed_tools" in whole(stored), "control: so does the stored one"
-        assert POISON in it.person.seen[0].message, "control: the person reads the change"
 
 
 async def test_control_where_changes_are_not_held_back_the_model_reads_them(tmp_path: Path) -> None:
@@ -145,7 +125,7 @@ async def test_after_a_restart_the_first_list_of_tools_has_no_word_of_the_change
     last_run.thread.close()
     last_run.database.close()
     assert POISON not in first
-    assert SHOWN_AS_ACCEPTED in first, "control: the direct tool is in it"
+    assert HIDDEN in first, "control: the direct tool is in it"
     async with settled(tmp_path) as it:
         assert POISON not in await everything_to_read(it)
 
@@ -159,42 +139,17 @@ async def test_once_another_process_has_accepted_the_change_the_next_answer_has_
         assert await store.accept(it.app.principal, changed, at=2e9)
         text = (await it.host.call("read_tool", path="/servers/post/send.py")).text
         assert POISON in text
-        assert SHOWN_AS_ACCEPTED not in text
+        assert HIDDEN not in text
         assert "send" in (await it.host.call("search_tools", query=POISON)).text
 
 
-async def test_a_new_tool_that_is_held_back_is_shown_without_its_description(tmp_path: Path) -> None:
+async def test_a_new_tool_is_hidden_where_the_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "listing.json").write_text(json.dumps({"send": None}))
-    async with settled(tmp_path, {**RULES, "new_tools": "ask"}) as it:
+    async with settled(tmp_path, {**RULES, "new_tools": "hide"}) as it:
         await it.list_as(HOSTILE)
         text = await everything_to_read(it)
         assert POISON not in text
-        assert NOT_SHOWN in text
-
-
-async def test_a_call_of_a_changed_tool_uses_the_present_parameters(tmp_path: Path) -> None:
-    added = {"to": {"type": "string"}, "urgent": {"type": "boolean", "description": POISON}}
-    listing = {"send": {"inputSchema": {"type": "object", "properties": added, "required": ["urgent"]}}}
-    async with settled(tmp_path) as it:
-        await it.list_as(listing)
-        await it.host.run("from servers.post import send\nsend(to='ada', urgent=True)")
-        (asked,) = it.person.seen
-        assert "urgent" in asked.message
-        answer = await it.host.run("from servers.post import send\nsend(to='ada')")
-        assert "urgent" in answer.text, "the argument that is required now is named"
-
-
-async def test_a_session_answer_does_not_hold_for_a_second_change_that_reads_the_same(tmp_path: Path) -> None:
-    """What is shown of two hostile definitions may be equal; what was approved is the definition itself."""
-    async with settled(tmp_path, content={"answer": "Allow it in this session, as shown"}) as it:
-        await it.list_as(HOSTILE)
-        code = "from servers.post import send\nsend(to='ada')"
-        await it.host.run(code)
-        await it.host.run(code)
-        assert len(it.person.seen) == 1, "control: the answer holds for the same definition"
-        await it.list_as({"send": {**HOSTILE["send"], "description": ORDER + " Now."}})
-        await it.host.run(code)
-        assert len(it.person.seen) == 2
+        assert HIDDEN in text
 
 
 async def test_what_a_server_says_of_itself_is_held_back_as_well_until_it_is_accepted(
@@ -204,13 +159,13 @@ async def test_what_a_server_says_of_itself_is_held_back_as_well_until_it_is_acc
         (tmp_path / "listing.json").write_text(json.dumps({"instructions": said}))
         async with settled(tmp_path) as it:
             text = await everything_to_read(it)
-            assert "Sends the mail of your company" in text, "it was listed first"
+            assert ("Sends the mail of your company" in text) == (POISON not in said), "it was listed first"
             assert POISON not in text
     async with settled(tmp_path) as it:
         assert POISON not in await everything_to_read(it), "nor from the stored listing"
         review = ["tools", "review", "--config", str(tmp_path / "upstream.yaml")]
         assert await anyio.to_thread.run_sync(run, review) == 0
-        assert "post/(its own description): changed; the model reads the accepted one" in capfd.readouterr().out
+        assert "post/(its own description): changed; hidden" in capfd.readouterr().out
         store = it.app.stores.definitions
         (changed,) = waiting(store.known(it.app.principal))
         assert await store.accept(it.app.principal, changed, at=2e9)
@@ -222,20 +177,3 @@ async def test_control_where_nothing_is_held_back_the_model_reads_what_a_server_
         (tmp_path / "listing.json").write_text(json.dumps({"instructions": said}))
         async with settled(tmp_path, {}) as it:
             assert (POISON in (await it.host.call("list_dir", path="/servers")).text) == (POISON in said)
-
-
-def test_texts_that_were_accepted_remain_where_only_something_else_changes() -> None:
-    schema = {"type": "object", "properties": {"q": {"type": "string", "description": "What to look for."}}}
-    before = ToolDefinition("find", "Find pages.", input_schema=schema)
-    after = ToolDefinition("find", ORDER, input_schema={**schema, "required": ["q"]}, digest="present")
-    shown = readable_definition(after, canonical_text(before))
-    assert (shown.description, shown.input_schema) == ("Find pages.", {**schema, "required": ["q"]})
-    assert shown.digest == "present"
-
-
-def test_a_schema_that_is_nested_too_deeply_is_left_out() -> None:
-    deep: dict[str, Any] = {"description": ORDER}
-    for _ in range(5_000):
-        deep = {"items": deep}
-    shown = readable_definition(ToolDefinition("find", ORDER, input_schema=deep), "")
-    assert shown.input_schema == {"type": "object"}

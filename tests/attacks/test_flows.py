@@ -89,7 +89,7 @@ class Person:
 async def product(path: Path) -> AsyncIterator[App]:
     async with App.open(load(path)) as app:
         app.connect()
-        await app.tools.wait_for_first_listing()
+        await app.tools.wait_for_listing()
         yield app
 
 

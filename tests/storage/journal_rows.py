@@ -19,8 +19,9 @@ def begin_execution(database: Database, name: str, *, code: str | None = None, o
 def end_execution(database: Database, name: str) -> None:
     database.write(
         "UPDATE journal_executions SET ended_at = ?1, status = 'succeeded', error = NULL,"
-        " bytes = IFNULL(LENGTH(code), 0) + (SELECT TOTAL(200 + LENGTH(result))"
-        " FROM journal_calls WHERE execution_id = ?2) WHERE execution_id = ?2",
+        " bytes = IFNULL(LENGTH(code), 0) + "
+        " (SELECT TOTAL(200 + LENGTH(result)) FROM journal_calls WHERE execution_id = ?2)"
+        " WHERE execution_id = ?2",
         (time.time(), name),
     )
 

@@ -14,7 +14,7 @@ from codemode_server.catalog.tool_lines import AsksFirst
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import Allow, Ask, Capture, Decision, Deny, Replay
 from codemode_server.domain.errors import CallRefused
-from codemode_server.domain.tools import Refusal
+from codemode_server.domain.tools import Refusal, ToolDefinition
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
 
 _MAX_PRINCIPALS = 64
@@ -55,11 +55,11 @@ class Refusals:
     """The refusals under the permissions in force, decided once for each tool and principal."""
 
     def __init__(
-        self, config: LiveConfig, is_held_back: Callable[[Server, Tool], bool] = lambda _server, _tool: False
+        self, config: LiveConfig, hidden: Callable[[str, ToolDefinition], Deny | None] = lambda _server, _tool: None
     ) -> None:
-        """`is_held_back`: whether the person is asked about a tool since its definition is not accepted."""
+        """`hidden` says of a tool, by its server's raw name, why it is refused since its definition is not accepted."""
         self._config = config
-        self._is_held_back = is_held_back
+        self._hidden = hidden
         self._permissions = config.settings.permissions
         self._for: OrderedDict[frozenset[str], _Decided] = OrderedDict()
 
@@ -68,11 +68,14 @@ class Refusals:
         return ToolRefusals(partial(self._refusal, context), partial(self._asks_first, context))
 
     def _refusal(self, context: RequestContext, server: Server, tool: Tool | Resource) -> Refusal | None:
-        return self._decided(context).of(server, tool)[0]
+        refusal, _ = self._decided(context).of(server, tool)
+        if refusal is None and isinstance(tool, Tool):
+            denial = self._hidden(server.raw_name, tool.definition)
+            refusal = None if denial is None else refusal_of(denial)
+        return refusal
 
     def _asks_first(self, context: RequestContext, server: Server, tool: Tool) -> bool:
-        refusal, asks_first = self._decided(context).of(server, tool)
-        return asks_first or (refusal is None and self._is_held_back(server, tool))
+        return self._decided(context).of(server, tool)[1]
 
     def _decided(self, context: RequestContext) -> _Decided:
         if self._permissions is not self._config.settings.permissions:

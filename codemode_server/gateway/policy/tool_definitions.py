@@ -1,7 +1,7 @@
-"""Which definitions of tools are accepted: takes each listing before it is published, and answers for each call.
+"""Records which definitions of tools are accepted: takes each listing before it is published, and judges each call.
 
-What is known is held in memory, so a call of an accepted tool costs two look-ups. Only for a tool that waits for a
-review the store is read, so that an acceptance by another process, such as the command line, holds at once.
+What is known is held in memory, so a call costs two look-ups. What another process accepts, such as a command, is
+read before each program and each answer about tools.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.domain.calls import Deny
 from codemode_server.domain.definition_changes import DefinitionChange, change_between
 from codemode_server.domain.definitions import (
     KnownDefinition,
@@ -30,7 +29,7 @@ from codemode_server.domain.tools import ToolDefinition
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.gateway.policy.definition_store import DefinitionStore
 from codemode_server.off_loop import run_sized
-from codemode_server.permission_settings import Answer, PermissionSettings
+from codemode_server.permission_settings import PermissionSettings
 from codemode_server.text import one_line
 
 logger = logging.getLogger(__name__)
@@ -38,16 +37,7 @@ logger = logging.getLogger(__name__)
 _MANY_TOOLS = 100
 """More are compared in a thread."""
 _MAX_NAME_CHARACTERS = 1_000
-_MAX_CHANGES = 100
-"""Changes that are held in memory with their text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unaccepted:
-    """Why a tool is not accepted as it is."""
-
-    definition: KnownDefinition
-    change: DefinitionChange
+REVIEW = "codemode-server tools review"
 
 
 class ToolDefinitions:
@@ -60,8 +50,6 @@ class ToolDefinitions:
         self._clock = clock
         self.principal = local_principal(config.settings)
         self._known: dict[str, KnownTools] = {}
-        self._changes: dict[str, DefinitionChange] = {}
-        """By digest of the definition."""
         try:
             known = store.known(self.principal)
         except JournalUnavailable as error:
@@ -102,52 +90,19 @@ class ToolDefinitions:
             return KnownDefinition(server, tool.name, tool.digest, tool.name, self._clock(), None)
         return None if found.is_accepted else found
 
-    def held_back(self, server: str, tool: ToolDefinition) -> Answer:
-        """What happens to calls of a tool since its definition is not accepted, as far as is known here: they are
-        `ask`ed about or `deny`ed; `allow` if it is accepted, or if the configuration holds nothing back."""
+    def refusal(self, server: str, tool: ToolDefinition) -> Deny | None:
+        """Why calls of a tool are refused since its definition is not accepted, as far as is known here."""
         found = self.unaccepted(server, tool)
-        return "allow" if found is None else answer_for(found, self._config.settings.permissions)
-
-    def asks_first(self, server: Server, tool: Tool) -> bool:
-        """Whether the person is asked about a tool since its definition is not accepted, as far as is known here."""
-        return self.held_back(server.raw_name, tool.definition) == "ask"
+        return None if found is None or not is_hidden(found, self._config.settings.permissions) else _denial(found)
 
     def read_acceptances(self, server: str) -> None:
         """Take over what other processes have accepted of a server."""
         try:
-            self._known[server] = {**self._known.get(server, {}), **by_tool(self._store.known(self.principal, server))}
+            stored = by_tool(self._store.known(self.principal, server))
         except JournalUnavailable as error:
             logger.warning("the accepted tools of %s can't be read: %s", server, error)
-
-    def accepted_text(self, server: str, tool: ToolDefinition) -> str:
-        """The canonical text of the definition that was accepted before the present one; empty if there is none."""
-        found = self.unaccepted(server, tool)
-        base = None if found is None else _accepted_before(found, self._known.get(server, {}))
-        try:
-            return "" if base is None else self._store.text(self.principal, base.server, base.tool, base.digest)
-        except JournalUnavailable as error:
-            logger.warning("the accepted tools of %s can't be read: %s", server, error)
-            return ""
-
-    def unaccepted_now(self, server: str, tool: ToolDefinition) -> Unaccepted | None:
-        """The same, with what other processes have accepted meanwhile, and with what differs."""
-        if (known := self.unaccepted(server, tool)) is None:
-            return None
-        try:
-            stored = by_tool(self._store.known(self.principal, server, tool.name))
-            self._known[server] = {**self._known[server], **stored}
-            still = self.unaccepted(server, tool)
-            return None if still is None else Unaccepted(still, self._change(still))
-        except JournalUnavailable as error:
-            logger.warning("what changed in %s can't be read: %s", server, error)
-            return Unaccepted(known, DefinitionChange("", ()))
-
-    def _change(self, it: KnownDefinition) -> DefinitionChange:
-        if it.digest not in self._changes:
-            while len(self._changes) >= _MAX_CHANGES:
-                del self._changes[next(iter(self._changes))]
-            self._changes[it.digest] = change_of(self._store, it, self._known.get(it.server, {}), self.principal)
-        return self._changes[it.digest]
+        else:
+            self._known[server] = {**self._known.get(server, {}), **stored}
 
 
 def change_of(store: DefinitionStore, it: KnownDefinition, known: KnownTools, principal: Principal) -> DefinitionChange:
@@ -167,9 +122,19 @@ def _accepted_before(it: KnownDefinition, known: KnownTools) -> KnownDefinition 
     return max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
 
 
-def answer_for(it: KnownDefinition, permissions: PermissionSettings) -> Answer:
-    """What the configuration says of calls with a definition that nobody has accepted."""
-    return permissions.for_changed_tools if it.former else permissions.new_tools
+def is_hidden(it: KnownDefinition, permissions: PermissionSettings) -> bool:
+    """Whether the configuration hides a definition that nobody has accepted, and refuses calls of the tool."""
+    return (permissions.for_changed_tools if it.former else permissions.new_tools) == "hide"
+
+
+def _denial(it: KnownDefinition) -> Deny:
+    """Without a word of the definition: programs, plans and the model read the reason."""
+    kind = kind_of(it)
+    reason = {
+        "new": "the tool is new on this server (permissions.new_tools)",
+        "changed": "the definition of the tool changed since it was accepted (permissions.changed_tools)",
+    }.get(kind, f"the tool seems to be {kind} (permissions.changed_tools)")
+    return Deny(f"{reason}; the user accepts it with `{REVIEW}`")
 
 
 def waiting_event(it: KnownDefinition, principal: Principal, at: float) -> AuditEvent:

@@ -281,7 +281,7 @@ def json_schema() -> dict[str, Any]:
         properties: dict[str, Any] = definition["properties"]
         definition["properties"] = {name: _as_written(field, schema["$defs"]) for name, field in properties.items()}
     server = schema["$defs"]["ServerSettings"]
-    server["oneOf"] = [{"required": [spec.selector]} for spec in transports.transports() if spec.is_in_files]
+    server["oneOf"] = [{"required": [spec.selector]} for spec in transports.transports()]
     schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask", "decision")]
     schema["properties"]["servers"]["anyOf"][0]["additionalProperties"] = False
     schema["properties"]["mcpServers"] = {

@@ -1,1 +1,1 @@
-"""In-memory implementations of contracts, for tests of users and of the project."""
+"""What tests of guardrails need, also those of users."""

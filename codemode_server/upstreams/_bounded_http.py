@@ -25,13 +25,11 @@ from codemode_server.upstreams._event_reader import EventReader
 from codemode_server.upstreams._large_results import LargeResults
 from codemode_server.upstreams._messages import (
     Unread,
-    encoded_again,
-    encoded_wrongly,
     first_fields,
+    not_decodable,
     parse_line,
     too_large,
 )
-from codemode_server.upstreams._paced_network import PacedStream
 
 if TYPE_CHECKING:
     from mcp_types import JSONRPCMessage
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PIECE_BYTES = 64 * 2**10
-_MAX_LINES = 200
-"""Lines read before others have their turn: a millisecond's work."""
 _MAX_CODING_CHARACTERS = 50
 _MAX_FRUITLESS_BYTES = 256 * 2**10
 """A header of gzip may be long; after it something comes out of each piece."""
@@ -64,14 +60,9 @@ class Bounds:
         # A response of its own decodes the bytes, so that the decoded size is counted.
         sent = _Sent(response)
         request_id = _id_of(response.request) if self._answers_in_posts else None
-        is_refused = _is_encoded_again(response)
-        if is_refused:
-            del sent.response.headers["content-encoding"]
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         is_stream = kind == "text/event-stream"
-        if is_refused:
-            pieces = _refused_encoding(is_stream, request_id)
-        elif is_stream:
+        if is_stream:
             pieces = _up_to_mistake(self._events(sent, request_id), sent, request_id, is_stream=True)
         elif kind.startswith("application/json") and response.status_code < 400 and request_id is not None:
             pieces = _up_to_mistake(self._answer(sent, request_id), sent, request_id, is_stream=False)
@@ -104,7 +95,7 @@ class Bounds:
         """A stream of events, each of which is a message."""
         reader = EventReader(self._max_bytes)
         refused: BoundedBytes | None = None
-        async with aclosing(sent.few_lines()) as pieces:
+        async with aclosing(sent.pieces()) as pieces:
             async for piece in pieces:
                 for event in reader.read(piece):
                     if event.data.size > LARGE_BYTES or _is_deep(event.data.data):
@@ -147,9 +138,7 @@ class _Sent:
     network."""
 
     def __init__(self, response: httpx2.Response) -> None:
-        network = response.extensions.get("network_stream")
-        self._network = network if isinstance(network, PacedStream) else None
-        self._pace = self._network.pace if self._network else Pace()
+        self._pace = Pace()
         self._fruitless_bytes = 0
         """Bytes received since anything was decoded."""
         stream = cast("httpx2.AsyncByteStream", response.stream)
@@ -157,22 +146,20 @@ class _Sent:
         self.response = httpx2.Response(response.status_code, headers=response.headers.copy(), stream=body)
 
     async def pieces(self) -> AsyncGenerator[bytes]:
-        """The decoded body."""
+        """The decoded body.
+
+        Raises:
+            httpx2.DecodingError: it is not in the content coding that its header names, or has several: one makes at
+                most a thousand bytes of each, several make much work of a few kilobytes.
+        """
+        codings = self.response.headers.get_list("content-encoding", split_commas=True)
+        if sum(coding.strip().lower() not in ("", "identity") for coding in codings) > 1:
+            raise httpx2.DecodingError("several content codings")
         async for decoded in self.response.aiter_bytes():
             self._fruitless_bytes = 0
             for start in range(0, len(decoded), _PIECE_BYTES):
                 yield decoded[start : start + _PIECE_BYTES]
                 await self._pace.rest()
-
-    async def few_lines(self) -> AsyncGenerator[bytes]:
-        """The decoded body in pieces of few lines."""
-        async with aclosing(self.pieces()) as pieces:
-            async for piece in pieces:
-                lines = piece.count(b"\n") + piece.count(b"\r")
-                step = len(piece) if lines <= _MAX_LINES else len(piece) * _MAX_LINES // lines
-                for start in range(0, len(piece), step):
-                    yield piece[start : start + step]
-                    await self._pace.rest()
 
     async def beginning(self) -> AsyncGenerator[bytes]:
         """A body without a message, mostly a proxy's error page; cut if it is long."""
@@ -187,10 +174,7 @@ class _Sent:
     async def _arriving(self, stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
         """What comes. Bytes after the end of what is compressed end it: zlib would collect them."""
         async for piece in stream:
-            if self._network:
-                self._network.note_content(len(piece))
-            else:
-                self._pace.begin()
+            self._pace.begin()
             self._fruitless_bytes += len(piece)
             yield piece
             if self._fruitless_bytes > _MAX_FRUITLESS_BYTES:
@@ -226,19 +210,6 @@ def _is_deep(data: bytearray) -> bool:
         return False
 
 
-def _is_encoded_again(response: httpx2.Response) -> bool:
-    """Whether the body has several content codings. One makes at most a thousand bytes of each, with turns for others
-    between; several make much work of a few kilobytes, at one go if nothing comes out at the end."""
-    codings = response.headers.get_list("content-encoding", split_commas=True)
-    return sum(coding.strip().lower() not in ("", "identity") for coding in codings) > 1
-
-
-async def _refused_encoding(is_stream: bool, request_id: int | str | None) -> AsyncGenerator[bytes]:
-    """In place of a body that is not decoded."""
-    if request_id is not None:
-        yield _as_body(encoded_again(request_id), is_stream=is_stream)
-
-
 async def _up_to_mistake(
     pieces: AsyncGenerator[bytes], sent: _Sent, request_id: int | str | None, *, is_stream: bool
 ) -> AsyncGenerator[bytes]:
@@ -251,7 +222,7 @@ async def _up_to_mistake(
         if request_id is None:
             raise
         coding = sent.response.headers.get("content-encoding", "").strip()[:_MAX_CODING_CHARACTERS]
-        yield _as_body(encoded_wrongly(request_id, coding), is_stream=is_stream)
+        yield _as_body(not_decodable(request_id, coding), is_stream=is_stream)
 
 
 def _as_body(message: JSONRPCMessage, *, is_stream: bool) -> bytes:

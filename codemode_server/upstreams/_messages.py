@@ -37,10 +37,9 @@ MAX_VALUE_DEPTH = 200
 TOO_LARGE = -32_098
 TOO_DEEP = -32_097
 NO_JSON = -32_096
-ENCODED_AGAIN = -32_095
-ENCODED_WRONGLY = -32_094
+NOT_DECODABLE = -32_095
 """Codes of the error in place of an answer that was not taken; its message goes on after "the result of … is"."""
-NOT_TAKEN = frozenset({TOO_LARGE, TOO_DEEP, NO_JSON, ENCODED_AGAIN, ENCODED_WRONGLY})
+NOT_TAKEN = frozenset({TOO_LARGE, TOO_DEEP, NO_JSON, NOT_DECODABLE})
 _WHY_TOO_DEEP = f"nested more than {MAX_DEPTH} deep; ask for a part of it"
 _MAX_BATCH = 1_000
 _END_BYTES = 4 * 2**10
@@ -135,15 +134,9 @@ def dropped(request_id: int | str) -> JSONRPCError:
     return _refusal(request_id, TOO_LARGE, "dropped, since other large results came meanwhile; ask for less at a time")
 
 
-def encoded_again(request_id: int | str) -> JSONRPCError:
-    """The error for a call whose answer has several content codings, which is not decoded."""
-    return _refusal(request_id, ENCODED_AGAIN, "compressed more than once, which is not accepted")
-
-
-def encoded_wrongly(request_id: int | str, coding: str) -> JSONRPCError:
-    """The error for a call whose answer is not in the content coding that its header names."""
-    why = f"not valid {coding}, which its Content-Encoding header says it is: the server or a proxy is at fault"
-    return _refusal(request_id, ENCODED_WRONGLY, why)
+def not_decodable(request_id: int | str, coding: str) -> JSONRPCError:
+    """The error for a call whose answer can't be decoded as its header says."""
+    return _refusal(request_id, NOT_DECODABLE, f"not valid {coding}, which its Content-Encoding header says it is")
 
 
 def _refused(line: bytes | bytearray, code: int, why: str) -> tuple[JSONRPCMessage, ...]:

@@ -229,28 +229,6 @@ def machine(folder: Path, issuer: str, url: str, **oauth: object) -> Path:
     return kit.configured(folder, {"protected": {"url": url, "oauth": oauth}})
 
 
-async def test_a_machine_gets_the_scopes_that_a_tool_needs(
-    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
-) -> None:
-    async with in_memory(machine(tmp_path, issuing.issuer, protected.url)) as host:
-        assert (await host.run(WHO)).value is not None
-        assert kit.stored(tmp_path).scope == "read"
-        asked = issuing.grants("client_credentials")
-        assert (await host.run(WRITE)).value == "written: a"
-        assert (await host.run(WRITE)).value == "written: a"
-    assert set((kit.stored(tmp_path).scope or "").split()) == {"read", "write"}
-    assert issuing.grants("client_credentials") == asked + 1
-
-
-async def test_a_machine_asks_for_no_more_scopes_than_its_settings_have(
-    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
-) -> None:
-    async with in_memory(machine(tmp_path, issuing.issuer, protected.url, scopes=["read"])) as host:
-        error = (await host.run(WRITE)).error
-        assert "it needs the scopes write; add them to `oauth.scopes`" in error["message"]
-    assert kit.stored(tmp_path).scope == "read"
-
-
 async def test_a_machine_can_sign_in_place_of_a_secret(
     tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
 ) -> None:

@@ -27,7 +27,7 @@ from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
-from codemode_server.testing.memory_approvals import MemoryApprovals
+from tests.memory.approvals import MemoryApprovals
 
 LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))

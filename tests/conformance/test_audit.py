@@ -1,4 +1,4 @@
-"""What every audit promises, run over all of them: the one on SQLite and the one in memory."""
+"""What every audit promises."""
 
 from __future__ import annotations
 
@@ -16,18 +16,14 @@ from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
 from codemode_server.gateway.audit_history import read_execution
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.testing.memory_audit import MemoryAudit
 
 X1, X2 = ExecutionId("x1"), ExecutionId("x2")
 LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-async def audit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Audit]:
-    if request.param == "memory":
-        yield MemoryAudit()
-        return
+@pytest.fixture
+async def audit(tmp_path: Path) -> AsyncIterator[Audit]:
     thread = DatabaseThread(tmp_path)
     yield SqliteAudit(thread)
     thread.close()

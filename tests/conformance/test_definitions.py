@@ -1,4 +1,4 @@
-"""What every store of tools' definitions does; each implementation passes all of it."""
+"""What every store of tools' definitions does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from codemode_server.gateway.policy.definition_store import MAX_ACCEPTED, MAX_WA
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
-from codemode_server.testing.memory_definitions import MemoryDefinitions
 
 LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))
@@ -25,11 +24,8 @@ TO = {"type": "object", "properties": {"to": {"type": "string"}}}
 SEND = ToolDefinition("send", "Send a mail.", input_schema=TO)
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[DefinitionStore]:
-    if request.param == "memory":
-        yield MemoryDefinitions()
-        return
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[DefinitionStore]:
     database, thread = Database(tmp_path), DatabaseThread(tmp_path)
     yield SqliteDefinitions(database, thread)
     thread.close()

@@ -32,7 +32,7 @@ from codemode_server.gateway.journal import Journal
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.testing.memory_journal import MemoryJournal
+from tests.memory.journal import MemoryJournal
 
 X1 = ExecutionId("x1")
 LOCAL = Principal(PrincipalId("default"))

@@ -21,7 +21,7 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.executions.approvals.approver import PersonApprover
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import ToolTarget
-from codemode_server.testing.memory_approvals import MemoryApprovals
+from tests.memory.approvals import MemoryApprovals
 
 ASK = Ask("rule 1 of permissions.rules (ask: github)")
 YES = ApprovalAnswer(True, channel="test")

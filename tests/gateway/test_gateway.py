@@ -45,7 +45,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.testing.memory_upstreams import READ_RESOURCE, MemoryUpstreams
+from tests.memory.upstreams import READ_RESOURCE, MemoryUpstreams
 
 SECRET = "ghp_0123456789abcdef"
 TOOLS = (

@@ -35,8 +35,8 @@ from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteObservedTypeStore
-from codemode_server.testing.memory_journal import MemoryJournal
-from codemode_server.testing.memory_upstreams import MemoryUpstreams
+from tests.memory.journal import MemoryJournal
+from tests.memory.upstreams import MemoryUpstreams
 
 SECRET = "ghp_0123456789abcdef"
 ISSUES = ToolDefinition("list-issues", input_schema={"type": "object", "properties": {"repo": {"type": "string"}}})

@@ -26,8 +26,8 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.past_calls import PastCalls
 from codemode_server.settings import Settings
-from codemode_server.testing.memory_journal import MemoryJournal
-from codemode_server.testing.memory_upstreams import MemoryUpstreams
+from tests.memory.journal import MemoryJournal
+from tests.memory.upstreams import MemoryUpstreams
 
 TOOL = ToolDefinition(
     "create-issue",

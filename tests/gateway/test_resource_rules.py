@@ -22,7 +22,7 @@ from codemode_server.settings import Settings
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
-from codemode_server.testing.memory_upstreams import MemoryUpstreams
+from tests.memory.upstreams import MemoryUpstreams
 
 RESOURCES = (
     ResourceDefinition("doc://secret/{id}", "secret", is_template=True),

@@ -14,14 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.server.mcpserver import MCPServer
-from pydantic import ValidationError
 
 from codemode_server.settings import ServerSettings
-from codemode_server.testing.memory_upstream import memory_upstream
 from codemode_server.upstreams.transports.registry import ServerCommon, transports
 from tests.behaviour.product import configuration
-from tests.upstreams.kit import Kit
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +26,7 @@ TOY = '''
 from mcp.server.mcpserver import MCPServer
 
 from codemode_server.setting_types import Section
-from codemode_server.upstreams.transports.memory import MemoryTransport
+from codemode_server.upstreams.transports.questions import MemoryTransport
 from codemode_server.upstreams.transports.registry import TransportSpec
 
 
@@ -107,28 +103,6 @@ def test_its_settings_have_no_meaning_beside_another_transport(tmp_path: Path) -
     code, _, stderr = run(tmp_path, "config check", {"url": "http://localhost/mcp", "words": "one", "enabled": False})
     assert code == 2
     assert "give either" in stderr
-
-
-async def test_a_server_of_this_process_is_called_like_any_other() -> None:
-    """`codemode_server.testing`, for users and for us."""
-    calls: list[int] = []
-    server = MCPServer("calculator")
-
-    @server.tool()
-    def double(number: int) -> int:
-        calls.append(number)
-        return 2 * number
-
-    async with Kit().pool({"calculator": memory_upstream(server, timeout=5)}) as pool:
-        (listing,) = pool.listings()
-        assert ([tool.name for tool in listing.tools], listing.error) == (["double"], None)
-        reply = await pool.call_tool("calculator", "double", {"number": 21})
-    assert (calls, reply.value) == ([21], 42)
-
-
-def test_a_file_can_not_name_a_server_of_this_process() -> None:
-    with pytest.raises(ValidationError, match="can't be set in a file"):
-        ServerSettings.model_validate({"server_object": "os"})
 
 
 def test_no_two_transports_have_a_setting_of_one_name() -> None:

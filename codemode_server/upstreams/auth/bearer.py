@@ -32,12 +32,8 @@ class BearerAuth(httpx2.Auth):
         response = yield request
         if response.status_code < 400:
             self._tokens.note_accepted()
-        other = None
         scopes = _missing_scopes(response)
-        if response.status_code == 401:
-            other = await self._tokens.after_refusal(sent)
-        elif scopes is not None:
-            other = await self._tokens.with_scopes(sent, scopes)
+        other = await self._tokens.after_refusal(sent) if response.status_code == 401 else None
         if other is not None:
             drop_refusal()
             _put(request, other)

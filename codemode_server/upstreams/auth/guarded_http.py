@@ -20,15 +20,12 @@ import httpcore2
 import httpx2
 
 from codemode_server.setting_types import is_safe_scheme
-from codemode_server.upstreams import _paced_network
 from codemode_server.upstreams._bounded_http import Bounds
 from codemode_server.upstreams._large_results import LargeResults
 
 _TIMEOUT_S = 10.0
 _MAX_BYTES = 256 * 2**10
-_LAST_32_BITS = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
-"""IPv6 addresses that end with an IPv4 address: NAT64 and IPv4-compatible ones."""
-_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class AddressRefused(httpx2.RequestError):
@@ -45,7 +42,6 @@ async def guarded_client(server_url: str, auth: httpx2.Auth | None = None) -> As
         follow_redirects=False,
         event_hooks={"request": [_check_scheme], "response": [bounds.bound]},
     )
-    _paced_network.pace(client)
     transport = client._transport
     if isinstance(transport, httpx2.AsyncHTTPTransport):
         server_host = urlsplit(server_url).hostname or ""
@@ -66,7 +62,6 @@ class _Network(Enum):
     PRIVATE = auto()
     LINK_LOCAL = auto()
     LOOPBACK = auto()
-    UNKNOWN = auto()
 
 
 class _PublicOnly(httpcore2.AsyncNetworkBackend):
@@ -107,8 +102,7 @@ class _PublicOnly(httpcore2.AsyncNetworkBackend):
             # Of a server with public and other addresses, the public ones.
             return [it for it in server if _network(it) in (kind, _Network.PUBLIC)] or server
         addresses = await _resolve(host)
-        reachable = (_Network.PUBLIC,) if kind is _Network.UNKNOWN else (_Network.PUBLIC, kind)
-        if any(_network(it) not in reachable for it in addresses):
+        if any(_network(it) not in (_Network.PUBLIC, kind) for it in addresses):
             raise httpcore2.ConnectError(f"{host} is an address of a private network, which the server is not in")
         return addresses
 
@@ -133,39 +127,18 @@ async def _resolve(host: str) -> list[str]:
 
 
 def _network(address: str) -> _Network:
-    found = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv6Address):
-        found = found.ipv4_mapped or found
-    if found.is_loopback or found.is_unspecified:  # systems connect to themselves for both
+    ip = _behind(ipaddress.ip_address(address.partition("%")[0]))
+    if ip.is_loopback or ip.is_unspecified:  # systems connect to themselves for both
         return _Network.LOOPBACK
-    if found.is_link_local:
+    if ip.is_link_local:
         return _Network.LINK_LOCAL
-    if _is_public(address):
-        return _Network.PUBLIC
-    is_unknown = isinstance(found, ipaddress.IPv6Address) and bool(_embedded(found))
-    return _Network.UNKNOWN if is_unknown or found.is_multicast else _Network.PRIVATE
+    is_public = ip.is_global and not ip.is_multicast and not ip.is_reserved
+    return _Network.PUBLIC if is_public else _Network.PRIVATE
 
 
-def _is_public(address: str) -> bool:
-    found = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return _is_public(str(found.ipv4_mapped))
-        if (
-            found.is_site_local
-            or found in _LOCAL_NAT64
-            or not all(_is_public(str(within)) for within in _embedded(found))
-        ):
-            return False
-    return found.is_global and not found.is_multicast
-
-
-def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """The IPv4 addresses that a gateway may send on to."""
-    if address.teredo is not None:
-        return list(address.teredo)
-    if address.sixtofour is not None:
-        return [address.sixtofour]
-    if any(address in network for network in _LAST_32_BITS):
-        return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
-    return []
+def _behind(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The IPv4 address that a system or a gateway sends on to, of an IPv6 address that holds one."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip
+    in_nat64 = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None
+    return ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None) or in_nat64 or ip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from jwt import PyJWTError
 from mcp.client.auth.extensions.client_credentials import (
@@ -25,14 +25,12 @@ class _KeyProvider(ChoosesIssuer, PrivateKeyJWTOAuthProvider):
     """The same for a client with a key."""
 
 
-async def get_token(url: str, transport: str, settings: OAuthSettings, scopes: Sequence[str] = ()) -> SignIn:
-    """A new token; without scopes here and in the settings, for those that the server names.
+async def get_token(url: str, transport: str, settings: OAuthSettings) -> SignIn:
+    """A new token; without scopes in the settings, for those that the server names.
 
     Raises:
         SignInRefused, AuthorizationUnavailable: as `flow.run` does.
     """
-    if scopes:
-        settings = settings.model_copy(update={"scopes": tuple(scopes)})
     provider = _provider(url, settings)
     provider.chosen_issuer = settings.issuer
     if settings.scopes:

@@ -113,11 +113,11 @@ def signs_in(settings: ServerSettings) -> bool:
 def _renewal(url: str, transport: str, oauth: OAuthSettings) -> Renew:
     """Imports mcp's client only when there is something to renew."""
 
-    async def renew(sign_in: SignIn | None, scopes: Sequence[str]) -> SignIn:
+    async def renew(sign_in: SignIn | None) -> SignIn:
         if oauth.grant == "client_credentials":
             from codemode_server.upstreams.auth.machine import get_token
 
-            return await get_token(url, transport, oauth, scopes)
+            return await get_token(url, transport, oauth)
         from codemode_server.upstreams.auth import token_requests
 
         return await token_requests.renew(oauth, sign_in)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -13,8 +12,6 @@ from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.sign_in import SignIn
 from codemode_server.upstreams.auth.stored_sign_in import StoredSignIn
 
-logger = logging.getLogger(__name__)
-
 _LOOK_S = 3.0
 """How often a server that waits for a sign-in looks whether there is one."""
 _READ_AGAIN_S = 10.0
@@ -22,10 +19,6 @@ _READ_AGAIN_S = 10.0
 
 _RENEWAL_S = 25.0
 """Longest that a renewal takes: less than other processes wait for the lock of the token."""
-
-
-_MAX_SCOPES = 50
-"""What a machine asks for at most; a server may want others with each request."""
 
 
 class SignInRefused(CodemodeError):
@@ -40,9 +33,9 @@ class AuthorizationUnavailable(CodemodeError):
     code = "authorization_unavailable"
 
 
-Renew = Callable[[SignIn | None, Sequence[str]], Awaitable[SignIn]]
-"""Gets a new token with the refresh token of a sign-in, or with the credentials of a machine, then for these scopes if
-there are any. Raises `SignInRefused` and `AuthorizationUnavailable`."""
+Renew = Callable[[SignIn | None], Awaitable[SignIn]]
+"""Gets a new token with the refresh token of a sign-in, or with the credentials of a machine. Raises `SignInRefused`
+and `AuthorizationUnavailable`."""
 
 
 class ServerTokens:
@@ -70,10 +63,6 @@ class ServerTokens:
         self._read_at = -math.inf
         self._refused_token = self._why_refused = ""
         self._why_unusable = ""
-        self._scopes: Sequence[str] = ()
-        """What a machine asks for, once the server has wanted more than it names at first."""
-        self._refused_scopes: set[str] = set()
-        """What the authorization server does not give to the machine."""
         self.problem = ""
         """Why there is no token that the server takes; empty while nothing is known to be wrong."""
         self.needs_person = False
@@ -103,33 +92,6 @@ class ServerTokens:
                 except (SecretLocked, SecretUnavailable, AuthorizationUnavailable) as error:
                     self.problem, self.needs_person = str(error), False
             return self._sign_in if self._is_other(refused) else None
-
-    async def with_scopes(self, refused: SignIn | None, scopes: Sequence[str]) -> SignIn | None:
-        """A machine's token for these scopes as well, which the server wants; None if it can't be had.
-
-        A person decides on scopes in a sign-in, and `oauth.scopes` are all that a machine may ask for.
-        """
-        if self._settings.grant != "client_credentials" or self._settings.scopes or refused is None:
-            return None
-        async with self._lock:
-            if self._is_other(refused):
-                return self._sign_in
-            before = self._scopes
-            wanted = tuple(dict.fromkeys([*before, *(refused.scope or "").split(), *scopes]))
-            if set(wanted) in (set(before), self._refused_scopes) or len(wanted) > _MAX_SCOPES:
-                return None
-            with anyio.CancelScope(shield=True):
-                try:
-                    async with self._stored.locked():
-                        self._scopes = wanted
-                        await self._store(await self._new(refused))
-                except (SecretLocked, SecretUnavailable, AuthorizationUnavailable, SignInRefused) as error:
-                    self._scopes = before
-                    if isinstance(error, SignInRefused):
-                        self._refused_scopes = set(wanted)
-                    logger.info("no token with the scopes %s: %s", " ".join(wanted), error)
-                    return None
-            return self._sign_in
 
     def note_accepted(self) -> None:
         """The server takes requests as they are; some want a token only for some of their tools."""
@@ -179,7 +141,7 @@ class ServerTokens:
     async def _new(self, old: SignIn | None) -> SignIn:
         try:
             with anyio.fail_after(_RENEWAL_S):
-                return await self._renew(old, self._scopes)
+                return await self._renew(old)
         except TimeoutError:
             raise AuthorizationUnavailable(f"the authorization server did not answer in {_RENEWAL_S:.0f} s") from None
 

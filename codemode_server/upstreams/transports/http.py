@@ -192,9 +192,7 @@ def _client(
 ) -> httpx2.AsyncClient:
     import httpx2
 
-    from codemode_server.upstreams import _paced_network
-
-    client = httpx2.AsyncClient(
+    return httpx2.AsyncClient(
         headers=headers,
         timeout=timeout,
         auth=auth,
@@ -202,8 +200,6 @@ def _client(
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         event_hooks={"response": [_note_refusal, bounds.bound]},
     )
-    _paced_network.pace(client)
-    return client
 
 
 async def _note_refusal(response: Any) -> None:

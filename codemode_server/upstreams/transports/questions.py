@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 from codemode_server.setting_types import Section
-from codemode_server.upstreams.transports.memory import MemoryTransport
 from codemode_server.upstreams.transports.registry import TransportSpec
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
 
 
 class QuestionsSettings(Section):
@@ -15,6 +19,33 @@ class QuestionsSettings(Section):
     questions: Literal[True] | None = None
     """`true`: not a server of its own but a tool `ask`, by which programs and workflows ask you questions in the host.
     Workflows expect it under the name `person`."""
+
+
+class MemoryTransport:
+    """One session with a server of this process."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[TransportStreams]:
+        """Serve the session in a task until this is left."""
+        from mcp.client._memory import InMemoryTransport
+
+        async with InMemoryTransport(self._server) as streams:
+            yield streams
+
+    def why_ended(self) -> str | None:
+        return None
+
+    def why_unanswered(self) -> str:
+        return ""
+
+    def last_words(self) -> str:
+        return ""
+
+    def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
+        return None
 
 
 def _connect(_settings: QuestionsSettings, _deps: Any) -> MemoryTransport:

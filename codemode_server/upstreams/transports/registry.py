@@ -181,9 +181,7 @@ class ServerCommon(Section):
     def _exactly_one_transport(self) -> Self:
         chosen = [spec for spec in transports() if getattr(self, spec.selector) is not None]
         if len(chosen) != 1:
-            *others, last = [
-                f"`{spec.selector}` ({spec.meaning})" for spec in transports() if spec.is_in_files and not spec.is_own
-            ]
+            *others, last = [f"`{spec.selector}` ({spec.meaning})" for spec in transports() if not spec.is_own]
             raise ValueError(f"give either {', '.join(others)} or {last}")
         for spec in transports():
             for name in spec.settings_model.model_fields if spec is not chosen[0] else ():
@@ -237,8 +235,6 @@ class TransportSpec(Generic[Settings]):
     span_attributes: Callable[[Settings], Mapping[str, str | int]] = lambda _: {}
     """Where a request goes, for its span: `network.transport`, and for a network `server.address` and `server.port`."""
     starts_process: bool = False
-    is_in_files: bool = True
-    """Whether `upstream.yaml` can choose it."""
     is_own: bool = False
     """Whether the server is part of the product; it is not named where a server lacks its transport."""
 

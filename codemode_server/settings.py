@@ -29,12 +29,10 @@ SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 if TYPE_CHECKING:
     from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
-    from codemode_server.upstreams.transports.registry import SamplingEndpoint as SamplingEndpoint
     from codemode_server.upstreams.transports.registry import ServerSettings as ServerSettings
     from codemode_server.upstreams.transports.registry import ToolFilter as ToolFilter
 else:
     ServerSettings, ToolFilter = transports.settings_model(), transports.ToolFilter
-    SamplingEndpoint = transports.SamplingEndpoint
     SandboxSettings = sandboxes.settings_model()
 
 

@@ -20,10 +20,9 @@ from codemode_server.domain.input_requests import Feature, InputRefused, InputRe
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.forwarded_input import forwarded_request, returned_answer
 from codemode_server.gateway.privacy import CallPrivacy
-from codemode_server.gateway.sampling_endpoint import sample
 from codemode_server.gateway.secret_forms import asks_for_secret
 from codemode_server.gateway.targets import CallTarget
-from codemode_server.settings import SamplingEndpoint, ServerSettings
+from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.answered_features import answered_features
 
 logger = logging.getLogger(__name__)
@@ -136,8 +135,6 @@ class CallInput:
         if feature is Feature.ROOTS and not isinstance(server.roots, str):
             return {"roots": configured_roots(server.roots)}
         with self._calls.wait_for_person(self._config.settings.limits.input_seconds):
-            if feature is Feature.SAMPLING and isinstance(server.sampling, SamplingEndpoint):
-                return await sample(request.params, server.sampling)
             return await self._calls.host.ask(request)
         return None
 

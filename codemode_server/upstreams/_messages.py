@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.json_depth import is_nested_deeper
@@ -46,12 +45,6 @@ _END_BYTES = 4 * 2**10
 """How much of both ends is searched for the id."""
 _MAX_ERROR_CHARACTERS = 64 * 2**10
 _ID_AT_END = re.compile(rb'[,{]\s*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
-_MARK = re.compile(rb'"[^"]*"|[\[{]|[\]}]')
-"""Strings and brackets, which give the depth at each place in JSON without escapes."""
-_MAX_MARKS = 4_000_000
-"""About a second's work, in a thread."""
-_AFTER_ID = re.compile(rb'\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*[,}]')
-_AFTER_KEY = re.compile(rb"\s*:")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -141,40 +134,7 @@ def not_decodable(request_id: int | str, coding: str) -> JSONRPCError:
 
 def _refused(line: bytes | bytearray, code: int, why: str) -> tuple[JSONRPCMessage, ...]:
     unread = Unread.of(bytes(line[:_END_BYTES]), bytes(line[-_END_BYTES:]))
-    found = unread.answers
-    if found is None and not unread.is_known and code != NO_JSON:
-        found = id_among_keys(line)
-    return () if found is None else (_refusal(found, code, why),)
-
-
-def id_among_keys(line: bytes | bytearray) -> int | str | None:
-    """The call that a JSON object answers, by the `id` among its own keys, without parsing it; None if it answers none
-    or that is unknown."""
-    # Without escapes each quotation mark begins or ends a string; every place stays where it was.
-    plain = line.replace(rb"\\", b"__").replace(rb"\"", b"__").replace(b"[]", b"__").replace(b"{}", b"__")
-    if not plain.lstrip().startswith(b"{") or plain.count(b'"') % 2:
-        return None
-    found, depth, end = None, 0, 0
-    for mark in islice(_MARK.finditer(plain), _MAX_MARKS):
-        sign = plain[mark.start()]
-        if sign in b"[{":
-            depth += 1
-        elif sign in b"]}":
-            depth -= 1
-            if depth == 0:
-                end = mark.end()
-                break
-        elif depth == 1 and mark[0] == b'"id"' and (value := _AFTER_ID.match(line, mark.end())):
-            found = value[1]
-        elif depth == 1 and mark[0] == b'"method"' and _AFTER_KEY.match(line, mark.end()):
-            return None
-    if found is None or not end or plain[end:].strip():
-        return None
-    try:
-        identity: int | str = json.loads(found.decode())
-    except ValueError:  # as in `Unread`
-        return None
-    return identity
+    return () if unread.answers is None else (_refusal(unread.answers, code, why),)
 
 
 def _refusal(request_id: int | str, code: int, why: str) -> JSONRPCError:

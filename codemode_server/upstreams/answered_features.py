@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codemode_server.domain.input_requests import Feature
-from codemode_server.settings import SamplingEndpoint, ServerSettings
+from codemode_server.settings import ServerSettings
 
 
 def answered_features(server: ServerSettings, host: frozenset[Feature]) -> frozenset[Feature]:
@@ -11,7 +11,7 @@ def answered_features(server: ServerSettings, host: frozenset[Feature]) -> froze
     features: set[Feature] = set()
     if server.elicitation == "forward":
         features |= host & {Feature.ELICITATION, Feature.URL}
-    if isinstance(server.sampling, SamplingEndpoint) or (server.sampling == "forward" and Feature.SAMPLING in host):
+    if server.sampling == "forward" and Feature.SAMPLING in host:
         features.add(Feature.SAMPLING)
     if not isinstance(server.roots, str) or (server.roots == "forward" and Feature.ROOTS in host):
         features.add(Feature.ROOTS)

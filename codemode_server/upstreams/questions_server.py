@@ -8,14 +8,12 @@ warnings that all forms get.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
-from contextlib import suppress
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import mcp_types as types
+from jsonschema import Draft202012Validator, FormatChecker
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,46 +27,14 @@ _DESCRIPTION = (
 )
 
 
-_FORMATS = {
-    "email": "an email address",
-    "uri": "an address such as https://example.com/page",
-    "date": "a date such as 2026-01-31",
-    "date-time": "a date and time such as 2026-01-31T09:30:00Z",
-}
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DATE_TIME = re.compile(_DATE.pattern + r"[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})")
-
-
-def _is_email(text: str) -> bool:
-    return "@" in text[1:-1] and not any(map(str.isspace, text))
-
-
-def _is_uri(text: str) -> bool:
-    with suppress(ValueError):
-        parts = urlsplit(text)
-        return bool(parts.scheme and (parts.netloc or parts.path)) and not any(map(str.isspace, text))
-    return False
-
-
-def _is_date(text: str) -> bool:
-    with suppress(ValueError):
-        return bool(_DATE.fullmatch(text) and date.fromisoformat(text))
-    return False
-
-
-def _is_date_time(text: str) -> bool:
-    """As RFC 3339 has it, which the format of JSON Schema means."""
-    with suppress(ValueError):
-        return bool(_DATE_TIME.fullmatch(text) and datetime.fromisoformat(text.upper()))
-    return False
-
-
-_CHECKS: dict[str, Callable[[str], bool]] = {
-    "email": _is_email,
-    "uri": _is_uri,
-    "date": _is_date,
-    "date-time": _is_date_time,
-}
+_FORMATS = FormatChecker(formats=())
+"""Each check raises `ValueError` or is false for a text of another format."""
+_FORMATS.checks("email")(lambda text: "@" in text[1:-1] and " " not in text)
+_FORMATS.checks("uri", ValueError)(lambda text: bool(urlsplit(text).scheme and text.partition(":")[2].strip("/")) and " " not in text)
+_FORMATS.checks("date", ValueError)(lambda text: len(text) == 10 and bool(date.fromisoformat(text)))
+_FORMATS.checks("date-time", ValueError)(
+    lambda text: text[10:11] in ("T", "t") and datetime.fromisoformat(text.upper()).tzinfo is not None
+)
 
 
 class QuestionField(BaseModel):
@@ -113,29 +79,8 @@ class QuestionField(BaseModel):
         called = self.title or self.name
         if value is None or value == "":
             return f"{called} is missing" if self.required else ""
-        kinds: dict[str, tuple[type, ...]] = {
-            "number": (int, float),
-            "integer": (int,),
-            "boolean": (bool,),
-        }
-        if not isinstance(value, kinds.get(self.type, (str,))) or (isinstance(value, bool) and self.type != "boolean"):
-            return f"{called} must be of the type {self.type}"
-        if self.type == "choice" and value not in self.options:
-            return f"{called} must be one of {', '.join(self.options)}"
-        size = len(value) if isinstance(value, str) else value if isinstance(value, int | float) else 0
-        if self.type in ("text", "number", "integer"):
-            if self.min is not None and size < self.min:
-                return f"{called} must {'have' if isinstance(value, str) else 'be'} at least {self.min:g}"
-            if self.max is not None and size > self.max:
-                return f"{called} must {'have' if isinstance(value, str) else 'be'} at most {self.max:g}"
-        if (
-            self.format is not None
-            and isinstance(value, str)
-            and self.type == "text"
-            and not _CHECKS[self.format](value)
-        ):
-            return f"{called} must be {_FORMATS[self.format]}"
-        return ""
+        error = next(Draft202012Validator(self.schema_, format_checker=_FORMATS).iter_errors(value), None)
+        return f"{called}: {error.message}" if error is not None else ""
 
 
 def questions_server() -> MCPServer[Any]:

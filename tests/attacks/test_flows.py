@@ -249,11 +249,6 @@ async def test_what_a_session_has_read_goes_with_what_it_writes_to_the_workspace
     assert "bank.read by way of /workspace" in error
 
 
-async def test_another_session_is_free_as_long_as_nothing_is_written(app: App) -> None:
-    steps = [READS + "open('/tmp/notes.txt', 'w').write(data)", "data = ''\n" + POST]
-    assert await moved(app, steps, is_tainted=True, sessions=["one", "two"]) == (1, "")
-
-
 @pytest.mark.evasion
 async def test_a_file_counts_while_the_program_that_wrote_it_still_runs(app: App, tmp_path: Path) -> None:
     """The host can't see what a running program has written."""
@@ -335,45 +330,6 @@ async def test_a_rule_forbids_a_flow_and_no_other(
         assert f"{text} bank.read: mail stays here" in execution.outcome.error.message
 
 
-async def test_what_the_rules_deny_stays_denied_and_files_without_flows_keep_their_meaning(app: App) -> None:
-    for permissions, words in (
-        ({"rules": [{"deny": "board"}], "flows": {"public_sinks": "allow"}}, "rule 1 of permissions.rules"),
-        ({"rules": [{"deny": "board"}], "flows": {"public_sinks": "ask"}}, "rule 1 of permissions.rules"),
-        ({}, ""),
-        ({"preset": "trusted"}, ""),
-    ):
-        with permitted(app, **permissions):
-            person = Person(app, app.loaded.base_dir)
-            execution = await person.run(person.code(READS + POST, is_tainted=True))
-        assert words in (execution.outcome.error.message if execution.outcome.error else "")
-        assert person.posted() == (0 if words else 1)
-
-
-async def test_a_label_that_the_person_takes_away_counts_for_what_was_read_before(app: App) -> None:
-    person = Person(app, app.loaded.base_dir)
-    assert (await person.run(person.code(READS + POST, is_tainted=True))).outcome.error is not None
-    before = app.config.settings
-    bank = before.servers["bank"].model_copy(update={"labels": {"*": ()}})
-    edited = before.model_copy(update={"servers": {**before.servers, "bank": bank}})
-    app.config.replace(edited, app.config.redactor)
-    try:
-        await person.run(person.code("data = ''\n" + POST, is_tainted=True))
-    finally:
-        app.config.replace(before, app.config.redactor)
-    assert person.posted() == 1
-
-
-async def test_a_prompt_that_the_person_chooses_is_read_as_well(app: App) -> None:
-    for server, expected in (("calm", 1), ("web", 0)):
-        person = Person(app, app.loaded.base_dir)
-        session = Session(f"{person.principal.principal_id}-one")
-        context = RequestContext(person.principal, session, app.config)
-        prompt = app.executions.start_prompt(server, "brief", {}, context)
-        await prompt.done.wait()
-        await person.run(person.code("from servers.bank import read\ndata = read()\n" + POST, is_tainted=True))
-        assert person.posted() == expected
-
-
 async def test_a_direct_call_of_the_host_is_one_of_the_session(app: App) -> None:
     for is_tainted in (False, True):
         person = Person(app, app.loaded.base_dir)
@@ -381,14 +337,6 @@ async def test_a_direct_call_of_the_host_is_one_of_the_session(app: App) -> None
         context = RequestContext(person.principal, Session(f"{person.principal.principal_id}-one"), app.config)
         call = app.executions.start_call("board", "post", {"text": f"{person.principal.principal_id} x"}, context)
         await call.done.wait()
-        assert person.posted() == (0 if is_tainted else 1)
-
-
-async def test_sessions_that_end_with_their_request_count_as_one(app: App) -> None:
-    for is_tainted in (False, True):
-        person = Person(app, app.loaded.base_dir)
-        await person.run(person.code(READS, is_tainted=is_tainted), "one", is_ephemeral=True)
-        await person.run(person.code("data = ''\n" + POST, is_tainted=is_tainted), "two", is_ephemeral=True)
         assert person.posted() == (0 if is_tainted else 1)
 
 
@@ -413,13 +361,3 @@ async def test_the_workspace_keeps_its_sources_over_a_restart_until_the_file_is_
         last = Person(app, tmp_path, person.principal)
         await last.run(last.code("data = ''\n" + POST, is_tainted=True), "three")
         assert last.posted() == 1
-
-
-async def test_another_product_on_the_same_state_knows_what_is_in_the_workspace(tmp_path: Path) -> None:
-    path = flowing(tmp_path)
-    async with product(path) as app, product(path) as other:
-        person = Person(app, tmp_path)
-        await person.run(person.code(FILE_WRITTEN, is_tainted=True))
-        reader = Person(other, tmp_path, person.principal)
-        await reader.run(reader.code(FILE_READ, is_tainted=True), "two")
-        assert reader.posted() == 0

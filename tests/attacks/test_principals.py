@@ -29,8 +29,8 @@ from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.upstreams.auth.sign_in import SignIn
 from tests import fork_server
 from tests.attacks.issuer import AUDIENCE, issuing, rsa_key
-from tests.attacks.test_http_of_others import HANDSHAKE, asked
-from tests.behaviour.product import configuration, office, started
+from tests.attacks.test_http_of_others import asked
+from tests.behaviour.product import configuration, office
 from tests.hosts.kit import HttpHost, Mode, Served, forked_product, free_port, http_host, serving, until
 
 pytestmark = pytest.mark.slow
@@ -135,22 +135,6 @@ class TestFiles:
             assert "private" not in (await bob.call("read_tool", path=path)).text
             assert "private" in (await alice.call("read_tool", path="/workspace/note")).text, "the control"
 
-    async def test_list_dir_shows_no_file_of_another(self, shared: Product) -> None:
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
-            await alice.run("open('/workspace/only-alice', 'w').write('')")
-            assert "only-alice" not in (await bob.call("list_dir", path="/workspace")).text
-            assert "only-alice" in (await alice.call("list_dir", path="/workspace")).text, "the control"
-
-    async def test_a_link_leads_to_no_file_of_another(self, shared: Product) -> None:
-        code = "import os\ntry: os.symlink('../alice/linked', '/workspace/link')\nexcept OSError: pass\n1"
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
-            await alice.run("open('/workspace/linked', 'w').write('private')")
-            await bob.run(code)
-            assert "private" not in (await bob.call("read_tool", path="/workspace/link")).text
-            assert "private" in (await alice.call("read_tool", path="/workspace/linked")).text, "the control"
-
     async def test_what_one_stores_fills_the_workspace_of_no_other(self, tmp_path: Path) -> None:
         fill = "open('/workspace/large', 'wb').write(b'x' * {} * 2**20)"
         with product(tmp_path, {}, limits={"workspace_mb": 4}) as small:
@@ -168,22 +152,6 @@ class TestResults:
             name = await stored(alice)
             assert (await bob.run(RESULT.format(name))).error["type"] == "KeyError"
             assert (await alice.run(f"{RESULT.format(name)}[0]")).value == "private", "the control"
-
-    async def test_results_of_requests_without_a_session_are_their_principals(self, shared: Product) -> None:
-        """In 2026-07-28 each request is a session of its own, which reads results of others by their exact names."""
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack, "auto")
-            name = await stored(alice)
-            assert (await bob.run(RESULT.format(name))).error["type"] == "KeyError"
-            assert (await alice.run(f"{RESULT.format(name)}[0]")).value == "private", "the control"
-
-    async def test_no_program_lists_the_results_of_another(self, shared: Product) -> None:
-        code = "from codemode import results\nlist(results)"
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
-            name = await stored(alice)
-            assert name not in (await bob.run(code)).value
-            assert name in (await alice.run(code)).value, "the control"
 
     @BOTH_ERAS
     async def test_a_result_of_another_is_no_resource(self, shared: Product, mode: Mode) -> None:
@@ -234,12 +202,6 @@ class TestExecutions:
             assert stolen.text.replace(name, "") == unknown.text.replace("x000000000000", "")
             assert not (await alice.call("execute_code", apply=name)).result.is_error, "the control"
 
-    async def test_no_list_has_the_programs_of_another(self, shared: Product) -> None:
-        async with shared.host("alice") as alice:
-            name = str((await alice.run("1 + 1")).content["execution_id"])
-        assert name not in await printed(shared, "bob", "executions", "list")
-        assert name in await printed(shared, "alice", "executions", "list"), "the control"
-
     async def test_progress_and_log_of_a_program_reach_its_own_host_alone(self, shared: Product) -> None:
         heard: dict[str, list[str]] = {"alice": [], "bob": []}
         code = "from servers.slow import work\nwork(steps=3, seconds=0.2, message='of {}')"
@@ -269,20 +231,6 @@ async def waiting(host: HttpHost, title: str) -> str:
 
 async def printed(shared: Product, principal: str, *arguments: str) -> str:
     return await anyio.to_thread.run_sync(shared.command, principal, *arguments)
-
-
-class TestSkills:
-    async def test_nobody_imports_or_sees_the_proposal_of_another(self, shared: Product) -> None:
-        skill = 'def found():\n    """Find."""\n    return 7\n'
-        save = f"open('/skills/of_alice.py', 'w').write({skill!r})"
-        use = "from skills.of_alice import found\nfound()"
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
-            await alice.run(save)
-            assert (await bob.run(use)).content["status"] == "failed"
-            assert "of_alice" not in (await bob.call("list_dir", path="/skills")).text
-            assert (await alice.run(use)).value == 7, "the control"
-            assert "of_alice" in (await alice.call("list_dir", path="/skills")).text, "the control"
 
 
 class TestApprovals:
@@ -364,24 +312,6 @@ class TestSessions:
             again = asked(shared.served, "tools/list", {}, **headers, **shared.header("carol"))
             assert again[0] == 200, "the control: another token of the same principal"
 
-    def test_a_token_that_has_expired_is_refused(self, shared: Product) -> None:
-        clock = AccessTokens(shared.folder / "state", lambda: 1_000.0)
-        expired, _ = clock.create(PrincipalId("dora"), 60)
-        valid, _ = shared.tokens.create(PrincipalId("dora"), 60)
-        assert asked(shared.served, "initialize", HANDSHAKE, Authorization=f"Bearer {expired}")[0] == 401
-        assert asked(shared.served, "initialize", HANDSHAKE, Authorization=f"Bearer {valid}")[0] == 200, "the control"
-
-    @pytest.mark.parametrize("name", ["principal", "principal_id", "user", "as", "session", "session_id"])
-    async def test_no_argument_names_a_principal(self, shared: Product, name: str) -> None:
-        look = "import os\nos.listdir('/workspace')"
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
-            await alice.run("open('/workspace/named', 'w').write('')")
-            answer = await bob.run(look, **{name: "alice"})
-            assert answer.result.is_error
-            assert "there is no argument" in answer.text
-            assert "named" in (await alice.run(look)).value, "the control"
-
     @pytest.mark.parametrize("header", ["X-Principal", "X-Forwarded-User", "X-Remote-User", "Remote-User"])
     async def test_no_header_but_the_token_names_a_principal(self, shared: Product, header: str) -> None:
         look = "import os\nos.listdir('/workspace')"
@@ -391,12 +321,6 @@ class TestSessions:
         headers = {**shared.header("bob"), header: "alice"}
         async with http_host(shared.served, shared.folder, "legacy", **headers) as bob:
             assert "headed" not in (await bob.run(look)).value
-
-    async def test_two_tokens_in_one_request_prove_nobody(self, shared: Product) -> None:
-        async with httpx2.AsyncClient() as client:
-            pairs = [("authorization", f"Bearer {shared.token(name)}") for name in ("bob", "alice")]
-            for given, status in ((pairs, 401), (pairs[:1], 400)):
-                assert (await client.get(shared.served.url, headers=given)).status_code == status, given
 
 
 class TestTokensOfAnIssuer:
@@ -440,26 +364,8 @@ class TestRules:
             assert "not permitted" in (await bob.call("read_tool", path=stub)).text
             assert "not permitted" not in (await alice.call("read_tool", path=stub)).text
 
-    async def test_a_rule_for_a_group_is_for_its_members(self, shared: Product) -> None:
-        code = "from servers.slow import most_at_once\nmost_at_once() >= 0"
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
-            assert "is not permitted" in (await bob.run(code)).text
-            assert (await alice.run(code)).value is True, "the control"
-
 
 class TestQuotas:
-    async def test_calls_of_one_principal_use_up_the_quota_of_no_other(self, tmp_path: Path) -> None:
-        code = "from servers.github import list_issues\nfor _ in range({}): list_issues(repo='web')\n'done'"
-        servers = office(tmp_path, "github")
-        with product(tmp_path, servers, limits={"calls_per_minute": 5}) as small:
-            async with AsyncExitStack() as stack:
-                alice, bob = await both(small, stack)
-                other = await stack.enter_async_context(small.host("alice"))
-                assert (await alice.run(code.format(5))).value == "done"
-                assert "limits.calls_per_minute is 5" in (await other.run(code.format(1))).text, "in another session"
-                assert (await bob.run(code.format(5))).value == "done", "the control"
-
     async def test_programs_of_one_principal_hold_up_no_other(self, tmp_path: Path) -> None:
         stay = "import asyncio\nopen('/workspace/{}', 'w').write('')\nawait asyncio.sleep(30)"
         limits = {"programs": 4, "principal_programs": 2, "queue_seconds": 0.5}
@@ -526,17 +432,3 @@ class TestUpstreams:
                 answer = await bob.run(self.WHO)
                 assert answer.content["status"] == "failed"
                 assert "CODEMODE_PRINCIPAL=bob codemode-server login named" in answer.text
-
-    async def test_a_server_is_shared_unless_each_principal_is_to_have_its_own(self, tmp_path: Path) -> None:
-        entry = started(SERVERS / "named.py", "stdio")
-        servers = {"named": {**entry, "per_principal": True}, "shared": entry}
-        who = "from servers.{} import whoami\nwhoami()"
-        with product(tmp_path, servers) as it:
-            async with AsyncExitStack() as stack:
-                hosts = await both(it, stack)
-                own = [(await host.run(who.format("named"))).value for host in hosts]
-                again = [(await host.run(who.format("named"))).value for host in hosts]
-                common = {(await host.run(who.format("shared"))).value for host in hosts}
-        assert len(set(own)) == 2
-        assert again == own
-        assert len(common) == 1, "the control"

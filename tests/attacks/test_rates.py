@@ -20,8 +20,8 @@ import pytest_asyncio
 from codemode_server.app import App
 from codemode_server.config import load
 from tests.attacks.kit import RAW
-from tests.behaviour.product import PLAIN, Host, configuration, for_all, started
-from tests.behaviour.test_approvals import ONCE, SESSION, Person, connected
+from tests.behaviour.product import PLAIN, configuration, for_all, started
+from tests.behaviour.test_approvals import connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -149,25 +149,3 @@ async def test_direct_calls_and_programs_share_a_limit(app: App, folder: Path) -
         refused = await it.host.call("shop__direct")
     assert arrived(folder)["direct"] == LIMIT
     assert f"its limit of {LIMIT}/hour is reached" in refused.text
-
-
-@pytest.mark.evasion
-async def test_an_answer_for_the_session_does_not_lift_a_limit(app: App, folder: Path) -> None:
-    """And a call that the person was asked about counts, so that no questions can be had beyond the limit."""
-    person = Person([SESSION, ONCE])
-    async with connected(app, folder, person, "legacy") as it:
-        await it.host.run("from servers.shop import asked\n" + EACH_TIME.format("asked(text='x y')"))
-    assert len(person.seen) == 1
-    assert arrived(folder)["asked"] == LIMIT
-
-
-async def test_a_second_product_on_the_same_database_counts_for_itself(tmp_path: Path) -> None:
-    """What the guide says of limits: no program can start one, but a second host of the user does."""
-    path = shop(tmp_path)
-    code = "from servers.shop import calls\n" + EACH_TIME.format("calls(text=str(n))")
-    async with App.open(load(path)) as one, App.open(load(path)) as other:
-        for number, app in enumerate((one, other), start=1):
-            async with connected(app, tmp_path) as it:
-                await Host(it.host.client, tmp_path).settled()
-                await it.host.run(code)
-            assert arrived(tmp_path)["calls"] == number * LIMIT

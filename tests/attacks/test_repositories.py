@@ -3,11 +3,9 @@ have been written by anybody. Its `upstream.yaml` counts once the person has tru
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,10 +17,9 @@ import pytest
 from codemode_server.cli.trust import examine, listing, trust, withdraw
 from codemode_server.config import load
 from codemode_server.config.loading import LoadedSettings
-from codemode_server.config.places import Sources, user_file
-from codemode_server.config.trust import record_file
+from codemode_server.config.places import user_file
 from codemode_server.config.watching import changes
-from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.domain.errors import SettingsError
 from tests import fork_server
 from tests.behaviour.product import UPSTREAMS
 from tests.behaviour.test_configuration_mistakes import ROOT, served
@@ -57,21 +54,6 @@ def test_a_file_of_a_folder_is_used_once_it_is_trusted_and_not_before(project: P
     assert servers(project) == ["evil"]
     withdraw(project)
     assert servers(project) == []
-
-
-def test_the_workspace_command_removes_nothing_for_a_file_that_is_not_trusted(project: Path) -> None:
-    """Its `state.dir` could name any folder of the person's, in which a `workspaces/default` would be emptied."""
-    target = project / "state" / "workspaces" / "default" / "file"
-    target.parent.mkdir(parents=True)
-    target.write_text("x")
-    (project / "upstream.yaml").write_text("state: {dir: state}\n")
-    command = [sys.executable, "-m", "codemode_server", "workspace", "clean", "--yes"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run(command, cwd=project, env=environment, capture_output=True, check=True)
-    assert target.exists()
-    trust(examine(project))
-    subprocess.run(command, cwd=project, env=environment, capture_output=True, check=True)
-    assert not target.exists(), "control: of a trusted one it does"
 
 
 def test_the_user_s_own_file_is_used_in_place_of_one_that_is_not_trusted(project: Path) -> None:
@@ -125,46 +107,6 @@ def test_a_dotenv_that_supplies_what_is_started_is_part_of_what_was_trusted(proj
     assert servers(project) == []
 
 
-def test_an_env_file_that_an_entry_names_is_part_of_what_was_trusted(project: Path) -> None:
-    (project / "upstream.yaml").write_text('mcpServers: {evil: {command: x, envFile: "server.env"}}')
-    (project / "server.env").write_text("MODE=harmless\n")
-    trust(examine(project))
-    assert load(None, environ={}, cwd=project).settings.servers["evil"].env == {"MODE": "harmless"}
-    (project / "server.env").write_text("LD_PRELOAD=./evil.so\n")
-    assert servers(project) == []
-
-
-def test_a_file_that_changes_between_two_entries_that_name_it_is_read_only_once(tmp_path: Path) -> None:
-    """Otherwise the first entry would use another content than the one that is compared with what was trusted."""
-    file, sources = tmp_path / "server.env", Sources()
-    file.write_text("LD_PRELOAD=./evil.so\n")
-    first = sources.read(file)
-    file.write_text("MODE=harmless\n")
-    assert sources.read(file) == first
-    assert sources.digests == {str(file): hashlib.sha256(first).hexdigest()}
-    assert Sources().read(file) == b"MODE=harmless\n"  # control
-
-
-def test_trust_that_can_not_be_taken_back_is_an_error_that_says_why(project: Path) -> None:
-    trust(examine(project))
-    record = record_file(project / "upstream.yaml")
-    record.unlink()
-    record.mkdir()
-    with pytest.raises(CodemodeError, match="can't remove the trust record"):
-        withdraw(project)
-
-
-def test_trust_in_one_folder_is_none_in_another_nor_in_another_file_of_it(project: Path, tmp_path: Path) -> None:
-    trust(examine(project))
-    shutil.copytree(project, tmp_path / "copy")
-    assert servers(tmp_path / "copy") == []
-    (project / "upstream.yaml").rename(project / "upstream.yml")
-    assert servers(project) == []
-    (project / "upstream.yml").rename(project / "upstream.yaml")
-    (tmp_path / "link").symlink_to(project)
-    assert servers(tmp_path / "link") == ["evil"], "the same folder by another name"
-
-
 def _make_writable(record: Path) -> None:
     record.chmod(0o666)
 
@@ -201,19 +143,6 @@ def test_a_record_that_somebody_else_could_have_written_is_none(
     assert servers(project) == ["evil"]
     spoil(record)
     assert servers(project) == []
-
-
-async def test_an_edit_of_the_user_s_file_does_not_hide_that_another_file_is_not_used(project: Path) -> None:
-    user_file().parent.mkdir(parents=True)
-    user_file().write_text("servers: {mine: {command: x}}")
-    loaded = load(None, environ={}, cwd=project)
-    assert loaded.place is not None
-    user_file().write_text("servers: {mine: {command: changed}}")
-    with anyio.fail_after(10):
-        async for news in changes(loaded.place, 0.01, since=loaded, environ={}):
-            assert isinstance(news, LoadedSettings)
-            assert news.messages_for_model == loaded.messages_for_model
-            break
 
 
 async def test_an_edit_while_the_server_runs_counts_only_once_it_is_trusted(project: Path) -> None:
@@ -366,16 +295,3 @@ def test_a_variable_that_becomes_part_of_a_command_is_shown_however_secret_its_n
     (project / "upstream.yaml").write_text(f"servers: {{a: {{{entry}}}}}\n")
     (project / ".env").write_text("MY_TOKEN='touch owned'\n")
     assert ("MY_TOKEN='touch owned'" in _command(project, "trust").stdout) is shown
-
-
-def test_an_env_file_is_shown_by_its_names_without_values_that_may_be_secret(project: Path) -> None:
-    (project / "upstream.yaml").write_text(
-        'mcpServers: {a: {command: x, envFile: my.env, env: {OWN: "1"}, icon: "x.png", alwaysAllow: []}}\n'
-    )
-    (project / "my.env").write_text("TOKEN_A=verysecretvalue1234\nOWN=2\nNODE_OPTIONS=-r ./x\nDB=pg://me:hidden@h/d\n")
-    shown = _command(project, "trust").stdout
-    assert "verysecretvalue1234" not in shown
-    assert "DB='pg://***@h/d'" in shown
-    for line in ("    env.OWN: 1", "    envFile: my.env", "      NODE_OPTIONS='-r ./x'", "      TOKEN_A=***"):
-        assert f"\n{line}\n" in shown, line
-    assert "ignored, host-specific settings: 'icon'" in shown, "what is left out of the entry is named"

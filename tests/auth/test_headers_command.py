@@ -16,10 +16,7 @@ import pytest
 
 from codemode_server.config import load
 from codemode_server.config.description import describe
-from codemode_server.domain.errors import SecretUnavailable
-from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.auth.command_headers import CommandHeaders
-from codemode_server.upstreams.auth.sign_ins import signs_in
 from tests import fork_server
 from tests.auth.kit import FOLDER, _until_answered, configured, free_port
 from tests.behaviour.product import in_memory
@@ -154,21 +151,6 @@ async def test_a_server_that_refuses_everything_does_not_have_it_run_again_and_a
     assert runs == 3
 
 
-async def test_a_command_that_fails_after_a_refusal_leaves_the_refusal(tmp_path: Path) -> None:
-    command = f"sh -c 'test ! -e {tmp_path}/gone && echo \"{{}}\"'"
-    headers = CommandHeaders("s", "http://x/", command, mask=lambda _: None)
-    sent = await headers.renew()
-    (tmp_path / "gone").touch()
-    assert await headers.after_refusal(sent) is None
-    with pytest.raises(SecretUnavailable, match="ended with code 1"):
-        await headers.renew()
-
-
-def test_such_a_server_needs_no_sign_in() -> None:
-    assert not signs_in(ServerSettings(url="http://x/", headers_command="x"))
-    assert signs_in(ServerSettings(url="http://x/")), "control"
-
-
 def test_headers_helper_of_claude_code_is_read(tmp_path: Path) -> None:
     helper = "$HOME/bin/token --json | jq ."
     servers = {"a": {"url": "https://h/", "headersHelper": "/opt/print-headers --x"}}
@@ -186,9 +168,3 @@ def test_a_relative_program_is_beside_the_file_and_check_shows_the_command(tmp_p
     loaded = load(tmp_path / "upstream.yaml", environ={})
     assert loaded.settings.servers["a"].headers_command == f"{tmp_path}/print x"
     assert f"headers from the command: {tmp_path}/print x" in describe(loaded)
-
-
-def test_an_open_quote_is_a_mistake_in_the_file(tmp_path: Path) -> None:
-    (tmp_path / "upstream.yaml").write_text("""servers: {a: {url: "https://h/", headers_command: "x 'y"}}""")
-    (line,) = load(tmp_path / "upstream.yaml", environ={}).server_errors
-    assert "a quote in a command is not closed" in line

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,16 +63,6 @@ def test_a_redirect_with_a_forged_state_is_refused_and_the_right_one_still_count
     assert login.end()[0] == 0
 
 
-def test_a_redirect_without_our_path_is_no_redirect(login: kit.Login) -> None:
-    redirect = redirect_of(login.address())
-    parts = urlsplit(redirect)
-    assert len(parts.path) > len("/callback/") + 16
-    assert httpx2.get(parts._replace(path="/callback").geturl()).status_code == 404
-    assert httpx2.post(redirect).status_code == 404
-    assert httpx2.get(redirect).status_code == 200
-    assert login.end()[0] == 0
-
-
 def test_a_redirect_of_another_issuer_is_refused(login: kit.Login, tmp_path: Path) -> None:
     """A mix-up (RFC 9207): the code of one authorization server must not go to another. The control is above."""
     redirect = redirect_of(login.address())
@@ -83,15 +72,6 @@ def test_a_redirect_of_another_issuer_is_refused(login: kit.Login, tmp_path: Pat
     assert code == 2
     assert "iss mismatch" in said
     assert kit.store(tmp_path).names() == []
-
-
-def test_a_sign_in_that_the_person_refuses_ends_with_the_reason(login: kit.Login) -> None:
-    redirect = redirect_of(login.address())
-    parts = urlsplit(redirect)
-    refused = urlencode({"state": kit.state_of(redirect), "iss": kit.iss_of(redirect), "error": "access_denied"})
-    assert "refused" in httpx2.get(parts._replace(query=refused).geturl()).text
-    code, said = login.end()
-    assert (code, "'access_denied'" in said) == (2, True), said
 
 
 def test_waiting_for_the_browser_has_an_end(config: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -138,14 +118,6 @@ def test_a_server_that_nobody_can_sign_in_to_says_why(
     )
     assert cli.run(["login", server, "--config", str(config)]) == 2
     assert reason in capsys.readouterr().err
-
-
-def test_an_interrupt_ends_the_wait_without_a_trace(login: kit.Login, tmp_path: Path) -> None:
-    login.address()
-    login.process.send_signal(signal.SIGINT)
-    code, said = login.end()
-    assert (code, "Traceback" in said) == (130, False)
-    assert kit.store(tmp_path).names() == []
 
 
 WATCHING_BROWSER = """#!/bin/sh

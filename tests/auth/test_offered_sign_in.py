@@ -14,12 +14,9 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 import mcp_types as types
 import pytest
-from mcp import Client
 
-from codemode_server.app import App
-from codemode_server.config import load
 from tests.auth import kit
-from tests.behaviour.product import Host, configuration, in_memory
+from tests.behaviour.product import configuration, in_memory
 
 pytestmark = pytest.mark.slow
 
@@ -78,22 +75,6 @@ async def test_a_sign_in_that_ends_in_the_middle_of_a_program_is_offered_again(
     assert len(person.seen) == 1
 
 
-async def test_the_audit_has_the_call_that_was_tried_again_after_the_sign_in(
-    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
-) -> None:
-    found = await kit.person_signs_in(tmp_path, protected.url)
-    async with App.open(load(config)) as app, Client(app.front, **Person().callbacks) as client:
-
-        async def retries() -> list[tuple[int | None, str | None, str | None]]:
-            assert (await Host(client, tmp_path).run(WHO)).value == "ada"
-            events = [row.event for row in await app.stores.audit.rows(app.principal)]
-            return [(it.seq, it.tool, it.reason) for it in events if it.kind == "call_retried"]
-
-        assert await retries() == [], "the control"
-        issuing.revoke(found)
-        assert await retries() == [(1, "whoami", "sign_in")]
-
-
 @both_eras
 async def test_a_user_who_declines_is_not_asked_again_and_the_error_names_the_command(config: Path, mode: str) -> None:
     person = Person("decline")
@@ -139,14 +120,3 @@ async def test_a_program_that_the_permissions_refuse_offers_no_sign_in(
     assert person.seen == []
     async with in_memory(configuration(tmp_path, servers), **person.callbacks) as host:  # the control
         assert (await host.run(WHO)).value == "ada"
-
-
-async def test_a_program_that_imports_several_servers_asks_no_further_after_a_refusal(
-    tmp_path: Path, protected: kit.ProtectedServer
-) -> None:
-    person = Person("decline")
-    path = kit.configured(tmp_path, {name: {"url": protected.url} for name in ("one", "two", "three")})
-    async with in_memory(path, **person.callbacks) as host:
-        code = "from servers.one import whoami\nfrom servers.two import whoami\nfrom servers.three import whoami"
-        assert (await host.run(code)).result.is_error
-    assert len(person.seen) == 1

@@ -57,19 +57,6 @@ async def test_a_token_that_expires_in_the_middle_of_a_program_is_renewed(
     assert after.refresh_token != before.refresh_token
 
 
-async def test_a_token_is_renewed_before_it_is_sent_if_it_has_expired(
-    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
-) -> None:
-    before = await kit.person_signs_in(tmp_path, protected.url)
-    kit.store(tmp_path).set(
-        "oauth/default/protected", before.model_copy(update={"renew_at": 1.0, "access_token": "x"}).model_dump_json()
-    )
-    sent = len(protected.tokens())
-    async with in_memory(config) as host:
-        assert (await host.run(WHO)).value == "ada"
-    assert kit.digest("x") not in protected.tokens()[sent:]
-
-
 async def test_a_revoked_sign_in_is_a_clear_error_and_its_refresh_token_is_not_sent_again(
     config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
 ) -> None:
@@ -84,15 +71,6 @@ async def test_a_revoked_sign_in_is_a_clear_error_and_its_refresh_token_is_not_s
         assert "nothing was called" in error["message"]
         assert "needs a sign-in" in (await host.run(WHO)).error["message"]
     assert issuing.grants("refresh_token") == refreshed + 1
-
-
-async def test_a_token_in_a_result_is_masked(config: Path, tmp_path: Path, protected: kit.ProtectedServer) -> None:
-    await kit.person_signs_in(tmp_path, protected.url)
-    show = "from servers.protected import show_token\nreturn show_token()"
-    async with in_memory(config) as host:
-        assert (await host.run(show)).value == "the token is ***"
-        renewed = f"from servers.protected import forget_token, whoami\nforget_token()\nwhoami()\n{show}"
-        assert (await host.run(renewed)).value == "the token is ***"
 
 
 async def test_a_missing_scope_names_the_command_that_asks_for_it(
@@ -213,20 +191,6 @@ async def test_a_machine_gets_its_tokens_by_itself(
         assert (await host.run(WHO.replace("whoami()", "whoami() or 'nobody'"))).value is not None
         assert (await host.run(FORGET)).value is not None
     assert "machine-secret-123" not in kit.store(tmp_path).get("oauth/default/protected")  # type: ignore[operator]
-
-
-WRITE = "from servers.protected import write_note\nreturn write_note(text='a')"
-
-
-def machine(folder: Path, issuer: str, url: str, **oauth: object) -> Path:
-    oauth |= {
-        "grant": "client_credentials",
-        "client_id": "machine",
-        "client_secret": "machine-secret-123",
-        "issuer": issuer,
-        "token_endpoint_auth_method": "client_secret_basic",
-    }
-    return kit.configured(folder, {"protected": {"url": url, "oauth": oauth}})
 
 
 async def test_a_machine_can_sign_in_place_of_a_secret(

@@ -281,8 +281,8 @@ class TestQuestions:
         person = Person({**ADA, "email": "nowhere"}, {**ADA, "plan": "gold"}, ADA)
         answer, host = await self.answered(tmp_path, era, person)
         assert answer.value is True
-        assert "must be an email address" in person.seen[1].message
-        assert "must be one of free, pro" in person.seen[2].message
+        assert "is not a 'email'" in person.seen[1].message
+        assert "is not one of ['free', 'pro']" in person.seen[2].message
         assert len(host.reached("update_record")) == 1
 
     async def test_answers_that_never_become_valid_end_it(self, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import pytest
@@ -191,15 +190,6 @@ class TestAlternatives:
         check_arguments(tool(MOVE), right)
 
 
-def test_each_parameter_is_suggested_once_and_none_that_is_given() -> None:
-    times = {name: {"type": "string"} for name in ("source_timezone", "time", "target_timezone")}
-    schema = {"type": "object", "properties": times, "required": list(times)}
-    wrong = {"from_timezone": "a", "source_tz": "b", "times": "c", "time": "d", "target_timezone": "e"}
-    said = refusal(schema, wrong)
-    assert "no 'from_timezone' (did you mean 'source_timezone'?)" in said
-    assert said.count("did you mean") == 1
-
-
 class TestAHostileSchema:
     """The schema is the upstream's; it must not be able to harm the host. The first test is the positive control."""
 
@@ -234,15 +224,3 @@ class TestAHostileSchema:
 
     def test_that_is_no_schema_is_let_through(self) -> None:
         check_arguments(tool({"type": 7, "properties": {"a": {"type": "no such type"}}}), {"a": 1})
-
-
-def test_checks_in_several_threads_have_deadlines_of_their_own() -> None:
-    """Regression: the static check of a long program runs in a thread, beside the checks of calls on the event loop."""
-    halves = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
-    endless = {"type": "object", "$defs": halves | {"d60": {}}, "properties": {"a": {"$ref": "#/$defs/d0"}}}
-    simple = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    with ThreadPoolExecutor(1) as threads:
-        check = threads.submit(check_arguments, tool(endless), {"a": 1})
-        while not check.done():
-            assert "must be an integer" in refusal(simple, {"a": "x"})
-        check.result()

@@ -5,7 +5,6 @@ For every refusal the proof is that nothing reached the upstream, and that the j
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,6 @@ from codemode_server.gateway.gateway import Gateway
 from codemode_server.redaction import Payloads, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import Settings
-from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_audit import SqliteAudit
@@ -135,14 +133,6 @@ class TestACallThatIsAllowed:
         assert it.upstreams.reached == [("github", "create-issue", {"title": "Bug"})]
         assert await it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
 
-    async def test_is_reported_to_its_caller_with_size_and_tokens(self, tmp_path: Path) -> None:
-        it = host_api(tmp_path, answer={"number": 7})
-        await it.call("create_issue", {"title": "Bug"})
-        (report,) = it.calls.reports
-        assert (report.server, report.tool, report.status) == ("github", "create_issue", CallStatus.SUCCEEDED)
-        assert report.result_bytes == len('{"number":7}')
-        assert report.result_tokens > 0
-
     async def test_is_recorded_as_started_while_it_is_on_its_way(self, tmp_path: Path) -> None:
         """What a killed product leaves behind: a call that was sent and never settled is one of unknown outcome."""
         it = host_api(tmp_path, answer=anyio.sleep_forever)
@@ -169,12 +159,6 @@ class TestACallThatIsNotPermitted:
             await it.call("create_issue", {"title": "Bug"})
         assert it.upstreams.reached == []
         assert (await it.recorded())[0][2:4] == ("ask", "refused")
-
-    async def test_tells_nothing_of_the_arguments_it_would_have_taken(self, tmp_path: Path) -> None:
-        """The decision comes before the check, so a refused tool can't be explored."""
-        it = host_api(tmp_path, default="deny")
-        with pytest.raises(CallRefused):
-            await it.call("create_issue", {"nonsense": 1})
 
 
 class TestACallWithWrongArguments:
@@ -217,11 +201,6 @@ class TestAConfiguredSecret:
     async def test_never_reaches_the_program_in_a_result(self, tmp_path: Path) -> None:
         it = host_api(tmp_path, answer={"env": [f"TOKEN={SECRET}"]})
         assert await it.call("create_issue", {"title": "Bug"}) == {"env": ["TOKEN=***"]}
-
-    async def test_never_reaches_the_program_in_an_error(self, tmp_path: Path) -> None:
-        it = host_api(tmp_path, answer=ToolFailed(f"401 for {SECRET}"))
-        with pytest.raises(ToolFailed, match=r"401 for \*\*\*"):
-            await it.call("create_issue", {"title": "Bug"})
 
     async def test_is_nowhere_in_the_record_even_if_payloads_are_kept(self, tmp_path: Path) -> None:
         it = host_api(tmp_path, answer=f"echo {SECRET}", payloads="all")
@@ -274,13 +253,6 @@ class TestTheRecord:
             assert await other.repeat(context.principal, x1) == Repeat(b"seed", ClockRecord((10, 11), (12,)))
             tasks.cancel_scope.cancel()
 
-    async def test_can_be_read_by_another_process_meanwhile(self, tmp_path: Path) -> None:
-        it = host_api(tmp_path, answer=1)
-        await it.call("create_issue", {"title": "Bug"})
-        other = sqlite3.connect(tmp_path / FILE_NAME)
-        assert other.execute("SELECT count(*) FROM journal_calls").fetchone() == (1,)
-        other.close()
-
 
 LINKED = Reply(
     [
@@ -307,13 +279,6 @@ class TestALinkedResource:
             "resources.read",
             True,
         )
-
-    async def test_beside_an_object_may_be_read_as_well(self, tmp_path: Path) -> None:
-        beside = {"files": [{"type": "file", "mime_type": None, "name": "a", "uri": "doc://a"}]}
-        it = host_api(tmp_path, answer=Reply([{"type": "json", "value": {"n": 1}, "beside": beside}], "blocks"))
-        await it.call("create_issue", {"title": "Bug"})
-        await it.gateway.read(it.calls, "github", "doc://a")
-        assert (await it.recorded())[1][3] == "succeeded"
 
     @pytest.mark.parametrize("uri", ["doc://b", "doc://a/", "doc://A", "file:///etc/passwd", "", "two documents"])
     async def test_that_no_result_links_to_is_never_asked_for(self, tmp_path: Path, uri: str) -> None:
@@ -360,12 +325,6 @@ class TestALinkedResource:
         assert it.upstreams.reached[-1][2] == {"uri": f"https://docs/b?key={SECRET}"}
         assert SECRET not in str(reply)
         assert SECRET not in await it.dump()
-
-    async def test_is_forgotten_past_a_bound(self, tmp_path: Path) -> None:
-        files = [{"type": "file", "mime_type": None, "name": None, "uri": f"doc://{n}"} for n in range(10_050)]
-        it = host_api(tmp_path, answer=Reply(files, "blocks"), payloads="none")
-        await it.call("create_issue", {"title": "Bug"})
-        assert len(it.calls.links) == 10_000
 
 
 class TestARawCall:

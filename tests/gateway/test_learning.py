@@ -21,7 +21,6 @@ from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.errors import CallError, ToolFailed
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Identity, Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
@@ -29,12 +28,11 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.learning import Learning
 from codemode_server.redaction import Payloads, Redactor
-from codemode_server.sandbox.contract import Reply
 from codemode_server.search.results import SearchResult, SearchResults
 from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteObservedTypeStore
+from codemode_server.storage.tool_tables import SqliteObservedTypeStore
 from tests.memory.journal import MemoryJournal
 from tests.memory.upstreams import MemoryUpstreams
 
@@ -142,22 +140,6 @@ class TestASuccessfulCall:
         assert "class ListIssuesResult(TypedDict):\n    id: int\n    title: str\n" in it.tool().stub.source
         assert "-> list[ListIssuesResult]:  # observed in 1 call\n" in it.tool().stub.source
 
-    async def test_renews_the_stub_only_for_another_type_or_a_round_number_of_calls(self, product: Make) -> None:
-        it = product()
-        tools = []
-        for _ in range(20):
-            await it.call({"id": 1})
-            tools.append(it.tool())
-        assert [tool.returned.calls for tool in tools] == [1, 2, 3, 3, *[5] * 5, *[10] * 10, 20]
-        await it.call({"id": 1, "new": True})
-        assert it.tool().returned.calls == 21
-
-    async def test_of_a_tool_that_declares_its_result_changes_nothing_there(self, product: Make) -> None:
-        it = product()
-        before = it.tool("get_issue").stub.source
-        await it.call({"id": 1, "labels": []}, "get_issue")
-        assert it.tool("get_issue").stub.source == before
-
     async def test_that_asked_for_the_raw_result_teaches_nothing(self, product: Make) -> None:
         it = product()
         it.upstream.answer = {"id": 1}
@@ -172,20 +154,6 @@ class TestASuccessfulCall:
         source = it.tool().stub.source
         assert "size: int" in source
         assert SECRET not in source
-
-    async def test_that_gave_a_file_says_so(self, product: Make) -> None:
-        it = product()
-        block = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
-        await it.call(Reply([block], "blocks"))
-        assert "-> File:  # observed in 1 call" in it.tool().stub.source
-
-
-class TestACallThatFailed:
-    async def test_teaches_nothing(self, product: Make) -> None:
-        it = product()
-        with pytest.raises(CallError):
-            await it.call(ToolFailed("boom"))
-        assert it.tool().returned.calls == 0
 
 
 class TestWhatWasLearned:
@@ -236,30 +204,6 @@ class TestWhatWasLearned:
         assert "can't be stored for next time" in caplog.text
         await it.close()
         assert product().tool().returned.calls == 2
-
-    async def test_that_is_damaged_on_disk_is_learned_anew(self, product: Make) -> None:
-        first = product()
-        await first.call({"id": 1})
-        await first.close()
-        with closing(sqlite3.connect(first.database.path)) as connection, connection:
-            connection.execute("UPDATE shapes SET observed = 'no json'")
-        again = product()
-        assert again.tool().returned.calls == 0
-        await again.call({"id": 1})
-        await again.close()
-        assert product().tool().returned.calls == 1
-
-    async def test_is_no_more_than_so_many_tools(self, product: Make) -> None:
-        it = product()
-        with closing(sqlite3.connect(it.database.path)) as connection, connection:
-            connection.executemany(
-                "INSERT INTO shapes VALUES ('s', ?, 'd', '{}', 1.0)", [(str(n),) for n in range(MAX_TOOLS + 50)]
-            )
-        await it.call({"id": 1})
-        await it.close()
-        kept = rows(it.folder)
-        assert len(kept) == MAX_TOOLS
-        assert ("git-hub", "list-issues") in {row[:2] for row in kept}, "the newest is not what goes"
 
     async def test_is_nothing_where_learning_is_off(self, product: Make) -> None:
         it = product(is_learning=False)
@@ -373,28 +317,6 @@ class TestAResultThatIsNotWhatItsStubSaid:
         assert calls.messages == [note]
         assert note in caplog.text
         assert "Ann Example" not in caplog.text
-
-    async def test_is_told_once_for_each_tool_of_a_program(self, product: Make) -> None:
-        it = product()
-        for _ in range(3):
-            await it.call({"id": 1})
-        calls = await it.call("x")
-        await it.call(["x"], calls=calls)
-        assert len(calls.messages) == 1
-
-    async def test_is_measured_by_what_the_program_could_have_read(self, product: Make) -> None:
-        """Not by what its own calls taught meanwhile."""
-        it = product()
-        calls = it.program()
-        for answer in (*[{"id": 1}] * 5, {"other": 2}):
-            await it.call(answer, calls=calls)
-        assert calls.messages == []
-
-    async def test_is_nothing_to_tell_before_the_third_call(self, product: Make) -> None:
-        it = product()
-        await it.call({"id": 1})
-        await it.call({"id": 1})
-        assert (await it.call("x")).messages == []
 
     @pytest.mark.parametrize(
         ("before", "now"),

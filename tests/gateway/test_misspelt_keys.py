@@ -96,25 +96,6 @@ def test_hostile_schemas_and_arguments_take_bounded_work() -> None:
     assert large < 3 * small
 
 
-def test_a_list_of_many_objects_of_a_large_schema_takes_no_more_work_than_a_few() -> None:
-    """Regression: all declared keys were collected for each item; four hundred empty objects took 11 s."""
-    item = {"type": "object", "properties": {"status": {}} | {f"key_{number}": {} for number in range(6_000)}}
-    many = tool({"type": "object", "properties": {"all": {"type": "array", "items": item}}})
-    few = lines_run(lambda: misspelt_keys(many, {"all": [{}] * 4}))
-    assert lines_run(lambda: misspelt_keys(many, {"all": [{}] * 900})) < few + 20_000
-    assert misspelt_keys(many, {"all": [{"stauts": 1}, {}]}), "the control: such keys are compared"
-
-
-def test_keys_that_are_made_to_be_slow_to_compare_take_little_work() -> None:
-    """Regression: twenty keys of 80 characters, each like a hundred declared ones in every place, took 5 s."""
-    declared: dict[str, Any] = {f"k{'ab' * 40}{number}": {} for number in range(3_000)}
-    declared |= {f"k{'ab' * 10}{number}": {} for number in range(3_000)}
-    slow = tool({"type": "object", "properties": {"filter": {"type": "object", "properties": declared}}})
-    given = {f"k{'ba' * length}{number}": 1 for length in (40, 10) for number in range(1_000)}
-    assert lines_run(lambda: misspelt_keys(slow, {"filter": given})) < 1_000_000
-    assert misspelt_keys(slow, {"filter": {f"k{'ab' * 9}b0": 1}}), "the control: such keys are compared"
-
-
 @pytest.fixture
 def product(tmp_path: Path) -> Callable[..., Product]:
     return lambda **settings: Product(tmp_path / "state", **settings)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sqlite3
 import stat
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ import anyio
 
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.schema import VERSION
-from tests.behaviour.product import PLAIN, configuration, in_memory, office, over_stdio
+from tests.behaviour.product import configuration, in_memory, office, over_stdio
 from tests.storage.at_once import STARTS, run_at_once
 
 
@@ -150,51 +148,3 @@ async def test_two_products_on_one_record_do_not_disturb_each_other(tmp_path: Pa
     assert answers == [100] * 4
     assert rows(tmp_path / "state", "SELECT status, count(*) FROM journal_calls GROUP BY status") == [("succeeded", 80)]
     assert rows(tmp_path / "state", "SELECT count(DISTINCT session_id), count(*) FROM journal_executions") == [(2, 4)]
-
-
-STUCK = """
-import os, sys, time
-from pathlib import Path
-server = Server("stuck")
-@server.tool()
-def hang() -> str:
-    Path(sys.argv[1]).write_text(str(os.getppid()))
-    time.sleep(600)
-    return "never"
-server.run()
-"""
-
-
-async def test_a_product_killed_in_the_middle_of_a_call_leaves_it_started_and_the_next_one_goes_on(
-    tmp_path: Path,
-) -> None:
-    """The call's outcome is not known, and the record says no more than that; the execution was interrupted."""
-    entered = tmp_path / "entered"
-    (tmp_path / "stuck.py").write_text(PLAIN + STUCK)
-    stuck = {"command": sys.executable, "args": [str(tmp_path / "stuck.py"), str(entered)]}
-    path = configuration(tmp_path, {"stuck": stuck} | office(tmp_path, "github"))
-    async with over_stdio(path) as host, anyio.create_task_group() as tasks:
-        tasks.start_soon(host.run, "from servers.stuck import hang\nhang()")
-        os.kill(await _number_in(entered), signal.SIGKILL)
-        tasks.cancel_scope.cancel()
-    state = tmp_path / "state"
-    assert rows(state, "SELECT tool, decision, status FROM journal_calls") == [("hang", "allow", "started")]
-    assert rows(state, "SELECT status, ended_at FROM journal_executions") == [("running", None)]
-    async with over_stdio(path) as host:
-        assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")).value == 5
-        await host.until(lambda: rows(state, "SELECT 1 FROM journal_executions WHERE status = 'running'") == [])
-    assert rows(state, "SELECT status FROM journal_executions ORDER BY started_at") == [
-        ("interrupted",),
-        ("succeeded",),
-    ]
-    assert rows(state, "SELECT status FROM journal_calls ORDER BY started_at") == [("started",), ("succeeded",)]
-
-
-async def _number_in(file: Path) -> int:
-    """Wait until somebody wrote a number there."""
-    place = anyio.Path(file)
-    with anyio.fail_after(30):
-        while True:
-            if await place.exists() and (text := await place.read_text()):
-                return int(text)
-            await anyio.sleep(0.02)

@@ -6,13 +6,10 @@ What every implementation promises is in `tests/conformance/`.
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import anyio
@@ -116,14 +113,6 @@ class TestAtRest:
         assert not [text for text in values if text in held]
         assert (tmp_path / KEY_NAME).stat().st_mode & 0o777 == 0o600
 
-    async def test_without_the_key_of_its_seed_a_program_is_not_repeatable(
-        self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
-    ) -> None:
-        await begin_repeatable(journal)
-        assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((1234567890123,))), "the control"
-        (tmp_path / KEY_NAME).unlink()
-        assert await SqliteJournal(thread, JournalCipher(tmp_path)).repeat(LOCAL, X1) is None
-
     async def test_a_clock_record_of_another_execution_is_not_read(
         self, tmp_path: Path, journal: SqliteJournal
     ) -> None:
@@ -135,15 +124,6 @@ class TestAtRest:
             " WHERE execution_id = 'x1'",
         )
         assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord(is_complete=False))
-
-    async def test_readings_that_are_more_than_the_journal_holds_of_an_execution_leave_the_record_incomplete(
-        self, journal: SqliteJournal
-    ) -> None:
-        journal.execution_bytes = 2_000
-        clock = await begin_repeatable(journal)
-        clock.add([10**18] * 2_000, [])
-        await journal.begin_call(call(2), Allow("default"), is_read_only=True, clock=clock)
-        assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((1234567890123,), is_complete=False))
 
     async def test_values_of_a_lost_key_are_unreadable_and_all_else_goes_on(
         self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
@@ -175,11 +155,6 @@ class TestAtRest:
         )
         assert "was changed after it was recorded" in str((await first_call(journal, "x1"))[2])
         assert (await first_call(journal, "x2"))[1] == "two", "the control"
-
-    @pytest.mark.parametrize("size", [0, 256 * 1024, 700_000])
-    def test_values_of_every_size_are_decrypted_as_they_were(self, tmp_path: Path, size: int) -> None:
-        cipher, data = JournalCipher(tmp_path), Random(size).randbytes(size)
-        assert JournalCipher(tmp_path).decrypt(cipher.encrypt(data, "x"), "x") == data
 
 
 class TestTheAudit:
@@ -240,17 +215,6 @@ class TestTheAudit:
             assert await audit.first_broken_row() == 2_000, "the control"
         finally:
             thread.close()
-
-    async def test_the_numbers_go_on_after_all_rows_were_deleted(self, tmp_path: Path, thread: DatabaseThread) -> None:
-        audit = SqliteAudit(thread)
-        for _ in range(3):
-            audit.append(self.event(at=1.0))
-        await audit.rows(LOCAL)
-        Upkeep(tmp_path, Ownership(tmp_path), Retention(1, 0)).pass_once()
-        assert await audit.rows(LOCAL) == []
-        audit.append(self.event(at=2.0))
-        assert [row.number for row in await audit.rows(LOCAL)] == [4]
-        assert await audit.first_broken_row() is None
 
     async def test_it_takes_no_more_than_its_bound_and_the_newest_rows_stay(
         self, tmp_path: Path, thread: DatabaseThread
@@ -341,48 +305,3 @@ class TestWhereItCanNotBeUsed:
         thread.close()
         with pytest.raises(JournalUnavailable, match="is ending"):
             await record(journal)
-
-
-RUNS = """
-import sys
-from pathlib import Path
-import anyio
-from codemode_server.domain.calls import Allow
-from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_journal import SqliteJournal
-from tests.storage.test_sqlite_journal import call, execution
-
-async def main():
-    folder, name = Path(sys.argv[1]), sys.argv[2]
-    journal = SqliteJournal(DatabaseThread(folder), JournalCipher(folder))
-    await journal.begin_execution(execution(name))
-    async def one(first):
-        for seq in range(first, 1_000_000, 4):
-            await journal.begin_call(call(seq, name, n=seq), Allow("d"), is_read_only=seq % 2 == 0)
-            print(seq, flush=True)
-    async with anyio.create_task_group() as tasks:
-        for first in range(1, 5):
-            tasks.start_soon(one, first)
-anyio.run(main)
-"""
-
-
-async def test_each_call_that_began_before_its_process_was_killed_is_in_the_journal(
-    tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
-) -> None:
-    """Each process is killed after another number of calls, at whatever instant that is."""
-    for attempt, calls in enumerate((1, 7, 60, 300)):
-        name = f"x{attempt}"
-        with subprocess.Popen(
-            [sys.executable, "-c", RUNS, str(tmp_path), name], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout
-            begun = [int(process.stdout.readline()) for _ in range(calls)]
-            process.kill()
-            begun += [int(line) for line in process.stdout if line.endswith("\n")]
-        found = {it.call.seq: it for it in await journal.calls(LOCAL, ExecutionId(name))}
-        assert set(begun) <= set(found)
-        assert all(it.call.arguments == {"n": seq} and it.outcome is None for seq, it in found.items())
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

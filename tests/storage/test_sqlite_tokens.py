@@ -18,7 +18,6 @@ from codemode_server.storage import sqlite_tokens
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
-from codemode_server.storage.token_room import USED, USED_BY_SERVER
 from codemode_server.storage.upkeep import Retention, Upkeep
 
 ALICE, BOB = PrincipalId("alice"), PrincipalId("bob")
@@ -129,24 +128,6 @@ async def test_a_server_gets_half_of_the_characters_that_the_others_leave_and_fo
     await store.forget(ALICE, ["<CREDENTIAL_2>", "<CREDENTIAL_3>"])
     assert await store.tokens_for(ALICE, [long("e", 75)], "crm") == ["<CREDENTIAL_5>"]
     assert await store.tokens_for(BOB, [long("e", 500)], "crm") == ["<CREDENTIAL_1>"], "others have their own"
-
-
-@pytest.mark.parametrize("statement", [USED, USED_BY_SERVER], ids=["all", "of one server"])
-async def test_tokens_and_their_characters_are_counted_in_an_index_alone(
-    opened: Open, tmp_path: Path, statement: str
-) -> None:
-    """Rows have the encrypted values, and each result with a new one counts twice."""
-    await opened().tokens_for(ALICE, [ANN])
-    with closing(sqlite3.connect(tmp_path / "codemode.db")) as database:
-        (step,) = database.execute(f"EXPLAIN QUERY PLAN {statement}", (ALICE, "crm")[: statement.count("?")])
-    assert "SEARCH privacy_tokens USING COVERING INDEX" in step[3]
-
-
-async def test_a_token_has_the_server_whose_result_had_the_value_first(opened: Open) -> None:
-    store = opened()
-    await store.tokens_for(ALICE, [ANN], "crm")
-    await store.tokens_for(ALICE, [ANN, BEN], "hr")
-    assert [(it.token, it.server) for it in await store.all(ALICE)] == [("<EMAIL_1>", "crm"), ("<EMAIL_2>", "hr")]
 
 
 async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again(

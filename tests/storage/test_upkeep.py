@@ -185,12 +185,6 @@ class TestByAge:
         keep(tmp_path, Retention(90, 0))
         assert rows(tmp_path, "SELECT approval_id FROM approvals") == [("young",)]
 
-    def test_nothing_is_deleted_without_a_bound(self, tmp_path: Path) -> None:
-        record(tmp_path, "old", size=100_000)
-        change(tmp_path, "UPDATE journal_executions SET ended_at = 1")
-        keep(tmp_path, UNBOUNDED)
-        assert names(tmp_path) == ["old"]
-
     @pytest.mark.parametrize("cache", CACHES, ids=lambda cache: cache[0])
     def test_what_a_cache_has_not_used_for_long_is_deleted(self, tmp_path: Path, cache: Cache) -> None:
         table, _, _, days = cache
@@ -309,15 +303,6 @@ class TestAStepThatFails:
         keep(tmp_path)
         assert caplog.text == "", "control"
 
-    def test_leaves_the_other_caches_to_be_cut(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        (first, _, time_column, _), *others = CACHES
-        for cache in others:
-            fill(tmp_path, cache, 1, age_days=cache[3] + 1)
-        change(tmp_path, f"ALTER TABLE {first} RENAME COLUMN {time_column} TO other")
-        keep(tmp_path)
-        assert [rows(tmp_path, f"SELECT COUNT(*) FROM {cache[0]}") for cache in others] == [[(0,)]] * len(others)
-        assert caplog.text.count("old records can't be deleted") == 1
-
 
 async def test_much_that_is_written_starts_a_pass_before_its_time(tmp_path: Path) -> None:
     upkeep = Upkeep(tmp_path, Ownership(tmp_path), UNBOUNDED, Retention(0, 2**20))
@@ -334,9 +319,3 @@ async def test_much_that_is_written_starts_a_pass_before_its_time(tmp_path: Path
                     await anyio.sleep(0.001)
             tasks.cancel_scope.cancel()
     assert len(names(tmp_path)) < number
-
-
-def test_a_folder_that_can_not_be_used_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "state").write_text("a file")
-    keep(tmp_path / "state")
-    assert "old records can't be deleted: the record" in caplog.text

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.vector_store import SqliteVectorCache
 
 
@@ -33,12 +32,6 @@ def test_what_was_put_is_there_in_the_next_run_for_the_same_model_only(
     with closing(SqliteVectorCache(tmp_path)) as later:
         assert later.get("a", [key(1), key(2), key(3)]) == {key(1): b"one", key(2): b"two"}
         assert later.get("b", [key(1)]) == {}
-
-
-def test_thousands_are_read_in_one_go(store: SqliteVectorCache) -> None:
-    vectors = {key(number): b"%d" % number for number in range(2_345)}
-    store.put("a", vectors)
-    assert store.get("a", list(vectors)) == vectors
 
 
 def test_past_the_bound_what_was_not_used_for_the_longest_is_forgotten(tmp_path: Path) -> None:
@@ -83,26 +76,3 @@ def test_a_lock_that_another_product_holds_is_lived_without(tmp_path: Path, monk
         store.put("a", {key(2): b"two"})
     with closing(SqliteVectorCache(tmp_path)) as later:
         assert later.get("a", [key(1), key(2)]) == {key(1): b"one"}
-
-
-def test_a_transaction_of_the_record_on_another_thread_is_not_mixed_with_ours(tmp_path: Path) -> None:
-    """It has a connection of its own: what the record takes back, ours keeps."""
-    record = Database(tmp_path)
-    with closing(SqliteVectorCache(tmp_path)) as store:
-        store.put("a", {key(1): b"one"})
-        with record.use() as connection:
-            connection.execute("BEGIN")
-            connection.execute("SELECT COUNT(*) FROM journal_calls").fetchone()
-            thread = threading.Thread(target=store.put, args=("a", {key(2): b"two"}))
-            thread.start()
-            thread.join()
-            connection.execute("ROLLBACK")
-        assert store.get("a", [key(1), key(2)]) == {key(1): b"one", key(2): b"two"}
-    record.close()
-
-
-def test_after_its_end_it_knows_nothing_and_keeps_nothing(store: SqliteVectorCache) -> None:
-    store.put("a", {key(1): b"one"})
-    store.close()
-    store.put("a", {key(2): b"two"})
-    assert store.get("a", [key(1)]) == {}

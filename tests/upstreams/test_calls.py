@@ -51,12 +51,6 @@ async def test_cancelling_our_task_cancels_the_call_at_the_server(kit: Kit, tmp_
     await kit.until(lambda: "hang cancelled" in log.read_text())
 
 
-async def test_a_call_without_answer_uses_the_servers_timeout_and_says_where_it_is_set(kit: Kit) -> None:
-    async with kit.pool({"s": kit.raw("never", timeout=0.3)}) as pool:
-        with pytest.raises(CallTimedOut, match=r"servers\.s\.timeout"):
-            await pool.call_tool("s", "a", {})
-
-
 @BOTH_ERAS
 async def test_progress_is_passed_on(kit: Kit, protocol: str) -> None:
     progress = CallProgress()

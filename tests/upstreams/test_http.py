@@ -195,15 +195,3 @@ async def test_authorization_never_follows_a_redirect_to_another_host(
             assert kit.listing(pool, "s").state is UpstreamState.FAILED
         assert here[1][0] == "Bearer right-here"  # positive control: it was sent where it belongs
         assert got == []
-
-
-@EACH
-async def test_each_progress_report_extends_the_timeout(
-    kit: Kit, transport: Literal["http", "sse"], protocol: Literal["auto", "legacy"]
-) -> None:
-    port = free_port()
-    settings = ServerSettings(url=address(transport, port), transport=transport, protocol=protocol, timeout=1)
-    async with serving(kit, transport, port), kit.pool({"s": settings}) as pool:
-        assert (await pool.call_tool("s", "work", {"steps": 6, "seconds": 0.3})).value == "worked"
-        with pytest.raises(CallTimedOut):  # control: as long, without a report
-            await pool.call_tool("s", "work", {"steps": 1, "seconds": 1.8})

@@ -52,15 +52,6 @@ async def test_pages_are_followed_to_their_end_but_not_for_ever(kit: Kit) -> Non
         assert kit.listing(pool, "endless").problems == ("tools/list: only the first 200 pages are taken",)
 
 
-async def test_pages_in_a_circle_end() -> None:
-    async def page(cursor: str | None) -> Answer:
-        return Answer({"tools": [{"name": cursor or "first", "inputSchema": {"type": "object"}}], "nextCursor": "x"})
-
-    found = await list_tools(page, refuse_schema=lambda _schema: None)
-    assert [tool.name for tool in found.tools] == ["first", "x"]
-    assert "circle" in found.problems[0]
-
-
 @pytest.mark.parametrize("answer", [{}, {"tools": None}, {"tools": {"a": 1}}])
 async def test_a_listing_that_is_none_is_empty_and_says_why(answer: dict[str, Any]) -> None:
     async def page(_cursor: str | None) -> Answer:
@@ -122,10 +113,6 @@ def test_a_server_is_described_by_its_first_sentence(
 def test_a_servers_purpose_shows_where_a_secret_was(instructions: str, said: str) -> None:
     """Stars that are markup, the positive control, are taken out."""
     assert describe_server(None, instructions, Redactor(["hunter22"])) == said
-
-
-def test_a_servers_description_is_bounded() -> None:
-    assert len(describe_server(None, "word " * 10_000)) <= 200
 
 
 def test_filter_matches_raw_names_with_case() -> None:

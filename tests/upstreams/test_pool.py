@@ -75,30 +75,6 @@ async def test_tools_of_a_failed_upstream_stay_with_the_reason(kit: Kit) -> None
         assert listing.error.startswith("exited with code 2")
 
 
-async def test_an_upstream_that_is_tried_again_keeps_the_reason_of_its_last_failure(kit: Kit) -> None:
-    pools: list[UpstreamPool] = []
-    seen: list[tuple[UpstreamState, str | None]] = []
-
-    def note() -> None:
-        if pools:
-            listing = kit.listing(pools[0], "s")
-            seen.append((listing.state, listing.error))
-
-    async with kit.pool({"s": kit.raw("exits")}, on_change=note, settled=False) as pool:
-        pools.append(pool)
-        await kit.until(lambda: len([state for state, _ in seen if state is UpstreamState.CONNECTING]) >= 2)
-    errors = [error for state, error in seen if state is UpstreamState.CONNECTING]
-    assert errors[0] is None
-    assert str(errors[1]).startswith("exited with code 2")
-
-
-async def test_a_disabled_upstream_is_listed_and_not_started(kit: Kit, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    async with kit.pool({"s": kit.raw("plain", log, enabled=False)}) as pool:
-        assert kit.listing(pool, "s").state is UpstreamState.DISABLED
-    assert not log.exists()
-
-
 async def test_an_edit_restarts_only_what_it_has_to(kit: Kit) -> None:
     before = {"same": kit.modern(), "edited": kit.modern(), "gone": kit.raw("plain")}
     async with kit.pool(before) as pool:

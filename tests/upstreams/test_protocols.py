@@ -51,28 +51,6 @@ async def test_a_server_that_ignores_the_probe_costs_one_short_wait_once(kit: Ki
     assert "server/discover" not in log.read_text()
 
 
-async def test_a_polite_old_server_is_probed_each_time(kit: Kit, tmp_path: Path) -> None:
-    """The probe costs it nothing, and its next version may know the newer protocol."""
-    log = tmp_path / "log"
-    for _ in range(2):
-        async with kit.pool({"s": kit.raw("plain", log)}) as pool:
-            assert kit.is_ready(pool, "s")
-    assert log.read_text().split().count("server/discover") == 2
-
-
-async def test_what_is_remembered_is_forgotten_with_another_version_of_the_server(kit: Kit, tmp_path: Path) -> None:
-    """`npx package@latest` stays the same command."""
-    log = tmp_path / "log"
-    runs = [{"RAW_VERSION": "1"}, {"RAW_VERSION": "2"}, {"RAW_VERSION": "2"}]
-    probed = []
-    for env in runs:
-        async with kit.pool({"s": kit.raw("dies_at_probe", log, env=env)}) as pool:
-            assert kit.is_ready(pool, "s")
-        probed.append("server/discover" in log.read_text())
-        log.unlink()
-    assert probed == [True, False, True]
-
-
 async def test_a_remembered_protocol_mode_that_no_longer_works_is_dropped(kit: Kit) -> None:
     server = kit.modern()
     async with kit.pool({"s": kit.raw("dies_at_probe")}):

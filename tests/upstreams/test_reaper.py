@@ -1,8 +1,6 @@
 """Nothing of ours outlives us, in whatever way we end. A child process stands for us; its upstream ignores EOF and
 SIGTERM, and has a child that does so too."""
 
-# ruff: noqa: ASYNC221 - children without an event loop's machinery are what is wanted here
-
 from __future__ import annotations
 
 import os
@@ -69,22 +67,6 @@ async def test_a_reaper_that_was_killed_is_replaced_and_knows_all_groups(kit: Ki
 SLEEP = "import time; time.sleep(600)"
 
 
-async def test_a_forgotten_group_is_left_alone() -> None:
-    reaper = Reaper()
-    sleeper = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
-    try:
-        reaper.watch(sleeper.pid)
-        pid = reaper.pid
-        reaper.forget(sleeper.pid)
-        await reaper.aclose()
-        assert pid is not None
-        assert is_gone(pid)
-        assert sleeper.poll() is None
-    finally:
-        sleeper.kill()
-        sleeper.wait()
-
-
 def test_a_later_process_of_the_same_id_is_not_taken_for_ours() -> None:
     sleeper = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
     try:
@@ -94,18 +76,3 @@ def test_a_later_process_of_the_same_id_is_not_taken_for_ours() -> None:
         sleeper.kill()
         sleeper.wait()
     assert start_time(sleeper.pid) == ""
-
-
-async def test_the_reaper_is_small() -> None:
-    """There is one for the whole product, all the time."""
-    reaper = Reaper()
-    sleeper = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
-    try:
-        reaper.watch(sleeper.pid)
-        rss = subprocess.run(["ps", "-o", "rss=", "-p", str(reaper.pid)], capture_output=True, check=True).stdout
-        assert int(rss) < 16 * 1024
-    finally:
-        sleeper.kill()
-        sleeper.wait()
-        reaper.forget(sleeper.pid)
-        await reaper.aclose()

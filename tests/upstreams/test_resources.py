@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from codemode_server.domain.errors import CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
+from codemode_server.domain.errors import ToolFailed, UnknownTool, UpstreamUnavailable
 from codemode_server.settings import ServerSettings
 from tests import fork_server
 from tests.upstreams.kit import Kit
@@ -35,24 +34,6 @@ async def test_one_that_can_not_be_read_is_the_upstreams_error(kit: Kit, tmp_pat
         for uri in ("archive://letters/13", "archive://none", "no uri at all"):
             with pytest.raises(ToolFailed):
                 await pool.read_resource("a", uri)
-
-
-@BOTH_ERAS
-async def test_one_that_takes_too_long_ends_here_and_there(kit: Kit, tmp_path: Path, protocol: str) -> None:
-    log = tmp_path / "log"
-    async with kit.pool(archive(log, protocol=protocol, timeout=2.0)) as pool:
-        with pytest.raises(CallTimedOut, match="whether the resource 'archive://slow' was read is not known"):
-            await pool.read_resource("a", "archive://slow")
-        await kit.until(lambda: log.exists() and "slow ended" in log.read_text())
-
-
-async def test_cancelling_ends_it_at_the_server(kit: Kit, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    async with kit.pool(archive(log)) as pool, anyio.create_task_group() as tasks:
-        tasks.start_soon(pool.read_resource, "a", "archive://slow")
-        await kit.until(log.exists)
-        tasks.cancel_scope.cancel()
-    await kit.until(lambda: "slow ended" in log.read_text())
 
 
 async def test_of_a_server_that_is_not_there_nothing_is_read(kit: Kit, tmp_path: Path) -> None:

@@ -99,12 +99,6 @@ def test_a_server_without_any_is_answered_with_all_that_there_are(tmp_path: Path
     ) in stderr
 
 
-def test_its_settings_have_no_meaning_beside_another_transport(tmp_path: Path) -> None:
-    code, _, stderr = run(tmp_path, "config check", {"url": "http://localhost/mcp", "words": "one", "enabled": False})
-    assert code == 2
-    assert "give either" in stderr
-
-
 def test_no_two_transports_have_a_setting_of_one_name() -> None:
     own = [name for spec in transports() for name in spec.settings_model.model_fields]
     assert sorted(own) == sorted(ServerSettings.model_fields.keys() - ServerCommon.model_fields.keys())

@@ -21,12 +21,10 @@ from pydantic import Field, create_model, field_validator, model_validator
 from codemode_server.setting_types import (
     Glob,
     Label,
-    Number,
     ProblemWithin,
     RuleEffect,
     Seconds,
     Section,
-    checked_address,
     checked_glob,
 )
 from codemode_server.upstreams import transports as package
@@ -79,33 +77,6 @@ def _matches(name: str, glob: str) -> bool:
     return name == glob or fnmatchcase(name, glob)
 
 
-class SamplingEndpoint(Section):
-    """A model behind an OpenAI-compatible address, which answers sampling requests in place of the host's."""
-
-    url: str = Field(repr=False, max_length=2_000)
-    """Address, for instance `http://127.0.0.1:11434/v1`; `/chat/completions` may be left out."""
-    model: str = Field(min_length=1, max_length=200)
-    """Name of the model there."""
-    api_key: str | None = Field(default=None, repr=False, max_length=4_096)
-    """Sent as `Authorization: Bearer …`; write `${VAR}`."""
-    max_tokens: Number = Field(default=1_024, ge=1, le=16_384)
-    """Tokens of one answer; a server that asks for more gets fewer."""
-    timeout: Seconds = 60.0
-    """Seconds for one answer."""
-
-    @field_validator("url")
-    @classmethod
-    def _url_is_an_address(cls, url: str) -> str:
-        return checked_address(url)
-
-    @field_validator("api_key")
-    @classmethod
-    def _key_can_be_sent(cls, key: str | None) -> str | None:
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise ValueError("contains characters that an HTTP header cannot")
-        return key
-
-
 class ServerCommon(Section):
     """The settings of a server over any transport."""
 
@@ -141,10 +112,9 @@ class ServerCommon(Section):
     elicitation: Literal["forward", "decline"] = "forward"
     """What happens when the server asks the user for input during a call. `forward`: the host shows the question, with
     the server's name, if it can; `decline`: it is declined. The model can never answer it."""
-    sampling: Literal["forward", "refuse"] | SamplingEndpoint = "forward"
+    sampling: Literal["forward", "refuse"] = "forward"
     """What happens when the server asks for an answer of a language model during a call. `forward`: the host's model
-    answers, if the host supports that and the user agrees; `refuse`: nobody; or the `url` and `model` of an
-    OpenAI-compatible address. A model's answers cost money."""
+    answers, if the host supports that and the user agrees; `refuse`: nobody."""
     roots: Literal["forward", "none"] | tuple[str, ...] = "forward"
     """Which folders the server learns of when it asks for the user's. `forward`: those that the host tells, `none`: no
     folder; or a list of paths."""

@@ -30,7 +30,9 @@ _DESCRIPTION = (
 _FORMATS = FormatChecker(formats=())
 """Each check raises `ValueError` or is false for a text of another format."""
 _FORMATS.checks("email")(lambda text: "@" in text[1:-1] and " " not in text)
-_FORMATS.checks("uri", ValueError)(lambda text: bool(urlsplit(text).scheme and text.partition(":")[2].strip("/")) and " " not in text)
+_FORMATS.checks("uri", ValueError)(
+    lambda text: bool(urlsplit(text).scheme and text.partition(":")[2].strip("/")) and " " not in text
+)
 _FORMATS.checks("date", ValueError)(lambda text: len(text) == 10 and bool(date.fromisoformat(text)))
 _FORMATS.checks("date-time", ValueError)(
     lambda text: text[10:11] in ("T", "t") and datetime.fromisoformat(text.upper()).tzinfo is not None

@@ -53,7 +53,6 @@ from codemode_server.gateway.policy.flows import FlowStep
 from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.gateway.privacy import call_privacy
 from codemode_server.gateway.read_sources import ReadSources
-from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import SignInOffers
 from codemode_server.guardrails.loading import guardrail_chain
 from codemode_server.live_search import LiveSearch
@@ -184,7 +183,6 @@ class App:
             ],
             approver=self.approver,
             sign_in_offers=SignInOffers(self.pool, self.config),
-            addresses=RequiredAddresses(self.pool, self.config),
             guardrails=self._guardrails,
             privacy=self.privacy,
             prepare=self.tools.prepare,

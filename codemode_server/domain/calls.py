@@ -36,7 +36,6 @@ class RetryReason(StrEnum):
 
     EXPIRED_SESSION = "expired_session"  # the upstream no longer knew the session
     SIGN_IN = "sign_in"  # the person signed in meanwhile
-    OPENED_ADDRESS = "opened_address"  # the person opened the address that the upstream asked for
 
     @property
     def words(self) -> str:

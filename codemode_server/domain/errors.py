@@ -28,7 +28,6 @@
         │   └── SignInRequired   nothing was sent: the person has to sign in first
         ├── CallTimedOut       sent, and not answered in time
         ├── ToolFailed         answered by the upstream with an error
-        │   ├── AddressRequired  the person has to open an address first
         │   └── ResultWithheld   answered, and a guardrail withholds the answer
         ├── ResultTooLarge     the answer exceeds the size limit
         └── ResultTooDeep      the answer exceeds the nesting limit
@@ -40,8 +39,7 @@ do next; identifiers stand in quotes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 
 class CodemodeError(Exception):
@@ -228,17 +226,6 @@ class ToolFailed(CallError):
     """Raised when the upstream answered with an error of its own."""
 
     code = "tool_failed"
-
-
-class AddressRequired(ToolFailed):
-    """Raised when the upstream refuses a call until the person has opened addresses (error -32042).
-
-    `requests` are the parameters of elicitations by URL, as the upstream sent them.
-    """
-
-    def __init__(self, message: str, requests: tuple[Mapping[str, Any], ...] = ()) -> None:
-        super().__init__(message)
-        self.requests = requests
 
 
 class ResultWithheld(ToolFailed):

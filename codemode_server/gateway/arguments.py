@@ -18,7 +18,6 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader
 from codemode_server.catalog.parameters import takes_any_arguments
 from codemode_server.domain.errors import InvalidArguments
-from codemode_server.gateway.misspelt_keys import misspelt_keys
 from codemode_server.gateway.schema_errors import in_words, quoted
 from codemode_server.sandbox.guest.similar_names import similar_name
 
@@ -28,22 +27,20 @@ _MAX_CHECKING_SECONDS = 0.2
 _MAX_PROBLEMS = 5
 
 
-def check_arguments(tool: Tool, arguments: dict[str, Any]) -> list[str]:
-    """Refuse arguments that the schema of `tool` refuses; what it does not refuse and is doubtful is returned.
+def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
+    """Refuse arguments that the schema of `tool` refuses.
 
     Raises:
         InvalidArguments: the message says what is wrong and, where names are wrong, what the tool takes.
     """
     problems = _unknown_and_missing(tool, arguments)
     takes = f" {_takes(tool)}" if problems else ""  # where a value is wrong, the names of the others don't help
-    is_small = not _is_longer(arguments, _MAX_CHECKED_BYTES)
-    if is_small:
+    if not _is_longer(arguments, _MAX_CHECKED_BYTES):
         problems += _schema_problems(tool, arguments, beside_others=bool(problems))
     if problems:
         shown = "; ".join(problems[:_MAX_PROBLEMS])
         more = " (and more)" if len(problems) > _MAX_PROBLEMS else ""
         raise InvalidArguments(f"{tool.server}.{tool.name}: {shown}{more}.{takes}")
-    return misspelt_keys(tool, arguments) if is_small else []
 
 
 def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[str]:

@@ -69,15 +69,15 @@ class CallAttempt:
         Raises:
             InvalidArguments: it does not fit.
         """
-        check, messages, arguments = self.target.check, self.calls.messages, self.call.arguments
+        check, arguments = self.target.check, self.call.arguments
         if self.release is None:
-            await run_sized(self.is_large, check, messages, arguments)
+            await run_sized(self.is_large, check, arguments)
             return
         try:
-            await run_sized(self.is_large, check, [], self.release.arguments)
+            await run_sized(self.is_large, check, self.release.arguments)
         except InvalidArguments:
             # Its text may show a part of a value, which no search for values finds.
-            await run_sized(self.is_large, check, messages, arguments)
+            await run_sized(self.is_large, check, arguments)
             raise InvalidArguments(
                 f"{title_of(self.target)}: the arguments do not fit the schema of the tool with what the privacy "
                 "tokens in them stand for"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -88,18 +88,6 @@ class RunningCall:
 
 
 @dataclass(slots=True)
-class OpenedAddresses:
-    """What the user did about the addresses that one server required."""
-
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while the user is asked."""
-    rounds: int = 0
-    """How often the user has accepted."""
-    is_refused: bool = False
-    """Whether the user is not asked any more."""
-
-
-@dataclass(slots=True)
 class AskedApprovals:
     """What the person was asked to approve of one execution."""
 
@@ -160,8 +148,6 @@ class ExecutionCalls:
     """Number of input requests of upstreams so far."""
     input_s: float = 0.0
     """Seconds spent waiting for the answers to them."""
-    addresses: defaultdict[str, OpenedAddresses] = field(default_factory=lambda: defaultdict(OpenedAddresses))
-    """By the raw name of the server."""
     approvals: AskedApprovals = field(default_factory=AskedApprovals)
     question: Ask | None = None
     """What guardrails ask the person about each of its calls, since the program is as it is."""

@@ -32,7 +32,6 @@ from codemode_server.gateway.pipeline import CallPipeline
 from codemode_server.gateway.policy.names import READ_METHOD
 from codemode_server.gateway.policy.policy import Policy, PolicyStep
 from codemode_server.gateway.privacy import CallPrivacy
-from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import (
     READING,
@@ -63,7 +62,6 @@ class Gateway:
         approver: Approver = NOBODY_TO_ASK,
         sign_in_offers: SignInOffers | None = None,
         policy_steps: Sequence[PolicyStep] = (),
-        addresses: RequiredAddresses | None = None,
         guardrails: GuardrailChain = NO_GUARDRAILS,
         privacy: CallPrivacy | None = None,
         prepare: Callable[[], Awaitable[None]] = checkpoint,
@@ -93,7 +91,6 @@ class Gateway:
             newest=self._newest,
             approver=approver,
             sign_in_offers=sign_in_offers,
-            addresses=addresses,
             privacy=privacy,
         )
 

@@ -32,7 +32,6 @@ from codemode_server.domain.calls import (
     arguments_digest,
 )
 from codemode_server.domain.errors import (
-    AddressRequired,
     CallError,
     DecisionOutdated,
     ExecutionError,
@@ -77,7 +76,6 @@ from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.privacy import CallPrivacy
 from codemode_server.gateway.release import naming_release
-from codemode_server.gateway.required_addresses import RequiredAddresses
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, summarise, without_secrets
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, SharedUpstreams, title_of
@@ -103,11 +101,10 @@ class CallPipeline:
         newest: Callable[[CallTarget], Awaitable[CallTarget]],
         approver: Approver = NOBODY_TO_ASK,
         sign_in_offers: SignInOffers | None = None,
-        addresses: RequiredAddresses | None = None,
         privacy: CallPrivacy | None = None,
     ) -> None:
         """`newest` gives a target as the catalog has it now. Without `sign_in_offers`, calls to a server that needs a
-        sign-in just fail; without `addresses`, those that need the user to open an address."""
+        sign-in just fail."""
         self._upstreams = upstreams
         self._journal = journal
         self._events = events
@@ -116,7 +113,6 @@ class CallPipeline:
         self._newest = newest
         self._approver = approver
         self._sign_in_offers = sign_in_offers
-        self._addresses = addresses
         self._privacy = privacy or CallPrivacy(config)
 
     async def run(
@@ -239,7 +235,7 @@ class CallPipeline:
         )
         upstreams = self._upstreams.for_principal(calls.context.principal)
         self._events.publish(CallSent(calls, call, attempt.target, progress))
-        is_offered, has_opened, outdated = False, False, 0
+        is_offered, outdated = False, 0
         while True:
             try:
                 sent = await self._privacy.sent(calls, attempt.target, call.arguments, attempt.release)
@@ -257,13 +253,6 @@ class CallPipeline:
                 if outcome is not OfferOutcome.SIGNED_IN:
                     raise SignInRequired(f"{error}{outcome.remark}") from error
                 progress.retry_reason = RetryReason.SIGN_IN
-            except AddressRequired as error:
-                if self._addresses is None:
-                    raise
-                if has_opened:
-                    raise AddressRequired(f"{error} (the user has accepted to open it)") from error
-                has_opened = await self._addresses.open(calls, answers, call.server, error)
-                progress.retry_reason = RetryReason.OPENED_ADDRESS
 
     def _retried(self, attempt: CallAttempt, reason: RetryReason) -> None:
         self._events.publish(CallRetried(attempt.calls, attempt.call, reason))

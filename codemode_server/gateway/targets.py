@@ -26,8 +26,6 @@ READING = f"{MODULE}.read"
 """The name of reading a resource in reports, as programs call it."""
 MAX_OUTDATED = 20
 """How often one call is decided again since its tool or the configuration has changed."""
-_MAX_DOUBTS = 20
-"""Messages of an execution, after which no more are added about its arguments."""
 _PROMPTS = "prompts"
 """Before the name of a prompt in `permissions.rules`, in reports and in records."""
 
@@ -111,10 +109,8 @@ class ToolTarget:
         """Whether these settings of the server let programs use it."""
         return server.tools.selects(self.tool.raw_name)
 
-    def check(self, messages: list[str], arguments: dict[str, Any]) -> None:
-        for line in check_arguments(self.tool, arguments):
-            if len(messages) < _MAX_DOUBTS and line not in messages:
-                messages.append(line)
+    def check(self, arguments: dict[str, Any]) -> None:
+        check_arguments(self.tool, arguments)
 
     def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the upstream receives: these arguments as they are."""
@@ -186,7 +182,7 @@ class ResourceTarget:
     def is_selected(self, server: ServerSettings) -> bool:
         return True
 
-    def check(self, messages: list[str], arguments: dict[str, Any]) -> None:
+    def check(self, arguments: dict[str, Any]) -> None:
         if self.found.problem:
             raise InvalidArguments(self.found.problem)
 
@@ -232,7 +228,7 @@ class PromptTarget:
     def is_selected(self, server: ServerSettings) -> bool:
         return True
 
-    def check(self, messages: list[str], arguments: dict[str, Any]) -> None:
+    def check(self, arguments: dict[str, Any]) -> None:
         missing = [it.name for it in self.prompt.arguments if it.is_required and it.name not in arguments]
         if missing:
             raise InvalidArguments(

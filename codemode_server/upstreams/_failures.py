@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
 from codemode_server.domain.errors import (
-    AddressRequired,
     AnswerLost,
     CallError,
     ResultTooDeep,
@@ -14,17 +14,20 @@ from codemode_server.domain.errors import (
     ToolFailed,
 )
 from codemode_server.redaction import Redactor
+from codemode_server.text import one_line
 from codemode_server.upstreams._link import LIST_IS, is_broken_off, is_end
 from codemode_server.upstreams._messages import NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
 from codemode_server.upstreams.results import error_text
 from codemode_server.upstreams.transports.registry import Transport
+
+logger = logging.getLogger(__name__)
 
 _HTTP_REFUSAL = "Server returned an error response"
 """mcp's whole message for an HTTP status of 400 and more without a JSON-RPC error in its body."""
 _ADDRESS_REQUIRED = -32042
 """`URL_ELICITATION_REQUIRED` of the protocol, which mcp_types has."""
 _MAX_ADDRESSES = 5
-"""Of one error; one with more is an error like any other."""
+"""Of one error, in the log."""
 
 
 class SessionExpired(Exception):
@@ -82,15 +85,20 @@ def call_error(error: Any, server: str, what: str, refused: list[str], redactor:
         return AnswerLost(f"the connection to server {server!r} ended during the call; {outcome_unknown(what)}")
     if status and message in (_HTTP_REFUSAL, "Not Found"):
         return AnswerLost(f"server {server!r} answered with HTTP {status}")
-    if error.code == _ADDRESS_REQUIRED and (requests := _required_addresses(error.data)):
-        said = error_text(message, redactor)
-        return AddressRequired(f"{what} of server {server!r} needs the user to open an address first: {said}", requests)
+    if error.code == _ADDRESS_REQUIRED:
+        said, urls = error_text(message, redactor), ", ".join(_required_addresses(error.data))
+        logger.warning("server %r needs you to open an address before it goes on: %s", server, urls or said)
+        return ToolFailed(
+            f"{what} of server {server!r} needs the user to open an address first, which is in the log of "
+            f"codemode-server: {said}"
+        )
     if isinstance(error.data, str) and error.data:
         message = f"{message}: {error.data}"
     return ToolFailed(error_text(message, redactor) or f"{what} failed with code {error.code} and no message")
 
 
-def _required_addresses(data: Any) -> tuple[dict[str, Any], ...]:
+def _required_addresses(data: Any) -> list[str]:
     listed = data.get("elicitations") if isinstance(data, dict) else None
-    requests = listed if isinstance(listed, list) and len(listed) <= _MAX_ADDRESSES else []
-    return tuple(requests) if all(isinstance(request, dict) for request in requests) else ()
+    requests = listed[:_MAX_ADDRESSES] if isinstance(listed, list) else []
+    urls = [request.get("url") for request in requests if isinstance(request, dict)]
+    return [one_line(url, 500) for url in urls if isinstance(url, str)]

@@ -17,7 +17,6 @@ from codemode_server.domain.errors import CallTimedOut, DecisionOutdated, SignIn
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
-from codemode_server.upstreams._completed_elicitations import CompletedElicitations
 from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams._exchange import Exchange
 from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown
@@ -58,7 +57,6 @@ class Requests:
         self._ready_link = ready_link
         self._starts_process = transport_of(settings()).starts_process
         self.in_flight = CallsInFlight()
-        self.completed = CompletedElicitations()
         self._roots: tuple[Link | None, GivenRoots] = None, GivenRoots()
         """With the link that they were given over."""
         self.last_link: Link | None = None
@@ -84,7 +82,6 @@ class Requests:
                 sent.
             SignInRequired: the person has to sign in first; nothing was sent.
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
-            AddressRequired: the person has to open an address first; nothing was done.
             CallTimedOut: neither an answer nor a progress report for the server's `timeout`; waiting for its start is
                 not counted.
             ToolFailed: the upstream answered with a protocol error, or with what can't be read. (`isError` is for
@@ -171,11 +168,6 @@ class Requests:
         if self._roots[0] is not self.last_link:
             self._roots = self.last_link, GivenRoots()
         return self._roots[1]
-
-    async def wait_completed(self, elicitation_ids: frozenset[str]) -> None:
-        """Return once the upstream has reported all of these as completed, or if its protocol has no such report."""
-        if self.last_link is not None and not self.last_link.is_modern:
-            await self.completed.wait(elicitation_ids)
 
     async def _ask(
         self,

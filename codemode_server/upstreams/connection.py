@@ -386,8 +386,6 @@ class Connection:
         elif isinstance(message, types.LoggingMessageNotification):
             params = message.params
             self.requests.in_flight.take_log(LogMessage(params.level, params.logger, params.data))
-        elif isinstance(message, types.ElicitCompleteNotification):
-            self.requests.completed.take(message.params.elicitation_id)
 
     def _on_change(self, is_of_tools: bool) -> None:
         if is_of_tools:

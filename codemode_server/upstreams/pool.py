@@ -123,11 +123,6 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         if (connection := self._connections.get(server)) is not None:
             await connection.requests.change_roots(answer)
 
-    async def wait_completed(self, server: str, elicitation_ids: frozenset[str]) -> None:
-        """Return once a server, by its raw name, has reported all of these elicitations as completed, which may never
-        be, or if its protocol has no such report."""
-        await self._connection(server).requests.wait_completed(elicitation_ids)
-
     async def sign_in(self, server: str, show: Show) -> None:
         """Let the person sign in to a server that asks for it, by its raw name, and wait until it is connected.
 

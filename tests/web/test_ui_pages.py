@@ -76,7 +76,7 @@ class TestOneExecution:
     async def test_shows_when_and_why_a_call_was_tried_again_as_ticks_on_its_bar_and_in_words(
         self, tmp_path: Path
     ) -> None:
-        retried = ((12, RetryReason.EXPIRED_SESSION), (400, RetryReason.SIGN_IN), (450, RetryReason.OPENED_ADDRESS))
+        retried = ((12, RetryReason.EXPIRED_SESSION), (400, RetryReason.SIGN_IN))
         async with pages(tmp_path) as (site, state):
             await state.execution("x1", PROGRAM, Call("a", 500, 500, retried=retried), Call("b", 500, 500), took=1_000)
             shown = await site.text("executions/x1")

@@ -36,7 +36,6 @@ from codemode_server.front.tools.registry import (
     ToolContext,
 )
 from codemode_server.front.unknown_tools import unknown_tool
-from codemode_server.gateway.changed_roots import AskRoots
 from codemode_server.gateway.completions import Completion
 from codemode_server.known_values import OwnText
 from codemode_server.search.usage_store import ToolName, Use
@@ -161,9 +160,6 @@ class ConfiguredMetaTools:
         context = ToolContext(await self._request(session), progress, self._services, host)
         result: GetPromptResult = await get_prompt(name, arguments, context)
         return result
-
-    async def change_roots(self, session: Session, ask: AskRoots) -> None:
-        await self._services.changed_roots.forward(session.session_id, ask)
 
     async def complete_prompt(
         self, name: str, argument: dict[str, str], known: dict[str, str], session: Session

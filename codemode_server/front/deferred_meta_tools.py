@@ -12,7 +12,6 @@ from mcp.types import GetPromptResult
 from codemode_server.domain.principals import Session
 from codemode_server.front.server import MetaTools
 from codemode_server.front.tools.registry import Answer, Changed, Host, MetaToolSpec, Progress, ToolArguments
-from codemode_server.gateway.changed_roots import AskRoots
 from codemode_server.gateway.completions import Completion
 
 
@@ -70,9 +69,6 @@ class DeferredMetaTools:
         self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
     ) -> GetPromptResult:
         return await (await self._there()).get_prompt(name, arguments, session, progress, host)
-
-    async def change_roots(self, session: Session, ask: AskRoots) -> None:
-        await (await self._there()).change_roots(session, ask)
 
     async def complete_prompt(
         self, name: str, argument: dict[str, str], known: dict[str, str], session: Session

@@ -14,7 +14,6 @@ import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
-from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.methods import parse_server_request
@@ -43,20 +42,6 @@ def features_of(capabilities: types.ClientCapabilities | None) -> frozenset[Feat
     if capabilities.roots is not None:
         features.add(Feature.ROOTS)
     return frozenset(features)
-
-
-async def ask_for_roots(session: ServerSession) -> dict[str, Any]:
-    """Ask a host up to 2025-11-25 for its roots outside of any call.
-
-    Raises:
-        InputRefused: the host answered with an error.
-    """
-    try:
-        return _plain(await session.send_request(types.ListRootsRequest(), types.ListRootsResult))
-    except MCPError as error:
-        raise InputRefused(f"the host answered: {error.message[:200]}") from error
-    except ValidationError:
-        raise InputRefused("the host's answer is not valid") from None
 
 
 class HostRequests:

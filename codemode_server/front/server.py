@@ -29,7 +29,6 @@ from mcp.types import (
     EmptyResult,
     GetPromptResult,
     InputRequiredResult,
-    NotificationParams,
     SetLevelRequestParams,
     TextContent,
 )
@@ -41,7 +40,7 @@ from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Session
 from codemode_server.front.announcements import Announcements
-from codemode_server.front.host_requests import HostRequests, ask_for_roots, features_of, input_required
+from codemode_server.front.host_requests import HostRequests, features_of, input_required
 from codemode_server.front.host_trace import RequestDescription, continue_host_trace
 from codemode_server.front.instructions import instructions
 from codemode_server.front.log_levels import LogLevels
@@ -56,7 +55,6 @@ from codemode_server.front.tools.registry import (
     ToolArguments,
     meta_tools,
 )
-from codemode_server.gateway.changed_roots import AskRoots
 from codemode_server.gateway.completions import Completion
 from codemode_server.sandbox.guest.similar_names import similar_name
 
@@ -102,9 +100,6 @@ class MetaTools(Protocol):
     ) -> GetPromptResult:
         """The messages of a prompt."""
 
-    async def change_roots(self, session: Session, ask: AskRoots) -> None:
-        """The host of the session has other roots now, for which `ask` asks it."""
-
     async def complete_prompt(
         self, name: str, argument: dict[str, str], known: dict[str, str], session: Session
     ) -> Completion:
@@ -140,9 +135,6 @@ class FrontServer(MCPServer[None]):
         self._meta_tools = meta_tools
         self._log_levels = LogLevels()
         self._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
-        self._lowlevel_server.add_notification_handler(
-            "notifications/roots/list_changed", NotificationParams, self._change_roots
-        )
         completion = PromptCompletion(meta_tools, self._sessions.session_of_request)
         self._lowlevel_server.add_request_handler("completion/complete", CompleteRequestParams, completion)
         self._announcements = Announcements()
@@ -211,11 +203,6 @@ class FrontServer(MCPServer[None]):
     async def _set_log_level(self, ctx: ServerRequestContext[Any, Any], params: SetLevelRequestParams) -> EmptyResult:
         self._log_levels.set(self._sessions.session_of_request(ctx), params.level)
         return EmptyResult()
-
-    async def _change_roots(self, ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
-        session = self._sessions.session_of_request(ctx)
-        if not session.is_ephemeral:
-            await self._meta_tools.change_roots(session, partial(ask_for_roots, ctx.session))
 
     def _session_that_lists(self) -> Session:
         """The session of the request, to which changes are announced from now on."""

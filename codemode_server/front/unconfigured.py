@@ -12,7 +12,6 @@ from codemode_server.domain.errors import CodemodeError, MetaToolError, Settings
 from codemode_server.domain.principals import Session
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.tools.registry import Answer, Changed, Host, MetaToolSpec, Progress, ToolArguments
-from codemode_server.gateway.changed_roots import AskRoots
 from codemode_server.gateway.completions import Completion
 from codemode_server.settings import Settings
 from codemode_server.text import clean
@@ -64,9 +63,6 @@ class Unconfigured:
         self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
     ) -> GetPromptResult:
         raise MetaToolError(self._message)
-
-    async def change_roots(self, session: Session, ask: AskRoots) -> None:
-        """No server has any."""
 
     async def complete_prompt(
         self, name: str, argument: dict[str, str], known: dict[str, str], session: Session

@@ -2,9 +2,9 @@
 
 Up to protocol 2025-11-25 a request of the upstream does not say which call it belongs to, unless it is of a task. It is
 taken to belong to the newest call in flight, if all calls in flight are of one session of a host; otherwise it is
-refused, since it could reach the user of another session. Outside of any call nothing is answered but one request for
-changed roots (`_given_roots`). In protocol 2026-07-28 requests are part of the answer to a call, so nothing has to be
-guessed. Log messages say in neither protocol which call they belong to, and take the same way.
+refused, since it could reach the user of another session. Outside of any call nothing is answered. In protocol
+2026-07-28 requests are part of the answer to a call, so nothing has to be guessed. Log messages say in neither protocol
+which call they belong to, and take the same way.
 """
 
 from __future__ import annotations

@@ -168,10 +168,6 @@ class Link:
             options["on_progress"] = progress
         return await self._dispatcher.answer(method, data["params"], options)
 
-    async def notify(self, method: str) -> None:
-        """Send a notification without parameters; dropped if the connection has ended."""
-        await self._dispatcher.notify(method, None)
-
     async def lower_log_level(self, level: str | None) -> None:
         """Have a server of protocol 2025-11-25 send log messages from this level on, unless it does already."""
         from mcp.shared.exceptions import MCPError

@@ -14,13 +14,12 @@ import anyio
 
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.errors import CallTimedOut, DecisionOutdated, SignInRequired, UpstreamUnavailable
-from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
+from codemode_server.domain.input_requests import InputRefused, InputRequest
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
 from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams._exchange import Exchange
 from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown
-from codemode_server.upstreams._given_roots import GivenRoots
 from codemode_server.upstreams._link import Answer, Link, is_end
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.results import error_text
@@ -57,8 +56,6 @@ class Requests:
         self._ready_link = ready_link
         self._starts_process = transport_of(settings()).starts_process
         self.in_flight = CallsInFlight()
-        self._roots: tuple[Link | None, GivenRoots] = None, GivenRoots()
-        """With the link that they were given over."""
         self.last_link: Link | None = None
         """The link of the last request; over another link, the server has lost its state in memory."""
 
@@ -133,41 +130,16 @@ class Requests:
         return found if isinstance(found, dict) else {}
 
     async def answer(self, request: InputRequest) -> dict[str, Any]:
-        """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call or asks for changed
-        roots.
+        """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call.
 
         Raises:
             InputRefused: there is no answer.
         """
         try:
-            call = self.in_flight.owner(request)
-            answer = await call.answer(request)
+            return await self.in_flight.owner(request).answer(request)
         except InputRefused as refusal:
-            is_for_roots = self.in_flight.is_empty and request.feature is Feature.ROOTS
-            if is_for_roots and (changed := self._given_roots.take_changed()) is not None:
-                return changed
             logger.info("upstream %r: its %s was refused: %s", self._name, request.method, refusal)
             raise
-        if request.feature is Feature.ROOTS and call.provider is not None:
-            self._given_roots.note(call.provider.session_id)
-        return answer
-
-    def has_roots_of(self, session_id: str) -> bool:
-        """Whether the upstream has the roots of this session's host."""
-        return self._given_roots.are_of(session_id)
-
-    async def change_roots(self, answer: dict[str, Any]) -> None:
-        """Tell the upstream that roots have changed; it may ask once for this answer."""
-        link = self.last_link
-        if link is not None and not link.lost.is_set():
-            self._given_roots.change(answer)
-            await link.notify("notifications/roots/list_changed")
-
-    @property
-    def _given_roots(self) -> GivenRoots:
-        if self._roots[0] is not self.last_link:
-            self._roots = self.last_link, GivenRoots()
-        return self._roots[1]
 
     async def _ask(
         self,

@@ -33,7 +33,7 @@ def client_capabilities(features: frozenset[Feature], *, has_tasks: bool = False
     return types.ClientCapabilities(
         elicitation=elicitation if features & {Feature.ELICITATION, Feature.URL} else None,
         sampling=types.SamplingCapability() if Feature.SAMPLING in features else None,
-        roots=types.RootsCapability(list_changed=True) if Feature.ROOTS in features else None,
+        roots=types.RootsCapability() if Feature.ROOTS in features else None,
         extensions={_TASKS: {}} if has_tasks else None,
     )
 

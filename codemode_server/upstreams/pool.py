@@ -114,15 +114,6 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         """What a server, by its raw name, proposes for an argument of a prompt; as `Requests.complete`."""
         return await self._connection(server).requests.complete(params)
 
-    def servers_with_roots(self, session_id: str) -> list[str]:
-        """The raw names of the servers that have the roots of this session's host."""
-        return [name for name, connection in self._connections.items() if connection.requests.has_roots_of(session_id)]
-
-    async def change_roots(self, server: str, answer: dict[str, Any]) -> None:
-        """Tell a server, by its raw name, that roots have changed; it may ask once for this answer, in bounded time."""
-        if (connection := self._connections.get(server)) is not None:
-            await connection.requests.change_roots(answer)
-
     async def sign_in(self, server: str, show: Show) -> None:
         """Let the person sign in to a server that asks for it, by its raw name, and wait until it is connected.
 

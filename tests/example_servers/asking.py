@@ -184,8 +184,6 @@ def handle(message: dict[str, Any]) -> None:
         result = {}
     elif method.startswith("notifications/"):
         log("notification", method)
-        if method == "notifications/roots/list_changed":
-            ask({"method": "roots/list"})
     elif method == "tools/list":
         result = {"tools": TOOLS, **cache}
     elif method == "tools/call" and params["name"] == "work":

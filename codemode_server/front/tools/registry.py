@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.skills.library import SkillLibrary
     from codemode_server.executions.workspace import Workspace
-    from codemode_server.gateway.changed_roots import ChangedRoots
     from codemode_server.gateway.completions import PromptCompletions
     from codemode_server.gateway.policy.refusals import ToolRefusals
     from codemode_server.gateway.read_sources import ReadSources
@@ -143,7 +142,6 @@ class Services:
     sources: ReadSources
     executions: ExecutionService
     completions: PromptCompletions
-    changed_roots: ChangedRoots
     artifacts: ArtifactStore
     refresh_privacy: Callable[[Principal], Awaitable[None]]
     """Has the redactor of a principal know what other products have found."""

@@ -66,7 +66,7 @@ def response(message: dict[str, Any]) -> str:
     method, params = message.get("method"), message.get("params") or {}
     identity = json.dumps(message["id"])
     arguments = params.get("arguments") or {}
-    what, size, where = arguments.get("what", ""), int(arguments.get("size", 0)), arguments.get("form")
+    what, size = arguments.get("what", ""), int(arguments.get("size", 0))
     if method == "initialize":
         info = {"name": "flooding", "version": "1"}
         able = {"tools": {"listChanged": True}}
@@ -82,8 +82,6 @@ def response(message: dict[str, Any]) -> str:
         result = result_of(what, size)
     else:
         return f'{{"jsonrpc":"2.0","id":{identity},"error":{{"code":-32601,"message":"no {method}"}}}}'
-    if where == "id within":
-        return f'{{"jsonrpc":"2.0","result":{result},"id":{identity},"more":"{"x" * 5_000}"}}'
     if what == "id last":
         return f'{{"jsonrpc":"2.0","result":{result},"id":{identity}}}'
     if what == "broken" or (method == "initialize" and LISTED["what"] == "broken"):  # ends in the midst of a text

@@ -32,12 +32,10 @@ from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, ru
 from codemode_server.processes.framing import FramingError
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import frames, host_frames
-from codemode_server.sandbox.answer_turns import AnswerTurns
-from codemode_server.sandbox.argument_room import ArgumentRoom
 from codemode_server.sandbox.clock import ProgramClock
 from codemode_server.sandbox.contract import Ending, HostApi, Limits, Outcome, Program, ProgramError, Reply
-from codemode_server.sandbox.outgoing_frame import OutgoingFrame
-from codemode_server.sandbox.text_memory import text_memory
+from codemode_server.sandbox.outgoing_frame import AnswerTurns, OutgoingFrame
+from codemode_server.sandbox.text_memory import ArgumentRoom, text_memory
 
 _MAX_MESSAGE = 20_000
 _ROOM_BYTES = 16 * 2**20
@@ -189,7 +187,7 @@ class Channel:
             self._exceed_limit("limits.call_bytes")
             return
         await self._call_slots.acquire()
-        await self._room.take(call)
+        await self._room.take(call.id, call.memory)
         self._clock.call_started()
         self._timer.deadline = self._clock.deadline
         tasks.start_soon(self._call, call)
@@ -234,7 +232,7 @@ class Channel:
             refusal = host_frames.refusal_frame(call.id, error.code, str(error)[:_MAX_MESSAGE])
             return OutgoingFrame(refusal).after(self._turns.take())
         finally:
-            self._room.give_back(call)
+            self._room.give_back(call.id)
             self._clock.call_ended()
             self._timer.deadline = self._clock.deadline
 

@@ -68,8 +68,6 @@ _FRAME_READINGS = 1_000
 """Clock readings of each kind that one frame may hold."""
 _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
-_PIECE_CHARACTERS = 2**20
-"""Base64 that is read at once; a multiple of four."""
 GUEST_LIMITS = frozenset({"limits.calls", "limits.call_bytes", "limits.value_bytes", "values"})
 """Limits that a guest detects before the host: otherwise it would have to send a frame that is too long, or it knows
 that the program has had its one `LimitExceeded`. `values`: the program's value holds too many values."""
@@ -331,15 +329,10 @@ def _hint(raw: dict[str, Any]) -> str:
 
 
 def _bytes(frame: dict[str, Any], field: str) -> bytes:
-    text, data = _field(frame, field, str), bytearray()
     try:
-        for start in range(0, len(text), _PIECE_CHARACTERS):
-            if len(data) < start // 4 * 3:
-                raise ValueError("padding before the end")
-            data += base64.b64decode(text[start : start + _PIECE_CHARACTERS], validate=True)
+        return base64.b64decode(_field(frame, field, str), validate=True)
     except ValueError:
         raise ProtocolError(f"{field!r} of a frame is no base64") from None
-    return bytes(data)
 
 
 def _readings(frame: dict[str, Any], field: str) -> tuple[int, ...]:

@@ -1,17 +1,55 @@
-"""A frame that is to be sent to a guest; it waits on disk if it is large and the guest reads another one."""
+"""A frame that is to be sent to a guest, in its turn; it waits on disk if it is large and the guest reads another one.
+
+Answers to calls are sent in the order in which they came, although a large one takes longer to encode than a small one
+that came after it.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from typing import IO
 
+import anyio
 import anyio.to_thread
 from anyio.abc import ByteSendStream
 
-from codemode_server.sandbox.answer_turns import Turn
-
 _PIECE = 256 * 2**10
 """Bytes that are given to the stream at once: it copies what the guest does not read yet."""
+
+
+class Turn:
+    """The place of one answer, after another one or as the first."""
+
+    def __init__(self, before: Turn | None = None) -> None:
+        self._before = before
+        self._is_over = anyio.Event()
+
+    @property
+    def is_next(self) -> bool:
+        return self._before is None or self._before._is_over.is_set()
+
+    async def wait(self) -> None:
+        """Wait until the answer before has been sent, or will never be."""
+        if self._before is not None:
+            await self._before._is_over.wait()
+            self._before = None
+
+    def end(self) -> None:
+        """The next one may follow."""
+        self._is_over.set()
+
+
+class AnswerTurns:
+    """The turns of the answers of one program."""
+
+    def __init__(self) -> None:
+        self._last = Turn()
+        self._last.end()
+
+    def take(self) -> Turn:
+        """The turn of an answer that has come now."""
+        self._last = Turn(self._last)
+        return self._last
 
 
 class OutgoingFrame:

@@ -26,6 +26,7 @@ STUBS = {
     "same_page": "def same_page(page: int = 1) -> Any: ...",
     "endless": "def endless(cursor: str = ...) -> Any: ...",
     "text": "def text(page: int = ...) -> Any: ...",
+    "by_start": "def by_start(url: str, max_length: int = 5000, start_index: int = 0) -> Any: ...",
     "breaks": "def breaks(cursor: str = ...) -> Any: ...",
     "two_lists": "def two_lists(page: int = 1) -> Any: ...",
     "says_more": "def says_more(cursor: str = ...) -> Any: ...",
@@ -102,6 +103,10 @@ def _page(tool: str, given: dict[str, Any]) -> Any:
         case "by_offset":
             items, _ = pages(given.get("start_at", 0), given.get("limit", 3))
             return {"issues": items, "start_at": given.get("start_at", 0), "total": len(ITEMS)}
+        case "by_start":
+            start = given.get("start_index", 0)
+            note = f"\n\n<error>Content truncated. Call the fetch tool with a start_index of {start + 5} to get more.</error>"
+            return f"{'abcdefghijkl'[start : start + 5]}{note if start < 10 else ''}"
         case "same_cursor":
             return {"items": [{"id": 1}], "cursor": "A"}
         case "same_page":

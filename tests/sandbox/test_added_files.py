@@ -71,21 +71,6 @@ def test_a_file_that_has_grown_is_cut_back(folder: Path) -> None:
     assert removed.text == "1 cut back to its earlier size, 3 MiB in all: 'log'"
 
 
-def test_what_was_there_before_stays_whatever_the_program_does_to_it(folder: Path) -> None:
-    (folder / "sub").mkdir()
-    for name in ("renamed", "moved", "touched", "over"):
-        write(folder / name, MB)
-    before = contents(folder, 100)
-    (folder / "renamed").rename(folder / "other")
-    (folder / "moved").rename(folder / "sub" / "moved")
-    os.utime(folder / "touched")
-    with (folder / "over").open("r+b") as file:
-        file.write(b"written over")
-    write(folder / "new", MB)
-    trim(folder, before, 4 * MB)
-    assert sizes(folder) == dict.fromkeys(("other", "moved", "touched", "over"), MB)
-
-
 def test_many_empty_files_and_folders_are_removed(folder: Path) -> None:
     (folder / "old").mkdir()
     before = contents(folder, 100)

@@ -202,17 +202,6 @@ async def test_functions_in_pools_mean_what_they_mean_in_threads(lab: Lab, code:
     assert await lab.value(POOL + code) == value
 
 
-async def test_an_error_in_a_pool_shows_the_functions_own_line(lab: Lab) -> None:
-    code = (
-        POOL
-        + "def work(i):\n    x = echo(n=i)\n    return 1 // x['n']\nwith ThreadPoolExecutor() as p: r = list(p.map(work, [0]))"
-    )
-    outcome = await lab.run(code)
-    assert outcome.error is not None
-    assert outcome.error.line == 6
-    assert "return 1 // x['n']" in outcome.error.traceback
-
-
 async def test_an_error_in_a_thread_is_printed_and_the_program_goes_on(lab: Lab) -> None:
     outcome = await lab.run(POOL + "t = threading.Thread(target=boom)\nt.start()\nt.join()\n'on'")
     assert outcome.value == "on"

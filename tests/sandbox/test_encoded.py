@@ -119,28 +119,3 @@ async def test_a_tool_gets_the_base64_itself(lab: Lab) -> None:
     tools = Media()
     await lab.value(f"{ALL}from servers.github import echo\necho(a=media()['content'][0]['data'], b=media())", tools)
     assert tools.calls[-1][2] == {"a": DATA, "b": {"content": [IMAGE], "key": KEY}}
-
-
-@pytest.mark.parametrize(
-    "shown",
-    [
-        "media()",
-        "media().files",
-        "media()['content'][0]",
-        "media()['content'][0]['data']",
-        "said()",
-        "['text', said()[1], 'text']",
-        "said()[1:]",
-        "listed()",
-        "listed()[0]",
-        "address()",
-        "{'a': 1, 'b': said()}",
-        "media.map([{}])",
-        "media.raw()['content']",
-    ],
-)
-async def test_any_result_with_a_file_is_shown_and_its_text_is_passed_over(lab: Lab, shown: str) -> None:
-    tools = Media()
-    outcome = await lab.run(f"{ALL}show({shown})", tools)
-    assert outcome.error is None, outcome.error
-    assert [data for data, _, _ in tools.shown] == [PICTURE]

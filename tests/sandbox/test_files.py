@@ -19,14 +19,6 @@ async def test_texts_and_files_come_in_order(lab: Lab) -> None:
     assert await lab.value(code, Shop()) == ["here", True, "image/png", 2, False]
 
 
-@pytest.mark.portable
-async def test_a_link_says_what_is_known_and_costs_no_call(lab: Lab) -> None:
-    tools = Shop()
-    code = f"{HEAD}link, _ = documents()\nbool(link), repr(link)\n[link.is_link, link.uri, link.name, link.size, link.description]"
-    assert await lab.value(code, tools) == [True, "doc://a", "a", 8, "the first"]
-    assert len(tools.calls) == 1
-
-
 @pytest.mark.parametrize(
     "code",
     [

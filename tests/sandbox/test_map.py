@@ -135,15 +135,6 @@ found = echo.map(({{"n": n}} for n in numbers()), concurrency=2)
     assert tools.most_here <= 2
 
 
-async def test_items_may_come_from_calls_themselves(lab: Lab) -> None:
-    code = f"""
-{HEAD}
-found = get_item.map((item["id"] for item in by_cursor.pages("x")), owner="a")
-[it["item_id"] for it in found]
-"""
-    assert await lab.value(code, Shop()) == [1, 2, 3, 4, 5, 6, 7]
-
-
 async def test_what_no_item_could_change_is_raised_at_once(lab: Lab) -> None:
     tools = Shop()
     kind, message = await lab.error(f"{HEAD}forbidden.map(range(500), concurrency=2)", tools)
@@ -151,9 +142,3 @@ async def test_what_no_item_could_change_is_raised_at_once(lab: Lab) -> None:
     assert len(tools.calls) <= 4
     kind, message = await lab.error(f"{HEAD}get_item.map([1], ownr='a')", tools)
     assert (kind, "did you mean 'owner'" in message) == ("TypeError", True)
-
-
-async def test_results_are_plain_json_for_the_model_and_for_tools(lab: Lab) -> None:
-    code = f"{HEAD}import json\nfound = get_item.map([1], owner='a')\n[json.dumps(found), echo(all=found)]"
-    one = {"owner": "a", "item_id": 1}
-    assert await lab.value(code, Shop()) == ['[{"owner": "a", "item_id": 1}]', {"all": [one]}]

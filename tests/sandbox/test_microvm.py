@@ -111,47 +111,6 @@ sizes
     assert sum(len(arguments["text"]) for _, _, arguments in tools.calls) == 50 * 2**20
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param(
-            "import asyncio\nr = await asyncio.gather(*[meet(n=n, company=64) for n in range(64)])", id="async"
-        ),
-        pytest.param(
-            "from concurrent.futures import ThreadPoolExecutor\n"
-            "with ThreadPoolExecutor(64) as pool: r = list(pool.map(lambda n: meet(n=n, company=64), range(64)))",
-            id="threads",
-        ),
-    ],
-)
-async def test_64_calls_are_in_flight_at_once(lab: Lab, code: str) -> None:
-    tools = Tools()
-    found = await lab.value(
-        f"from servers.github import meet\n{code}\nsum(it['n'] for it in r)", tools, calls_in_flight=64
-    )
-    assert (found, tools.most_here) == (sum(range(64)), 64)
-
-
-async def test_a_host_that_answers_slowly_is_waited_for_and_holds_up_nothing_else(lab: Lab) -> None:
-    class Slow(Tools):
-        async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
-            await anyio.sleep(arguments.get("delay", 0))
-            return await super()._answer(server, tool, arguments)
-
-    code = f"""
-{ECHO}
-import threading
-ended = []
-slow = threading.Thread(target=lambda: (echo(delay={SLOWNESS}), ended.append("slow")))
-slow.start()
-for n in range(10): echo(n=n)
-ended.append("quick")
-slow.join()
-ended
-"""
-    assert await lab.value(code, Slow(), wall_seconds=2.0 * SLOWNESS) == ["quick", "slow"]
-
-
 async def test_a_guest_that_never_reads_is_ended_and_holds_up_nobody(lab: Lab) -> None:
     """It asks for much and stops itself. The answers find no reader, and the other session is served meanwhile."""
     code = (
@@ -234,16 +193,6 @@ async def test_a_machine_killed_in_mid_call_is_told_and_the_next_program_has_ano
     await lab.end("doomed")
 
 
-async def test_a_machine_killed_while_it_waits_is_replaced(lab: Lab) -> None:
-    boot = await lab.value(BOOT_ID, session="doomed")
-    (name,) = machines_of(lab, "doomed")
-    for process in processes_of(name):
-        os.kill(process, signal.SIGKILL)
-    await until_gone(name)
-    assert await lab.value(BOOT_ID, session="doomed") != boot
-    await lab.end("doomed")
-
-
 HOST = """
 import asyncio, os, sys
 from pathlib import Path
@@ -313,51 +262,7 @@ async def names() -> list[str]:
     return [box.name for box in (await Sandbox.list()).sandboxes]
 
 
-async def test_two_products_at_once_have_machines_of_their_own(lab: Lab, workspace: Path) -> None:
-    """Their programs meet in the middle of a call."""
-    tools = Tools()
-    async with another(workspace) as other:
-        boots: dict[str, str] = {}
-
-        async def one(which: Lab, number: int) -> None:
-            code = f"from servers.github import meet\nmeet(n={number}, company=2)\n{BOOT_ID}"
-            boots[str(number)] = await which.value(code, tools)
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(one, lab, 0)
-            tasks.start_soon(one, other, 1)
-        (name,) = machines_of(other)
-        assert len(set(boots.values())) == 2
-    assert processes_of(name) == []
-    assert name not in await names()
-    assert await lab.value(BOOT_ID) == boots["0"]
-
-
-async def test_closing_ends_a_machine_whose_program_runs(workspace: Path) -> None:
-    tools = Watched()
-    async with anyio.create_task_group() as tasks:
-        async with another(workspace) as lab:
-            backend: Any = lab.backend
-            name = backend.pool.spare[0].name
-            tasks.start_soon(lab.run, "from servers.github import forever\nforever()", tools)
-            await tools.has_arrived.wait()
-            assert processes_of(name)
-        await until_gone(name)
-    assert tools.here == 0
-
-
 # Machines that come and go.
-
-
-async def test_an_idle_machine_is_ended(workspace: Path) -> None:
-    async with another(workspace, idle_seconds=2.0) as lab:
-        boot = await lab.value(BOOT_ID)
-        (name,) = machines_of(lab)
-        with anyio.fail_after(30 + 10 * SLOWNESS):
-            while machines_of(lab):
-                await anyio.sleep(0.1)
-        await until_gone(name)
-        assert await lab.value(BOOT_ID) != boot
 
 
 # Boots that fail.

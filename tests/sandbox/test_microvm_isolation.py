@@ -201,15 +201,6 @@ async def test_the_keeper_and_init_can_not_be_touched(lab: Lab, target: str) -> 
     assert await lab.value(BOOT_ID) == boot
 
 
-async def test_killing_all_it_can_kills_nothing_of_the_machine(lab: Lab) -> None:
-    boot = await lab.value(BOOT_ID)
-    code = (
-        f"import os, subprocess\nchild = subprocess.Popen(['sleep', '60'])\nos.kill(-1, 9)\n[child.wait(), {BOOT_ID}]"
-    )
-    assert await lab.value(code) == [-9, boot]
-    assert await lab.value(BOOT_ID) == boot
-
-
 WRITABLE = """
 import os
 def writes(path, flags):
@@ -399,25 +390,6 @@ async def test_the_host_takes_no_second_connection(lab: Lab) -> None:
     path.unlink()
 
 
-async def test_no_service_of_the_machine_listens_to_a_program(lab: Lab) -> None:
-    code = """
-import socket
-own = socket.socket(socket.AF_UNIX)
-own.bind("\\0mine")
-own.listen()
-found = []
-for name in {line.split()[7] for line in open("/proc/net/unix").read().splitlines()[1:] if len(line.split()) > 7}:
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
-        try:
-            socket.socket(socket.AF_UNIX, kind).connect("\\0" + name[1:] if name.startswith("@") else name)
-            found.append(name)
-        except OSError:
-            pass
-found
-"""
-    assert await lab.value(code) == ["@mine"]
-
-
 async def test_frames_of_a_process_left_behind_do_not_reach_the_next_program(lab: Lab) -> None:
     """It has the socket of its parent, which a fork keeps."""
     code = (
@@ -502,35 +474,6 @@ async def test_a_scratch_folder_can_be_filled_only_so_far_and_is_empty_for_the_n
     assert await lab.value(f"import os\nos.listdir('{folder}')") == []
 
 
-async def test_a_full_disk_is_an_error_that_a_program_can_handle(lab: Lab) -> None:
-    code = """
-import errno, os
-try:
-    for number in range(4_000): open(f"/tmp/{number}", "wb", 0).write(bytes(2**20))
-except OSError as error:
-    found = errno.errorcode[error.errno]
-count = len(os.listdir("/tmp"))
-for name in os.listdir("/tmp"): os.remove(f"/tmp/{name}")
-[found, 100 < count < 1_000, open("/tmp/again", "wb").write(bytes(2**20))]
-"""
-    assert await lab.value(code, workspace_mb=4_096) == ["ENOSPC", True, 2**20]
-
-
-async def test_all_scratch_folders_full_at_once_do_no_lasting_harm(lab: Lab) -> None:
-    """They are memory, more than there is."""
-    code = f"""
-for folder in {SCRATCH!r}:
-    try:
-        for number in range(1_000): open(f"{{folder}}/{{number}}", "wb", 0).write(bytes(2**20))
-    except OSError:
-        pass
-"""
-    await lab.run(code, workspace_mb=4_096)
-    look = f"import os\n[sorted(os.listdir(folder)) for folder in {SCRATCH!r}]"
-    assert await lab.value(look) == [[], [], [], []]
-    assert await lab.value("open('/tmp/x', 'wb').write(bytes(10 * 2**20))") == 10 * 2**20
-
-
 @pytest.mark.parametrize(
     "leave",
     [
@@ -554,23 +497,6 @@ async def test_whatever_is_left_is_gone_for_the_next_program(lab: Lab, leave: st
     assert outcome.ending in (Ending.RETURNED, Ending.LIMITED), outcome
     assert outcome.stdout not in ("", "[] 1\n")
     assert (await lab.run(f"import os\n{look}")).stdout == "[] 1\n"
-
-
-async def test_a_process_left_behind_is_dead_when_the_sessions_next_program_runs(lab: Lab) -> None:
-    leave = f"""{OTHERS}
-import signal, subprocess, time
-subprocess.Popen(["sleep", "1000"], start_new_session=True)
-if os.fork() == 0:
-    os.setsid()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    while True:
-        time.sleep(1)
-time.sleep(0.5)
-[{BOOT_ID}, len(others()) >= 2]
-"""
-    boot, is_left = await lab.value(leave)
-    assert is_left
-    assert await lab.value(f"{OTHERS}\n[{BOOT_ID}, others()]") == [boot, []]
 
 
 async def test_a_session_keeps_its_microvm_and_no_other_session_gets_it(lab: Lab) -> None:

@@ -175,19 +175,6 @@ async def test_the_arguments_of_calls_that_wait_for_upstreams_take_no_more_than_
     assert (outcome.ending, len(large.calls)) == (Ending.LIMITED, 1)
 
 
-@pytest.mark.parametrize(
-    ("characters", "calls", "setting"),
-    [(7 * MIB, 1, None), (9 * MIB, 0, "limits.call_bytes")],
-    ids=["within", "beyond"],
-)
-async def test_a_call_with_emoji_may_have_half_of_the_bytes(characters: int, calls: int, setting: str | None) -> None:
-    tools = Tools()
-    guest = Guest([call(1, x="a" * characters + "\U0001f600")])
-    guest.reads.set()
-    outcome = await outcome_of(guest, tools)
-    assert (outcome.error.setting if outcome.error else None, len(tools.calls)) == (setting, calls)
-
-
 async def test_answers_that_nobody_reads_wait_outside_of_the_memory() -> None:
     class Large(Tools):
         async def _answer(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
@@ -224,13 +211,3 @@ async def test_a_guest_that_reads_no_answer_is_read_all_the_same() -> None:
     said = [*(call(n, x="a" * MIB) for n in range(1, 17)), {"op": "output", "stream": "stdout", "text": "still heard"}]
     outcome = await outcome_of(Guest(said, lambda: len(tools.calls) == 16), tools)
     assert (outcome.ending, outcome.stdout, len(tools.calls)) == (Ending.RETURNED, "still heard", 16)
-
-
-@pytest.mark.parametrize("count", [1, 16])
-async def test_a_scripted_guest_that_reads_is_answered(count: int) -> None:
-    """The positive control."""
-    tools = Tools()
-    guest = Guest([call(n, n=n) for n in range(1, count + 1)], lambda: guest.heard.count(b'"reply"') == count)
-    guest.reads.set()
-    outcome = await outcome_of(guest, tools)
-    assert (outcome.value, len(tools.calls)) == (1, count)

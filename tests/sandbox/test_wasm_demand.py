@@ -32,22 +32,6 @@ async def test_an_idle_worker_is_left_to_others_by_a_session_with_several_progra
             assert demand.reserved(program("one")) == 1
 
 
-async def test_a_session_alone_leaves_none() -> None:
-    demand = Demand()
-    with demand.counted(program("one")), demand.counted(program("one")):
-        assert demand.reserved(program("one")) == 0
-
-
-async def test_the_most_programs_at_once_count_until_they_are_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    demand = Demand()
-    with demand.counted(program("one")), demand.counted(program("one")), demand.counted(program("one")):
-        assert demand.most_at_once() == 3
-    with demand.counted(program("one")):
-        assert demand.most_at_once() == 3
-    monkeypatch.setattr(demand_module, "RECENT_SECONDS", 0.0)
-    assert demand.most_at_once() == 0
-
-
 @asynccontextmanager
 async def tended(*, warm: int) -> AsyncIterator[WasmBackend]:
     async with WasmBackend(warm=warm) as backend, anyio.create_task_group() as tasks:

@@ -81,16 +81,8 @@ def tool_for_module(server: str, tool: str) -> str:
     """What to do where a tool is used as Python's module of its name; empty if there is no such module."""
     if tool not in sys.stdlib_module_names:
         return ""
-    return f"{tool} is the tool of servers.{server} here; {_import_both(server, tool)}"
-
-
-def module_for_tool(server: str, tool: str) -> str:
-    """What to do where Python's module is called in place of the tool of its name."""
-    return f"{tool} is Python's module here; {_import_both(server, tool)}"
-
-
-def _import_both(server: str, tool: str) -> str:
-    return f"to use both, write: import {tool}; from servers.{server} import {tool} as {server}_{tool}"
+    both = f"import {tool}; from servers.{server} import {tool} as {server}_{tool}"
+    return f"{tool} is the tool of servers.{server} here; to use both, write: {both}"
 
 
 def shadowed_module(name: str) -> str:

@@ -8,10 +8,10 @@ import sys
 
 import wit_world  # made by componentize-py from world.wit
 
-from . import library, zones
+from . import library
 
 library.take_in()
-zones.take_in()
+library.take_in_zones()
 
 from . import modules, repetition, runner, warm_up, wasi  # noqa: E402 - they replace parts of what was taken in
 from .calls import Calls  # noqa: E402

@@ -18,7 +18,7 @@ from typing import Any
 from .await_rule import is_async_frame
 from .files import from_reply
 from .link import OVER_LIMIT, PROGRAM_FILE, Link, Refused, holds_more_values, to_json
-from .result_samples import remember_sample
+from .value_descriptions import remember_sample
 from .values import NotJson, to_argument
 
 READING = "resources.read"

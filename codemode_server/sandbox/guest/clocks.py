@@ -6,9 +6,9 @@ order gets the same times. A program without concurrency always does. One with t
 its calls arrive in the same order; otherwise a task may get the reading that another one got. In a microVM, threads
 run in any order, so only one of them may ask.
 
-Readings are sent before the next call, so that the host stores them with it. Not recorded: the CPU time of a microVM,
-the times of files, the `time()` of an event loop, and the waiting of the library and the guest, which goes by the real
-clock.
+Readings are sent before the next call, so that the host stores them with it. Not recorded: CPU time,
+`time.clock_gettime`, the times of files, the `time()` of an event loop, and the waiting of the library and the guest,
+which goes by the real clock.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ _UTCNOW = (
     "objects to represent datetimes in UTC: datetime.datetime.now(datetime.UTC)."
 )
 _localtime, _gmtime, _asctime, _strftime = time.localtime, time.gmtime, time.asctime, time.strftime
-_clock_gettime_ns = time.clock_gettime_ns
 
 
 class _Clock:
@@ -59,7 +58,6 @@ class _Clock:
         """The last recorded reading, as long as no real one followed."""
         self._ahead = 0
         """Added to the real readings."""
-        self._first: int | None = None
         self._left = 0
         self._unsent: collections.deque[int] = collections.deque()
         self.is_complete = True
@@ -70,7 +68,7 @@ class _Clock:
         self._recorded = itertools.accumulate(map(int, readings.split(","))) if readings else iter(())
         self._last, self._ahead = None, 0
         self._unsent.clear()
-        self._first, self._left, self.is_complete = None, _MAX_READINGS, True
+        self._left, self.is_complete = _MAX_READINGS, True
 
     def read_ns(self) -> int:
         reading = next(self._recorded, None)
@@ -84,13 +82,6 @@ class _Clock:
         else:
             self.is_complete = False
         return reading
-
-    def elapsed_ns(self) -> int:
-        """Since the first time that this was asked."""
-        reading = self.read_ns()
-        if self._first is None:
-            self._first = reading
-        return reading - self._first
 
     def _real_reading(self) -> int:
         real = self._real_ns()
@@ -148,7 +139,6 @@ def install(clocks: Clocks) -> None:
     replace_members(concurrent.futures._base, time=types.SimpleNamespace(monotonic=real_monotonic))
     _install_wall_clock(clocks.wall)
     _install_monotonic_clock(clocks.monotonic)
-    _install_numbered_clocks(clocks)
     _install_dates(clocks.wall)
 
 
@@ -182,24 +172,6 @@ def _install_monotonic_clock(monotonic: _Clock) -> None:
     replace_members(time, monotonic=seconds, monotonic_ns=monotonic.read_ns)
     replace_members(time, perf_counter=seconds, perf_counter_ns=monotonic.read_ns)
     replace_members(timeit, default_timer=seconds)
-    if time.get_clock_info("process_time").implementation == "clock()":  # WASI, whose clock() counts from the build on
-
-        def elapsed() -> float:
-            return monotonic.elapsed_ns() / 1e9
-
-        replace_members(time, process_time=elapsed, process_time_ns=monotonic.elapsed_ns)
-
-
-def _install_numbered_clocks(clocks: Clocks) -> None:
-    known = {time.CLOCK_REALTIME: clocks.wall, time.CLOCK_MONOTONIC: clocks.monotonic}
-
-    def clock_gettime_ns(number: int, /) -> int:
-        return known[number].read_ns() if number in known else _clock_gettime_ns(number)
-
-    def clock_gettime(number: int, /) -> float:
-        return clock_gettime_ns(number) / 1e9
-
-    replace_members(time, clock_gettime=clock_gettime, clock_gettime_ns=clock_gettime_ns)
 
 
 def _install_dates(wall: _Clock) -> None:

@@ -1,25 +1,40 @@
-"""The likely fix of a failed program, found in the values that its failing line used, such as the keys of a dict.
+"""The likely fix of a failed program: what to use in place of what a sandbox lacks, or what the values that the failing
+line used say, such as the keys of a dict.
 
-Nothing of the program is called (see `error_place`). Without certainty there is no hint.
-"""
+Nothing of the program is called (see `error_place`). Without certainty there is no hint."""
 
 from __future__ import annotations
 
+import builtins
+import errno
 import json
+import os
+import pathlib
+import sys
 import types
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from .advice import module_for_tool, tool_for_module
+from .advice import (
+    NO_HOST_FILES,
+    NO_NETWORK,
+    NO_PROCESSES,
+    NO_SKILL_FILES,
+    NO_TOOL_FILES,
+    TMP_IS_THE_SANDBOX_S,
+    import_of,
+    starts_fresh,
+    tool_for_module,
+)
 from .await_rule import CONSUMERS, is_async_frame
 from .calls import PendingCall
 from .error_place import Place, plain
 from .files import File
-from .hints import of_name, of_path, of_the_sandbox
 from .modules import PROGRAM_FILES
-from .result_samples import UNKNOWN
+from .similar_names import similar_name
 from .stubs import Stub
-from .value_descriptions import nearest_key, shape, way_into_dict, way_into_text, ways_into_list
+from .value_descriptions import UNKNOWN, nearest_key, shape, way_into_dict, way_into_text, ways_into_list
 
 _MAX_HINT = 500
 
@@ -41,8 +56,6 @@ def _mend(error: BaseException) -> str:
         return of_name(error, Place(error).names())
     if hint := of_the_sandbox(error) or _of_forgotten_await(error, message):
         return hint
-    if type(error).__module__ == "sqlite3" and "unable to open" in message:
-        return of_path(_file_of_uri(Place(error).argument("database")))
     if isinstance(error, KeyError) and error.args:
         return _of_key(error.args[0], Place(error))
     if isinstance(error, AttributeError):
@@ -150,11 +163,6 @@ def _of_json(text: Any) -> str:
 def _of_type(message: str, place: Place) -> str:
     if "coroutine" in message and "await" not in message:
         return "a coroutine has no value before it is awaited: write await before the call"
-    if message == "'module' object is not callable":
-        server, tool = place.called_tool()
-        return module_for_tool(server, tool) if server else ""
-    if message.startswith(("int() argument", "float() argument")):
-        return _of_number(place.argument(""))
     value = place.subscripted()
     if value is UNKNOWN and message.startswith("string indices") and (source := place.indexed_text()) is not None:
         text = place.value(source)
@@ -170,17 +178,105 @@ def _of_type(message: str, place: Place) -> str:
     return f"{name} is {shape(value)}" if "not subscriptable" in message else ""
 
 
-def _of_number(value: Any) -> str:
-    """For rows where a number was due, as of `SELECT count(*)`."""
-    if not isinstance(value, (list, dict)):
+_HINTS_BY_FOLDER = {"skills": NO_SKILL_FILES, "servers": NO_TOOL_FILES}
+_STARTERS = ("system", "popen", "fork", "forkpty", "execv", "execvp", "posix_spawn", "spawnl", "spawnv")
+_DENIED = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, 76)  # of WASI: not capable
+_MAX_NAMES = 5
+
+
+def of_the_sandbox(error: BaseException) -> str:
+    """What to do instead; empty if the sandbox is not the reason for the failure."""
+    if isinstance(error, AttributeError):
+        return _of_module(getattr(error, "name", None), getattr(error, "obj", None))
+    if isinstance(error, RuntimeError) and "determine home directory" in str(error):
+        return NO_HOST_FILES
+    if not isinstance(error, (OSError, NotImplementedError)):
         return ""
-    row = value[0] if isinstance(value, list) and len(value) == 1 else None
-    way = f"; take [0][{next(iter(row))!r}] of it" if isinstance(row, dict) and len(row) == 1 else ""
-    return f"it is {shape(value)}{way}"
+    files = list(_files_of(error))
+    if any(file.endswith(("subprocess.py", "unix_events.py")) for file in files) or "does not support processes" in str(
+        error
+    ):
+        return NO_PROCESSES
+    if any(file.endswith(("/socket.py", "urllib/request.py", "http/client.py")) for file in files) or "socket" in str(
+        type(error)
+    ):
+        return NO_NETWORK
+    if not isinstance(error, OSError) or error.errno not in _DENIED:
+        return ""
+    return of_path(error.filename, is_missing=error.errno == errno.ENOENT)
 
 
-def _file_of_uri(database: Any) -> Any:
-    """The path in a URI as SQLite takes it; anything else as it is."""
-    if isinstance(database, str) and database.startswith("file:"):
-        return database.removeprefix("file:").removeprefix("//").partition("?")[0]
-    return database
+def of_name(error: NameError, defined: Iterable[str]) -> str:
+    """What to do about a name that is not defined; `defined` are the names where it was used."""
+    name = error.name
+    if not name or isinstance(error, UnboundLocalError):
+        return ""
+    if wanted := import_of(name, is_module=True):
+        return f"write: {wanted}"
+    meant = similar_name(name, defined) or similar_name(name, (known for known in dir(builtins) if known.islower()))
+    return f"did you mean {meant!r}?" if meant else starts_fresh(_last_result())
+
+
+def _last_result() -> str:
+    """The name of the last value stored in this session, or empty."""
+    values = [name for name in sys.modules["codemode"].results if "/" not in name]
+    return values[-1] if values else ""
+
+
+def _of_module(name: str | None, owner: object) -> str:
+    if not isinstance(owner, types.ModuleType) or name is None:
+        return ""
+    if owner.__name__ == "os" and name in _STARTERS:
+        return NO_PROCESSES
+    return NO_NETWORK if owner.__name__ == "http.client" and name == "HTTPSConnection" else ""
+
+
+def of_path(written: object, *, is_missing: bool = True) -> str:
+    """What to do about a path that could not be opened; `is_missing`: because there is nothing."""
+    path = os.fsdecode(written) if isinstance(written, (str, bytes, pathlib.PurePath)) else ""
+    if not path:
+        return ""
+    if path == "~" or path.startswith("~/") or ":\\" in path[:4]:
+        return NO_HOST_FILES
+    folder = os.path.abspath(path).split("/")[1]  # noqa: PTH100 - `resolve` would follow links
+    if folder == "workspace":
+        return _listed() if is_missing else ""
+    if folder == "tmp":
+        return _of_tmp(path) if is_missing else ""
+    if folder in _HINTS_BY_FOLDER:
+        return _HINTS_BY_FOLDER[folder]
+    return NO_HOST_FILES if path.startswith("/") else f"write paths in full: /workspace/{path}; {_listed()}"
+
+
+def _of_tmp(path: str) -> str:
+    """What to do about a missing path in /tmp: the program mistyped the name of its own file, or means another /tmp."""
+    wanted = pathlib.PurePath(path)
+    try:
+        meant = similar_name(wanted.name, os.listdir(wanted.parent))  # noqa: PTH208 - names are enough
+    except OSError:
+        meant = None
+    return f"did you mean {str(wanted.parent / meant)!r}?" if meant else TMP_IS_THE_SANDBOX_S
+
+
+def _listed() -> str:
+    """What is in /workspace, as far as it fits."""
+    try:
+        names = sorted(path.name for path in pathlib.Path("/workspace").iterdir())
+    except OSError:
+        return "/workspace can't be read"
+    if not names:
+        return "/workspace is empty"
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"/workspace has {', '.join(repr(name[:60]) for name in names[:_MAX_NAMES])}{more}"
+
+
+def _files_of(error: BaseException | None) -> Iterator[str]:
+    """The files through which the exception, and what it was raised from, went."""
+    met: list[BaseException] = []
+    while error is not None and not any(error is other for other in met):  # `raise error from error` makes a circle
+        met.append(error)
+        trace = error.__traceback__
+        while trace is not None:
+            yield trace.tb_frame.f_code.co_filename
+            trace = trace.tb_next
+        error = error.__cause__ or error.__context__

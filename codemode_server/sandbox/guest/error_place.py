@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 from .calls import PendingCall
 from .files import Blocks, Fields
 from .modules import PROGRAM_FILES
-from .result_samples import SAMPLES, UNKNOWN
-from .value_descriptions import MAX_ITEMS
+from .value_descriptions import MAX_ITEMS, SAMPLES, UNKNOWN
 
 _MAX_NAME = 40
 _GUEST = __file__.rpartition("/")[0]
@@ -86,26 +85,6 @@ class Place:
     def key(self) -> Any:
         node = self._node()
         return self.value(node.slice) if isinstance(node, ast.Subscript) else UNKNOWN
-
-    def argument(self, name: str) -> Any:
-        """The first argument of the call that failed, or the one of that name."""
-        call = next((node for node in self._nodes() if isinstance(node, ast.Call)), None)
-        if call is None:
-            return UNKNOWN
-        named = [keyword.value for keyword in call.keywords if keyword.arg == name]
-        return self.value([*call.args, *named][0]) if call.args or named else UNKNOWN
-
-    def called_tool(self) -> tuple[str, str]:
-        """Server and name of the tool that is imported under the name that was called; empty where none is."""
-        called = next((node.func for node in self._nodes() if isinstance(node, ast.Call)), None)
-        if not isinstance(called, ast.Name):
-            return "", ""
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.ImportFrom) and any(it.name == called.id and not it.asname for it in node.names):
-                root, _, server = (node.module or "").partition(".")
-                if root == "servers":
-                    return server, called.id
-        return "", ""
 
     def names(self) -> list[str]:
         """The names that were defined there."""

@@ -1,11 +1,37 @@
-"""The standard library that programs get: a module that is not imported when the sandbox is built is not in it."""
+"""The standard library and the time zones of programs: what is not taken in when the sandbox is built is not there."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.resources
+import io
 import pkgutil
 import sys
+import zoneinfo
+import zoneinfo._common
+from typing import IO
+
+from .replacements import replace_members
+
+_data: dict[str, bytes] = {}
+
+
+def take_in_zones() -> None:
+    """Read all zones of the `tzdata` package and serve `zoneinfo` from them."""
+    root = importlib.resources.files("tzdata")
+    for name in root.joinpath("zones").read_text().split():
+        _data[name] = root.joinpath("zoneinfo", *name.split("/")).read_bytes()
+    replace_members(zoneinfo._common, load_tzdata=_load)
+    replace_members(zoneinfo, available_timezones=lambda: set(_data))
+
+
+def _load(key: str) -> IO[bytes]:
+    try:
+        return io.BytesIO(_data[key])
+    except KeyError:
+        raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}") from None
+
 
 _LEFT_OUT = {
     "antigravity",

@@ -1,26 +1,99 @@
-"""Makes a program repeatable: begins its clocks and its randomness as the `run` frame says.
+"""Makes a program repeatable: its clocks (see `clocks`) and its randomness begin as the `run` frame says.
+
+The randomness is a cryptographic stream from a key that the host draws anew for every program. A program that runs
+again has the same key, so code that asks in the same order gets the same bytes. Everything in Python's library that is
+random comes from here; in a microVM, `/dev/urandom`, OpenSSL's own generator and other processes than the program's
+forks do not.
 
 Texts have the same hashes in every sandbox, so sets have the same order: in a microVM by its environment, and in
 WebAssembly as long as the same component is used, since it is a snapshot. Whatever else differs between two runs is not
-hidden: addresses (`id`), process ids, the order of a folder's entries, the times of files, and what other processes do.
-"""
+hidden: addresses (`id`), process ids, the order of a folder's entries, the times of files, and other processes."""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import operator
 import os
+import random
+import uuid
 from typing import Any
 
-from . import clocks, randomness
+from . import clocks
 from .link import Link
+from .replacements import replace_members
+
+_shake_256 = hashlib.shake_256
+_urandom = os.urandom
+_seed = random.Random.seed
+_MULTICAST = 1 << 40
+"""Set in the node of a UUID that is no address of a network card."""
+
+
+class _Stream:
+    """Random bytes from a key; the n-th drawing always gives the same."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._numbers = itertools.count()
+
+    def draw(self, size: int) -> bytes:
+        return _shake_256(self._key + next(self._numbers).to_bytes(8, "big")).digest(size)
+
+
+class Randomness:
+    """What `os.urandom` gives, and with it all the rest."""
+
+    def __init__(self) -> None:
+        self._stream: _Stream | None = None
+        self._key_of_child = b""
+
+    def begin(self, key: bytes) -> None:
+        """The program begins, or a process that it has forked."""
+        self._stream = _Stream(key)
+        random.seed(self.bytes(32))
+        # Not the address of a network card: it differs from one microVM to the next.
+        replace_members(uuid, _node=int.from_bytes(self.bytes(6), "big") | _MULTICAST)
+
+    def bytes(self, size: int, /) -> bytes:
+        size = operator.index(size)
+        if size < 0:
+            raise ValueError("negative argument not allowed")
+        return _urandom(size) if self._stream is None else self._stream.draw(size)
+
+    def before_fork(self) -> None:
+        self._key_of_child = self.bytes(32)
+
+    def after_fork_in_child(self) -> None:
+        if self._stream is not None:
+            self.begin(self._key_of_child)
+
+
+def _install_randomness(randomness: Randomness) -> None:
+    """Have everything in Python's library that is random draw from there."""
+
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+        _seed(self, randomness.bytes(32) if a is None else a, version)
+
+    replace_members(os, urandom=randomness.bytes)
+    if hasattr(os, "getrandom"):
+        replace_members(os, getrandom=lambda size, flags=0: randomness.bytes(size))
+    replace_members(random, _urandom=randomness.bytes)
+    replace_members(random.Random, seed=seed)
+    replace_members(random, seed=vars(random)["_inst"].seed)
+    replace_members(uuid, _generate_time_safe=None, _UuidCreate=None)  # they have a clock and a node of their own
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=randomness.before_fork, after_in_child=randomness.after_fork_in_child)
+
 
 _clocks = clocks.Clocks()
-_randomness = randomness.Randomness()
+_randomness = Randomness()
 
 
 def install() -> None:
     """Put it in place; until a program begins, clocks and randomness are the real ones."""
     clocks.install(_clocks)
-    randomness.install(_randomness)
+    _install_randomness(_randomness)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_clocks.forget_record)
 

@@ -14,12 +14,11 @@ from typing import Any
 from . import checkpoint, lines, repetition, source
 from .attachments import hint_on
 from .calls import Calls, LimitExceeded, ToolError, finish, resolve
-from .error_reports import describe
+from .error_reports import Unawaited, describe
 from .link import PROGRAM_FILE, LimitPassed, Link, holds_more_values, to_json
 from .output import Output
 from .results import Results
 from .stubs import Stub
-from .unawaited import Unawaited
 from .value_descriptions import shape
 from .values import to_result
 

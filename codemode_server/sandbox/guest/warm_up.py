@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import result_samples, runner
+from . import runner, value_descriptions
 from .calls import Calls
 from .link import Link
 from .modules import HostModules
@@ -77,4 +77,4 @@ def warm_up(run_async: Callable[[Any], Any]) -> None:
         codemode.__dict__["__tool__"] = decorator
         for name in ("servers", "servers.warm_up", "servers.warm_up.find"):
             sys.modules.pop(name, None)
-        result_samples.SAMPLES.clear()
+        value_descriptions.SAMPLES.clear()

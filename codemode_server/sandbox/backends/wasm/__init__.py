@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def _diagnose(settings: SandboxSettings, *, boot: bool, announce: Announce) -> Diagnosis:
     import anyio.to_thread
 
-    from codemode_server.sandbox.backends.wasm.preparation import diagnose
+    from codemode_server.sandbox.backends.wasm.component import diagnose
 
     return await anyio.to_thread.run_sync(diagnose)
 
@@ -33,7 +33,7 @@ async def _outlook(_settings: SandboxSettings) -> Outlook:
 async def _prepare(settings: SandboxSettings, _archive: Path | None, announce: Announce) -> Step | None:
     import anyio.to_thread
 
-    from codemode_server.sandbox.backends.wasm.preparation import prepare
+    from codemode_server.sandbox.backends.wasm.component import prepare
     from codemode_server.sandbox.registry import candidates
 
     return await anyio.to_thread.run_sync(prepare, announce) if BACKEND in candidates(settings) else None

@@ -29,6 +29,7 @@ from codemode_server.private_files import NotPrivate, is_own, private_folder
 from codemode_server.processes import file_lock
 from codemode_server.sandbox import processor
 from codemode_server.sandbox.backends.wasm import build
+from codemode_server.sandbox.registry import Announce, Check, Diagnosis, Step
 
 WORKER = Path(__file__).resolve().with_name("worker.py")
 _COMPILE_SECONDS = 600.0
@@ -94,6 +95,31 @@ def native_code(component: Path, folder: Path, announce: Callable[[str], None]) 
 def is_compiled(component: Path, folder: Path) -> bool:
     """Whether the component's native code is in the folder already."""
     return _is_sound(folder / f"{_key(component)}.cwasm")
+
+
+def diagnose() -> Diagnosis:
+    """Whether the component is built and compiled for this machine. Blocks."""
+    try:
+        wasmtime_folder()
+        guest = checked_component()
+    except SandboxUnavailable as error:
+        return Diagnosis((Check("wasm", "missing", error.reason, error.remedy),))
+    compiled = "compiled for this machine"
+    if not is_compiled(guest, cache_folder()):
+        compiled += " at its first use, or by codemode-server setup"
+    return Diagnosis((Check("wasm", "ok", compiled),), "wasm")
+
+
+def prepare(announce: Announce) -> Step:
+    """Compile the component unless it is compiled already. Blocks."""
+    try:
+        guest, folder = checked_component(), cache_folder()
+        if is_compiled(guest, folder):
+            return Step("wasm", "was compiled already")
+        native_code(guest, folder, announce)
+    except SandboxUnavailable as error:
+        return Step("wasm", str(error), is_successful=False)
+    return Step("wasm", "compiled for this machine")
 
 
 def discard(native: Path) -> None:

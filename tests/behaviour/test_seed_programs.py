@@ -157,7 +157,7 @@ async def test_state_of_one_session_is_there_in_the_next(tmp_path: Path) -> None
 async def test_a_new_workspace_has_only_what_programs_write_into_it(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, {})) as host:
         folders = ["sessions", "state"]
-        assert (await host.run("import os\nos.listdir('/workspace')")).value == folders
+        assert (await host.run("import os\nsorted(os.listdir('/workspace'))")).value == folders
         await host.run("open('/workspace/a.txt', 'w').write('x')")
         listed = (await host.call("list_dir", path="/workspace")).text
         assert listed == "/workspace\na.txt  1 bytes\nsessions/\nstate/"

@@ -32,7 +32,8 @@ async def test_packages_have_their_submodules(lab: Lab) -> None:
         "open('/workspace/tools/deep/__init__.py', 'w').write('')\n"
         "open('/workspace/tools/deep/far.py', 'w').write('value = 2')"
     )
-    code = "import tools, tools.deep.far, os\n[tools.value, tools.deep.far.value, sorted(os.listdir('/workspace/tools'))]"
+    files = "sorted(os.listdir('/workspace/tools'))"
+    code = f"import tools, tools.deep.far, os\n[tools.value, tools.deep.far.value, {files}]"
     assert await lab.value(code) == [1, 2, ["__init__.py", "deep", "inner.py"]], "no compiled files are left"
 
 

@@ -24,7 +24,6 @@ LONGEST = (
     "tests/proof/",
     "tests/hosts/",
     "tests/test_soak.py",
-    "tests/microvm/test_pull.py",
     "tests/search/test_figures",
 )
 """Tests that take ten seconds or more at a time."""

@@ -160,18 +160,6 @@ async def test_a_frame_that_answers_ends_the_program(app: App, folder: Path, op:
 
 
 @pytest.mark.evasion
-@pytest.mark.parametrize("name", ["approve", "approval", "answer", "approved", "elicitation"])
-async def test_the_model_has_no_argument_that_approves(app: App, folder: Path, name: str) -> None:
-    """And no tool."""
-    async with connected(app, folder, Person([NO]), "legacy") as it:
-        listed = (await it.host.client.list_tools()).tools
-        assert not [tool.name for tool in listed if name in tool.name or name in tool.input_schema["properties"]]
-        assert "search_tools" in [tool.name for tool in listed], "the control"
-        await it.host.call("execute_code", code=CREATE + CALL, **{name: "Allow this call"})
-        assert titles(it.host) == []
-
-
-@pytest.mark.evasion
 async def test_of_a_thousand_questions_a_few_are_open_at_once_and_the_person_ends_it_by_refusing(
     app: App, folder: Path
 ) -> None:

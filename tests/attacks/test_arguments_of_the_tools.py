@@ -158,30 +158,6 @@ async def test_code_of_twenty_megabytes_is_a_program_as_any(tmp_path: Path) -> N
         await is_well(host)
 
 
-ODD_CODE = [
-    "1\0",
-    "\0",
-    "\ufeff1",
-    "1\r\n2",
-    "\x0c1",
-    "# coding: utf-7\n1",
-    "x" * 5_000,
-    "(" * 5_000,
-    "-" * 50_000 + "1",
-]
-
-
-async def test_odd_code_is_run_or_refused(tmp_path: Path) -> None:
-    state = {"dir": str(tmp_path / "state"), "payloads": "all"}
-    async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"), state=state)) as host:
-        for code in ODD_CODE:
-            answer = await host.run(code)
-            assert answer.content["status"] in ("succeeded", "failed"), (code[:20], answer.text)
-            assert "internal error" not in answer.text
-        assert (await host.run("'\ud800'")).result.is_error
-        await is_well(host)
-
-
 def test_odd_lines_on_stdin_are_answered_or_passed_over(tmp_path: Path) -> None:
     """On the wire itself, where half a character can be written; the last request shows that it goes on."""
     path = configuration(tmp_path, hostile(tmp_path, "plain"))

@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from codemode_server.front.direct_schema import MAX_CHARACTERS, UnfitSchema, safe_schema
-from codemode_server.front.direct_tools import MAX_NAME_CHARACTERS
+from codemode_server.front.direct_schema import MAX_CHARACTERS, safe_schema
 from codemode_server.redaction import NO_SECRETS, Redactor
 from tests.behaviour.product import PLAIN, Host, configuration, in_memory
 from tests.fork_server import small_upstream
-from tests.work import lines_run
 
 SECRET = "sk-direct-0123456789abcdef"
 HOSTILE = (
@@ -177,23 +175,6 @@ async def test_no_name_of_an_upstream_takes_the_place_of_a_meta_tool(tmp_path: P
     assert reached(tmp_path) == []
 
 
-async def test_names_are_unique_and_fit_for_every_host(tmp_path: Path) -> None:
-    """`a__b` of `x` and `b` of `x__a` would be one name, and a long one is too long for models' interfaces."""
-    servers = {
-        **hostile(tmp_path, "desk", direct=["look"]),
-        **hostile(tmp_path, "s" * 60, direct=["look", "wipe"]),
-        **hostile(tmp_path, "desk.Look", direct=["look"]),
-        **hostile(tmp_path, "desk-look", direct=["look"]),
-        **hostile(tmp_path, "7up", direct=["look"]),
-    }
-    async with in_memory(configuration(tmp_path, servers)) as host:
-        found = await names(host)
-        assert len(found) == len({name.casefold() for name in found}) == 6
-        assert all(len(name) <= MAX_NAME_CHARACTERS and name.isascii() and name[0].isalpha() for name in found), found
-        for name in found:
-            assert not (await host.call(name, place="x")).result.is_error
-
-
 async def test_an_upstream_that_renames_a_tool_gets_no_call_for_another(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, hostile(tmp_path, direct=["look", "rename"]))) as host:
         before = await names(host)
@@ -230,30 +211,10 @@ class TestSchemas:
         assert made["$defs"] == {"Place": {"type": "string", "description": "Where"}}
         assert "evil" not in json.dumps(made)
 
-    def test_what_models_refuse_at_the_top_is_dropped(self) -> None:
-        made = safe_schema(
-            {"anyOf": [{"required": ["a"]}], "properties": {"a": {"anyOf": [{"type": "string"}]}}}, NO_SECRETS
-        )
-        assert made == {"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}]}}}
-        with pytest.raises(UnfitSchema, match="models take no argument with the name 'StartTime<'"):
-            safe_schema({"properties": {"StartTime<": {}}}, NO_SECRETS)
-
     def test_a_secret_within_is_masked(self) -> None:
         schema = {"properties": {"a": {"default": SECRET, "enum": [SECRET], "description": f"x {SECRET}"}}}
         assert SECRET in json.dumps(safe_schema(schema, NO_SECRETS)), "the control"
         assert SECRET not in json.dumps(safe_schema(schema, Redactor({SECRET})))
-
-    def test_values_of_the_wrong_kind_are_dropped(self) -> None:
-        """One schema that a model's interface refuses makes it refuse the whole request."""
-        wrong = {"type": "text", "enum": [], "minimum": "0", "pattern": 5, "required": "a", "uniqueItems": "yes"}
-        right = {"type": ["string", "null"], "enum": ["a"], "minimum": 0, "pattern": "x", "required": ["a"]}
-        made = safe_schema({"properties": {"a": wrong, "b": right}}, NO_SECRETS)
-        assert made["properties"] == {"a": {}, "b": right}
-
-    def test_a_huge_schema_takes_little_work(self) -> None:
-        large = {"properties": {"a": {"enum": ["x"] * 1_000_000}}}
-        assert lines_run(lambda: safe_schema(large, NO_SECRETS)) < 100_000
-        assert safe_schema(large, NO_SECRETS) == {"type": "object", "properties": {"a": {}}, "required": []}
 
     @pytest.mark.parametrize("kind", ["wide", "deep", "chatty"])
     def test_its_size_is_bounded(self, kind: str) -> None:

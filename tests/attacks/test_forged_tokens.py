@@ -19,7 +19,7 @@ import pytest
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.front.auth import issuer_keys
-from codemode_server.front.auth.access_tokens import FILE_NAME, MAX_TOKENS, AccessTokens
+from codemode_server.front.auth.access_tokens import FILE_NAME, AccessTokens
 from codemode_server.front.auth.authenticator import TokenAuthenticator
 from codemode_server.front.auth.issuer_keys import IssuerKeys
 from codemode_server.front.auth.oidc import MAX_TOKEN_CHARACTERS, OidcVerifier
@@ -238,12 +238,6 @@ async def test_keys_are_taken_from_the_issuer_that_is_configured() -> None:
         assert await served(issuer.token(), settings(issuer)) == "alice", "the control"
 
 
-@pytest.mark.parametrize("url", ["http://login.example.com", "ftp://login.example.com", "login.example.com"])
-def test_keys_that_others_could_exchange_on_their_way_can_not_be_configured(url: str) -> None:
-    with pytest.raises(ValueError, match="must begin with http"):
-        OidcSettings(issuer=url, audience=AUDIENCE)
-
-
 class TestTokensOfTheProduct:
     def test_are_stored_as_digests_in_a_private_file(self, tmp_path: Path) -> None:
         tokens = AccessTokens(tmp_path)
@@ -267,14 +261,6 @@ class TestTokensOfTheProduct:
         now += 60
         assert running.identity_of(second) is None
 
-    @pytest.mark.parametrize("change", [str.swapcase, lambda it: it[:-1], lambda it: it + "x", lambda it: it[4:]])
-    def test_are_compared_as_a_whole(self, tmp_path: Path, change: Any) -> None:
-        token, record = (tokens := AccessTokens(tmp_path)).create(ALICE, None)
-        assert tokens.identity_of(token) is not None, "the control"
-        assert tokens.identity_of(change(token)) is None
-        assert tokens.identity_of(record.sha256) is None
-        assert tokens.identity_of(f"cms_{record.sha256}") is None
-
     @pytest.mark.parametrize("content", ["", "{}", "[]", '{"tokens": [{"sha256": ""}]}', '{"tokens": 1}'])
     def test_prove_nobody_where_the_file_is_damaged(self, tmp_path: Path, content: str) -> None:
         token, _ = (tokens := AccessTokens(tmp_path)).create(ALICE, None)
@@ -291,12 +277,3 @@ class TestTokensOfTheProduct:
         (tmp_path / "state" / FILE_NAME).symlink_to(elsewhere.file)
         assert AccessTokens(tmp_path / "state").identity_of(token) is None
         assert elsewhere.identity_of(token) is not None, "the control"
-
-    def test_are_bounded_in_number(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("codemode_server.front.auth.access_tokens.MAX_TOKENS", 2)
-        assert MAX_TOKENS > 2
-        tokens = AccessTokens(tmp_path)
-        for _ in range(2):
-            tokens.create(ALICE, None)
-        with pytest.raises(CodemodeError, match="2 tokens already"):
-            tokens.create(ALICE, None)

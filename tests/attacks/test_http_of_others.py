@@ -22,7 +22,7 @@ from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.front import http, http_token
 from tests.attacks.kit import arrived, hostile
 from tests.behaviour.product import configuration, in_memory
-from tests.hosts.kit import Served, http_host, serving, until
+from tests.hosts.kit import Served, http_host, serving
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "eve", "version": "1"}}
@@ -57,16 +57,6 @@ async def test_another_user_of_the_machine_gets_no_session_and_can_use_none(tmp_
         assert arrived(tmp_path, "plain") == ["act"]
 
 
-async def test_what_is_printed_for_others_to_read_holds_no_token(tmp_path: Path) -> None:
-    """Stderr is a file here, as with a service manager."""
-    with serving(configuration(tmp_path, {})) as served:
-        until(lambda: "http-token" in (tmp_path / "stderr.log").read_text())
-        printed = (tmp_path / "stderr.log").read_text()
-        assert served.url in printed
-        assert '"Authorization": "Bearer TOKEN"' in printed
-        assert served.token not in printed
-
-
 @pytest.mark.slow
 def test_sessions_beyond_the_bound_are_refused(tmp_path: Path) -> None:
     with serving(configuration(tmp_path, {})) as served:
@@ -90,33 +80,9 @@ async def test_half_open_connections_stop_neither_the_service_nor_fill_the_disk(
         assert (tmp_path / "stderr.log").stat().st_size < 20_000
 
 
-@needs_proc
-async def test_where_few_files_may_be_open_the_service_recovers_and_the_log_stays_small(tmp_path: Path) -> None:
-    """asyncio reports one failed accept as often as it may accept at once, and each second again."""
-    resource = pytest.importorskip("resource")
-    with serving(configuration(tmp_path, {}), is_forked=False) as served, ExitStack() as opened:
-        async with http_host(served, tmp_path, "legacy") as person:
-            assert (await person.run("1 + 1")).value == 2, "all that is opened late is open"
-        log, (_, hard) = tmp_path / "stderr.log", resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (held(served) + 3, hard))
-        for _ in range(40):
-            opened.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
-        until(lambda: "Too many open files" in log.read_text())
-        resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (hard, hard))
-        until(lambda: _answers(served))
-        assert log.stat().st_size < 200_000
-
-
 def held(served: Served) -> int:
     """The files that the product has open."""
     return len(list(Path(f"/proc/{served.process.pid}/fd").iterdir()))
-
-
-def _answers(served: Served) -> bool:
-    try:
-        return asked(served, "initialize", HANDSHAKE, Authorization=served.headers["Authorization"])[0] == 200
-    except OSError:
-        return False
 
 
 @pytest.fixture
@@ -134,19 +100,6 @@ async def test_the_token_is_masked_in_results_and_in_what_programs_print(tmp_pat
         answer = await host.run(f"print({token!r})\nreturn {{'shown': 'Bearer ' + {token!r}}}")
     assert answer.value == {"shown": f"Bearer {'***' if is_there else token}"}
     assert (token in answer.text) is not is_there
-
-
-def test_looking_for_a_token_makes_nothing(data: Path) -> None:
-    assert http_token.existing() == frozenset()
-    assert not data.exists()
-
-
-def test_a_token_that_others_could_read_is_served_to_nobody_and_leaves_a_start_as_it_is(data: Path) -> None:
-    token = http_token.token()
-    assert http_token.existing() == {token}, "control"
-    http_token.token_file().chmod(0o644)
-    assert http_token.existing() == frozenset()
-    assert stat.S_IMODE(http_token.token_file().stat().st_mode) == 0o644, "the next serve --http has to say so"
 
 
 def test_the_token_is_private_and_stays_until_a_new_one_is_asked_for(data: Path) -> None:
@@ -172,15 +125,6 @@ def test_a_token_that_others_could_read_is_not_used(data: Path) -> None:
         http_token.token()
     http_token.token(is_new=True)
     assert http_token.token()
-
-
-@pytest.mark.parametrize("content", ["", "short", "x" * 42, "a b" * 30])
-def test_a_file_that_holds_no_token_is_told(data: Path, content: str) -> None:
-    """An empty token would let everybody in."""
-    http_token.token()
-    http_token.token_file().write_text(content)
-    with pytest.raises(SettingsError, match=r"there is no token in .*--new-token"):
-        http_token.token()
 
 
 def test_a_token_is_not_read_or_made_through_a_link(data: Path) -> None:

@@ -10,7 +10,6 @@ there however deep it is; one principal's files are never another's.
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from pathlib import Path
@@ -18,11 +17,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.principals import Principal
-from codemode_server.executions.workspace import FOLDERS, Workspace
-from tests.attacks.kit import is_well, own_temporary_folder
+from codemode_server.executions.workspace import FOLDERS
+from tests.attacks.kit import is_well
 from tests.behaviour.product import configuration, in_memory
 
 pytestmark = pytest.mark.slow
@@ -69,47 +65,6 @@ async def test_a_large_file_takes_no_more_of_the_context_than_a_program(tmp_path
     assert read.startswith("# /workspace/log")
     assert f"; whole: {rest}" in read
     assert max(len(read), len(again)) <= MAX_READ_CHARACTERS
-
-
-async def test_a_cut_answer_names_the_lines_that_it_shows_and_those_that_come_next(tmp_path: Path) -> None:
-    (workspace(tmp_path) / "log").write_text("".join(f"line {number} of the log\n" for number in range(1, 40_001)))
-    async with in_memory(config(tmp_path)) as host:
-        cut = (await host.call("read_tool", path="/workspace/log:500-30000")).text
-        head, *lines, notice = cut.split("\n")
-        last = 499 + len(lines)
-        assert head == f"# /workspace/log · lines 500-{last} of 40000"
-        assert (lines[0], lines[-1]) == ("line 500 of the log", f"line {last} of the log")
-        advised = re.search(rf"{30_000 - last:,} lines left out; .* next: (/workspace/log:{last + 1}-(\d+)) …", notice)
-        assert advised is not None
-        following = (await host.call("read_tool", path=advised[1])).text.split("\n")
-    assert following[0] == f"# /workspace/log · lines {last + 1}-{advised[2]} of 40000"
-    assert following[-1] == f"line {advised[2]} of the log", "control: nothing of it is cut"
-
-
-def test_a_file_that_is_listed_as_a_folder_is_said_to_be_a_file(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path, Principal(PrincipalId("me")))
-    (workspace.make() / "big.json").write_text("[1, 2]")
-    (workspace.path / "link").symlink_to("big.json")
-    with pytest.raises(MetaToolError, match=r"/workspace/big\.json is a file \(6 bytes\); read it with read_tool"):
-        workspace.list(("big.json",))
-    for hidden in (("link",), ("none",), ("none", "big.json")):
-        with pytest.raises(MetaToolError, match="there is no /workspace/"):
-            workspace.list(hidden)
-
-
-def test_what_is_no_file_is_not_read_and_leaves_no_descriptor_open(tmp_path: Path) -> None:
-    (workspace(tmp_path) / "folder").mkdir()
-    os.mkfifo(workspace(tmp_path) / "pipe")
-    (workspace(tmp_path) / "file").write_text("text")
-    files, before = (
-        Workspace(tmp_path / "state", Principal(PrincipalId("default"))),
-        len(list(Path("/proc/self/fd").iterdir())),
-    )
-    for name in ("folder", "pipe"):
-        with pytest.raises(MetaToolError, match=f"/workspace/{name} is no file; list it with list_dir"):
-            files.read((name,))
-    assert files.read(("file",)) == "text", "control"
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 async def test_links_are_not_followed_whoever_looks(tmp_path: Path) -> None:
@@ -194,36 +149,6 @@ async def test_names_are_shown_on_one_line_and_clean(tmp_path: Path) -> None:
         text.encode()
 
 
-async def test_texts_are_shown_clean(tmp_path: Path) -> None:
-    async with in_memory(config(tmp_path)) as host:
-        await host.run("open('/workspace/a', 'w').write('\\x1b[31mred\\x1b[0m \\u202eabc \\x07 plain')")
-        text = (await host.call("read_tool", path="/workspace/a")).text
-        assert "plain" in text
-        assert not any(unfit in text for unfit in ("\x1b", "\u202e", "\x07"))
-
-
-async def test_a_large_text_is_cut_for_the_model(tmp_path: Path) -> None:
-    async with in_memory(config(tmp_path)) as host:
-        await host.run("open('/workspace/a', 'w').write('many words in a line\\n' * 40_000)")
-        answer = await host.call("read_tool", path="/workspace/a")
-        assert len(answer.text) < 200_000
-        assert "left out" in answer.text
-        assert (await host.call("read_tool", path="/workspace/a:5-6")).text.count("many words") == 2
-
-
-@pytest.mark.slow
-async def test_many_files_are_told_in_pages(tmp_path: Path) -> None:
-    folder = workspace(tmp_path)
-    for number in range(100_000):
-        os.close(os.open(folder / f"f{number:06}", os.O_CREAT))
-    async with in_memory(config(tmp_path, limits={"workspace_mb": 1000})) as host:
-        with anyio.fail_after(30):
-            text = (await host.call("list_dir", path="/workspace")).text
-            assert len(text) < 20_000
-            assert "page 1 of" in text
-            await is_well(host)
-
-
 async def test_a_workspace_over_its_quota_is_told_and_can_be_tidied(tmp_path: Path) -> None:
     async with in_memory(config(tmp_path, limits={"workspace_mb": 2})) as host:
         answer = await host.run("for n in range(9):\n    open(f'/workspace/{n}', 'wb').write(bytes(2**20))")
@@ -258,27 +183,6 @@ async def test_files_deeper_than_the_hosts_paths_reach_are_measured(tmp_path: Pa
         answer = await host.run(FAR_DOWN.format(megabytes=5))
         assert answer.error["setting"] == "limits.workspace_mb"
         await is_well(host)
-
-
-async def test_a_folder_nested_without_end_is_removed_from_tmp(tmp_path: Path) -> None:
-    """Deeper than Python's recursion, and by moving one into another deeper than any path."""
-    nest = """
-import os
-for chain in "abc":
-    path = '/tmp'
-    for n in range(900):
-        path += '/' + chain
-        os.mkdir(path)
-deepest = '/tmp' + '/a' * 900
-os.rename('/tmp/b', deepest + '/b')
-os.rename('/tmp/c', deepest + '/b' * 900 + '/c')
-os.path.isdir(deepest + '/b' * 900 + '/c')
-"""
-    with own_temporary_folder(tmp_path) as place:
-        async with in_memory(config(tmp_path)) as host:
-            assert (await host.run(nest)).value is True
-            await is_well(host)
-        assert list(place.iterdir()) == []
 
 
 async def test_a_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_path: Path) -> None:

@@ -40,7 +40,6 @@ async def test_nobody_is_told_of_a_denied_prompt_nor_is_it_asked_for(tmp_path: P
             assert "'library/summarise'" not in str(refused.value)
         told = [
             (await host.call("list_dir", path="/servers/library")).text,
-            (await host.call("search_tools", query="list the prompts")).text,
             (await host.run("from servers.library import prompts")).text,
         ]
     assert all("library/illustrated" in text and "summarise" not in text for text in told), told

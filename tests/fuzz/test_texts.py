@@ -69,15 +69,6 @@ def is_sendable(value: Any) -> bool:
     return True
 
 
-<<<<<<< HEAD
-=======
-@given(st.one_of(objects, st.lists(values, max_size=5)), spellings)
-def test_json_in_a_text_is_its_value(value: Any, how: int) -> None:
-    if is_whole(value):
-        assert parse_text(encoded(value, how).decode()) == value
-
-
->>>>>>> b01bf8a7 (Tests of attacks, fuzz targets and prompts lose what other tests prove as well; nothing a user sees)
 blocks = st.one_of(
     st.fixed_dictionaries({"type": st.just("text"), "text": untrusted}),
     st.fixed_dictionaries({"type": st.sampled_from(["image", "audio"]), "data": texts, "mimeType": texts}),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, count
 from typing import NamedTuple, Protocol
 
@@ -15,11 +12,6 @@ from codemode_server.json_texts import text_batches
 
 Span = tuple[int, int, str]
 """Start and end in a text, and what is put there."""
-_WORD = re.compile(r"[^\W_]+")
-_CALL = re.compile(r"\w\(")
-_QUOTED = re.compile(
-    r"(?<![^\W_])(?:\"([^\"\n]*)\"|'((?:[^'\n]|(?<=[^\W_])'(?=[^\W_]))*)'|`([^`\n]*)`)"
-)  # no mark after a letter begins a quotation: it is an apostrophe, or an end
 
 
 class KnownValues(Protocol):
@@ -27,65 +19,6 @@ class KnownValues(Protocol):
 
     def spans(self, text: str) -> list[Span]:
         """Where they are in a text, in order and without overlaps. Called in any thread."""
-
-
-@dataclass(frozen=True)
-class OwnText:
-    """What a text of the product is made of, beside its own words."""
-
-    pieces: Callable[[], Iterable[str]]
-    """What it may quote of upstreams, programs and the host."""
-    names: Callable[[], Set[str]] = frozenset
-    """Names that it may have, such as those of tools and arguments, and their words, in small letters."""
-
-
-class OwnLine(str):
-    """A line of the product that quotes nothing of upstreams, programs or the host."""
-
-
-NOTHING_QUOTED = OwnText(lambda: ())
-
-
-class FromOutside:
-    """Known values for a text of the product: only those that one of its pieces has, and no names. So no upstream turns
-    the product's own words into known values."""
-
-    def __init__(self, values: KnownValues, own: OwnText) -> None:
-        self._values = values
-        self._own = own
-
-    def spans(self, text: str) -> list[Span]:
-        found = self._values.spans(text)
-        return [one for one in found if one[2] in self._in_pieces and not self._is_name(text[one[0] : one[1]])]
-
-    @cached_property
-    def _in_pieces(self) -> frozenset[str]:
-        return frozenset(put for _, _, put in self._values.spans("\n".join(self._own.pieces())))
-
-    @cached_property
-    def _names(self) -> Set[str]:
-        return self._own.names()
-
-    def _is_name(self, text: str) -> bool:
-        """Whether it is a word of a name, a whole name, or a call written with words of names. Addresses and what has
-        digits are values whatever tools are called."""
-        small = text.lower()
-        words = _WORD.findall(small)
-        if not words or "@" in small or any(map(str.isdigit, small)):
-            return False
-        if len(words) == 1 or _CALL.search(small):
-            return {*words} <= self._names
-        return small in self._names
-
-
-def quoted_in(text: str) -> list[str]:
-    """What stands in quotation marks in a message, as pieces of other authors do."""
-    return ["".join(groups) for groups in _QUOTED.findall(text)]
-
-
-def words_of(text: str) -> set[str]:
-    """The words of a text, in small letters; `create_issue` has two."""
-    return set(_WORD.findall(text.lower()))
 
 
 class Found(NamedTuple):

@@ -9,7 +9,6 @@ from pydantic import Field, field_validator, model_validator
 
 from codemode_server.domain.privacy_tokens import DEFAULT_MAX_CHARACTERS, DEFAULT_MAX_TOKENS, TokenLimits
 from codemode_server.privacy.findings import DetectionSettings, Kind
-from codemode_server.privacy.own_patterns import compile_pattern
 from codemode_server.privacy_packages import missing
 from codemode_server.setting_types import Glob, Section, checked_glob
 
@@ -27,7 +26,10 @@ class DetectionFields(Section):
     allow: tuple[KindName, ...] = ()
     """Values that are not personal, whatever their case: `support@ourcompany.com`, `*@ourcompany.com`."""
     patterns: dict[KindName, str] = Field(default={})
-    """Own kinds by name: `{"employee": "EMP-#{6}"}`."""
+    """Regular expressions of own kinds by name: `{"employee": "EMP-[0-9]{6}"}`."""
+    fields: dict[KindName, tuple[KindName, ...]] = Field(default={})
+    """Fields and columns whose values are of a kind, by kind: `{"birth_date": ["d"], "name": ["who"]}`, in any letter
+    case."""
     thresholds: dict[KindName, Annotated[float, Field(ge=0)]] = Field(default={})
     """Minimum confidence by kind; 0.6 if it is not here. Above 1 turns a kind off."""
 
@@ -35,13 +37,18 @@ class DetectionFields(Section):
     @classmethod
     def _patterns_are_sound(cls, patterns: dict[str, str]) -> dict[str, str]:
         for text in patterns.values():
-            compile_pattern(text)
+            try:
+                pattern = re.compile(text)
+            except re.error as error:
+                raise ValueError(f"{text!r} is no regular expression: {error}") from None
+            if pattern.fullmatch(""):
+                raise ValueError(f"{text!r} matches an empty text")
         return patterns
 
     @property
     def detection(self) -> DetectionSettings:
         """The settings as the detection has them."""
-        return DetectionSettings(self.thresholds, self.allow, self.patterns)
+        return DetectionSettings(self.thresholds, self.allow, self.patterns, fields=self.fields)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -125,7 +132,7 @@ class PrivacySettings(DetectionFields):
 
     @model_validator(mode="after")
     def _kinds_are_known(self) -> Self:
-        self.check_kinds({*self.thresholds, *(kind for kinds in self.release.values() for kind in kinds)})
+        self.check_kinds({*self.thresholds, *self.fields, *(kind for kinds in self.release.values() for kind in kinds)})
         return self
 
     @property

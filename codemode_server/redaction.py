@@ -23,13 +23,9 @@ from codemode_server.field_names import is_field_name
 from codemode_server.json_texts import text_batches
 from codemode_server.known_values import (
     NOTHING_FOUND,
-    NOTHING_QUOTED,
     DistinctKeys,
     FoundInOrder,
-    FromOutside,
     KnownValues,
-    OwnLine,
-    OwnText,
     Span,
     found_in,
     merged,
@@ -73,11 +69,6 @@ class Redactor:
         made._values = values
         made._longest = max(made._longest, _REACH)
         return made
-
-    def for_own(self, own: OwnText) -> Redactor:
-        """A redactor for a text of the product: it masks secrets anywhere, and replaces known values only if they come
-        from elsewhere."""
-        return self if self._values is None else self.replacing(FromOutside(self._values, own))
 
     def also(self, secrets: Iterable[str]) -> Redactor:
         """A redactor that masks these as well."""
@@ -123,10 +114,8 @@ class Redactor:
         return with_spans_replaced(text[start:], shown)
 
     def line(self, text: str, limit: int) -> str:
-        """`text` cleaned and masked, on one line, at most `limit` characters. In an `OwnLine` there are no known
-        values."""
-        said = self.for_own(NOTHING_QUOTED) if isinstance(text, OwnLine) else self
-        return clean_line(said.visible(text), limit)
+        """`text` cleaned and masked, on one line, at most `limit` characters."""
+        return clean_line(self.visible(text), limit)
 
     def value(self, value: JsonValue) -> JsonValue:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""

@@ -24,7 +24,7 @@ REGISTRIES = (
     "codemode_server.front.tools.registry.",
 )
 """They describe implementations before anything of those is imported; the settings are made of what they list."""
-KINDS_OF_DATA = ("codemode_server.privacy.findings.", "codemode_server.privacy.own_patterns.")
+KINDS_OF_DATA = ("codemode_server.privacy.findings.",)
 """What the settings of the detection are checked against."""
 NAMES_IN_SETTINGS = ("codemode_server.catalog.naming.", "codemode_server.catalog.labels.")
 """By which settings can mean a server, so that the configuration can say which mean none."""

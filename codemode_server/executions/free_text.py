@@ -14,11 +14,10 @@ from typing import Any
 
 from codemode_server.executions.execution import Execution
 from codemode_server.field_names import is_field_name
-from codemode_server.known_values import OwnLine
 from codemode_server.sandbox.contract import Outcome, ProgramError
 
 WITHHELD = "[text withheld]"
-NOTE = OwnLine(
+NOTE = (
     "text is withheld, since this session has read private data (the user's setting privacy.private_free_text): only "
     "numbers, booleans and values of declared enumerations are shown"
 )

@@ -43,7 +43,6 @@ from codemode_server.executions.workspace_sources import followed
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.refusals import ToolRefusals
 from codemode_server.gateway.read_sources import ReadSources
-from codemode_server.known_values import OwnLine
 from codemode_server.off_loop import run_large
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
@@ -57,7 +56,7 @@ _STORE_SECONDS = 5.0
 """How long the results of a cancelled program may take to be stored."""
 _SHORT_RESULT_TOKENS = 1_000
 """A call with a longer result is better made by a program, which picks what it needs."""
-_OTHER_BUILD = OwnLine(
+_OTHER_BUILD = (
     "this is another sandbox than that of the earlier run (codemode-server was updated or moved), so sets have another "
     "order; what the program did in the order of a set may have come in another one"
 )

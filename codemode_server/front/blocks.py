@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Set
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import (
@@ -32,12 +31,10 @@ _HALVINGS = 8
 _MAX_LINKS = 8
 
 
-def program_answer(
-    execution: Execution, limits: LimitSettings, redactor: Redactor, names: Callable[[], Set[str]] = frozenset
-) -> Answer:
-    """A settled execution as a result of the protocol, never larger than hosts take; `names` as for `render`."""
+def program_answer(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Answer:
+    """A settled execution as a result of the protocol, never larger than hosts take."""
     for _ in range(_HALVINGS):
-        made = render(execution, limits, redactor, names)
+        made = render(execution, limits, redactor)
         size = size_as_json(made.text) + size_as_json(made.content) + _ROOM_FOR_THE_REST
         if size <= MAX_BYTES:
             break

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import anyio
@@ -13,7 +12,6 @@ import anyio.to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import GetPromptResult
 
-from codemode_server.catalog.own_names import names_and_words
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Session
@@ -37,7 +35,6 @@ from codemode_server.front.tools.registry import (
 )
 from codemode_server.front.unknown_tools import unknown_tool
 from codemode_server.gateway.completions import Completion
-from codemode_server.known_values import OwnText
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import Settings
 from codemode_server.text import clean_line
@@ -181,8 +178,7 @@ class ConfiguredMetaTools:
             refusals = services.refusals(request)
             catalog = services.catalog()
             advice = unknown_tool(name, direct, catalog, refusals.of)
-            own = OwnText(lambda: [name], partial(names_and_words, catalog))
-            raise MetaToolError(request.redactor.for_own(own).text(advice))
+            raise MetaToolError(request.redactor.text(advice))
         context = ToolContext(await self._request(session), progress, self._services, host)
         server, tool = direct[name]["_meta"][TARGET]
         answer = await call_direct_tool(server, tool, arguments, context, self._lone_tools)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from typing import Any
 
 from codemode_server.domain.calls import CallStatus
@@ -11,9 +11,7 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.stored_items import Item
 from codemode_server.front.shortening import fit_text
-from codemode_server.known_values import OwnText, quoted_in
 from codemode_server.redaction import Redactor
-from codemode_server.sandbox.contract import ProgramError
 from codemode_server.text import clean_line
 
 _NOT_SENT = (CallStatus.REFUSED, CallStatus.INVALID)
@@ -36,10 +34,8 @@ _REMEDIES = {
 }
 
 
-def rendered_error(
-    execution: Execution, redactor: Redactor, names: Callable[[], Set[str]]
-) -> tuple[dict[str, Any], str]:
-    """The error as structured content and as text; `names` are those of texts of the product, and their words."""
+def rendered_error(execution: Execution, redactor: Redactor) -> tuple[dict[str, Any], str]:
+    """The error as structured content and as text."""
     safe = redactor.visible
     if execution.status is ExecutionStatus.CANCELLED:
         message = "The program was cancelled."
@@ -47,10 +43,9 @@ def rendered_error(
     error = execution.outcome.error
     if error is None:
         return {}, ""
-    said = _safe_in_message(execution, error, redactor, names)
     fields: dict[str, Any] = {
-        "type": clean_line(said(error.type) if error.is_ours else safe(error.type), 100),
-        "message": fit_text(said(error.message), 300, 1_500),
+        "type": clean_line(safe(error.type), 100),
+        "message": fit_text(safe(error.message), 300, 1_500),
     }
     text = f"{fields['type']}: {fields['message']}"
     if error.line is not None:
@@ -58,28 +53,11 @@ def rendered_error(
     if error.setting and error.line is not None:
         text = f"{_program_line(execution.code, error.line, safe)}\n{text}"
     elif error.traceback:
-        text = fields["traceback"] = fit_text(_traceback(error, safe, said), 500, 2_500)
+        text = fields["traceback"] = fit_text(safe(error.traceback), 500, 2_500)
     if error.setting:
         fields["setting"] = error.setting
     hint = clean_line(safe(error.hint), 500) or _remedy(error.setting or "", execution)
     return fields | ({"hint": hint} if hint else {}), text
-
-
-def _safe_in_message(
-    execution: Execution, error: ProgramError, redactor: Redactor, names: Callable[[], Set[str]]
-) -> Callable[[str], str]:
-    """What hides secrets and known values in the message. In one that the host wrote, and in that of a call which was
-    not sent, only what it quotes is looked at, so that no upstream turns words of the product into privacy tokens."""
-    reports = execution.calls.reports
-    if not error.is_ours and not any(it.error == error.message and it.status in _NOT_SENT for it in reports):
-        return redactor.visible
-    return redactor.for_own(OwnText(lambda: [execution.code, *quoted_in(error.message)], names)).visible
-
-
-def _traceback(error: ProgramError, safe: Callable[[str], str], said: Callable[[str], str]) -> str:
-    """The traceback, which ends with the message."""
-    lines = error.traceback.removesuffix(error.message)
-    return safe(lines) + (said(error.message) if lines != error.traceback else "")
 
 
 def _program_line(code: str, number: int, safe: Callable[[str], str]) -> str:

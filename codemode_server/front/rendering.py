@@ -19,7 +19,7 @@ import ast
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -88,14 +88,12 @@ class Rendered:
     shown: list[ShownFile]
 
 
-def render(
-    execution: Execution, limits: LimitSettings, redactor: Redactor, names: Callable[[], Set[str]] = frozenset
-) -> Rendered:
+def render(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Rendered:
     """A settled execution as text and as structured content. `names` are the words of the names that the product's own
     texts may have, in which no known value is replaced."""
     is_error = execution.status is not ExecutionStatus.SUCCEEDED
     if is_error:
-        text, content = _failure(execution, limits, redactor, names)
+        text, content = _failure(execution, limits, redactor)
     else:
         text, content = _success(execution, limits, redactor)
     return Rendered(text, content, is_error, execution.shown)
@@ -135,10 +133,8 @@ def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     return _lay_out(texts, remarks, is_repr=execution.outcome.value_form == "repr"), content
 
 
-def _failure(
-    execution: Execution, limits: LimitSettings, redactor: Redactor, names: Callable[[], Set[str]]
-) -> tuple[str, dict[str, Any]]:
-    error, shown = rendered_error(execution, redactor, names)
+def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) -> tuple[str, dict[str, Any]]:
+    error, shown = rendered_error(execution, redactor)
     content = _head(execution) | ({"error": error} if error else {})
     lines = _lines(execution, redactor, _MAX_ERROR_REMARKS)
     if "hint" in error and "warnings" in lines:  # the hint knows the values that the warning guessed

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.privacy.encodings import from_base64
+from codemode_server.privacy.encodings import TextFile, from_base64, text_of_file, to_base64
 from codemode_server.sandbox.contract import Reply
 
 _LISTS = ("content", "contents", "messages")
@@ -21,6 +21,15 @@ class BinaryPart(NamedTuple):
 
     place: tuple[str | int, ...]
     data: str
+
+    @property
+    def file(self) -> TextFile | None:
+        """Its text, if it is no binary file."""
+        return text_of_file(from_base64(self.data) or b"\0")
+
+    def with_text(self, file: TextFile, text: str) -> BinaryPart:
+        """The part with another text in the encoding of its file."""
+        return BinaryPart(self.place, to_base64(file.bytes_of(text), self.data))
 
 
 def without_binary(reply: Reply) -> tuple[JsonValue, list[BinaryPart]]:

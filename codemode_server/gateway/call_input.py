@@ -106,7 +106,7 @@ class CallInput:
         given, server, calls = dict(request.params), self._call.server, self._calls
         kept = {key: given.pop(key) for key in _PARTS_OF_ADDRESS if key in given} if feature is Feature.URL else {}
         try:
-            given = await self._privacy.protected(calls, self._target, self._call.arguments, given)
+            given = await self._privacy.protected(calls, self._target, given)
             if feature is not Feature.URL:
                 return forwarded_request(InputRequest(request.method, given), server, calls.context.redactor)
             question = InputRequest(request.method, {**calls.context.redactor.value(given), **kept})

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from codemode_server.catalog.own_names import names_and_words_of
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import CallStatus, Replay, ToolCall
 from codemode_server.gateway import summaries
@@ -12,7 +9,6 @@ from codemode_server.gateway.events import CallApprovalRequested, CallEnded, Cal
 from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls, RunningCall, UnmarkedErrors
 from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
 from codemode_server.gateway.workspace_paths import message_on_path
-from codemode_server.known_values import OwnLine
 from codemode_server.sandbox.contract import Reply
 from codemode_server.text import clean_line
 
@@ -63,14 +59,14 @@ class CallReports:
 
 
 def _arguments(call: ToolCall, target: CallTarget, calls: ExecutionCalls) -> dict[str, str]:
-    return summaries.of_arguments(call.arguments, calls.context.redactor, partial(names_and_words_of, target.server))
+    return summaries.of_arguments(call.arguments, calls.context.redactor)
 
 
 def _report_restart(event: CallEnded) -> None:
     in_flight = event.calls.in_flight.pop(event.call.seq, None)
     if in_flight is not None and (restart := in_flight.progress.restart):
         name = event.target.server.name
-        event.calls.messages.append(OwnLine(f"{name} was {restart} since its last call; its state may be gone"))
+        event.calls.messages.append(f"{name} was {restart} since its last call; its state may be gone")
 
 
 def _test_for(reply: Reply | None, error: str) -> str:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.own_names import names_and_words
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import Effect, UpstreamState
@@ -42,7 +40,6 @@ from codemode_server.gateway.targets import (
     ToolTarget,
 )
 from codemode_server.guardrails.chain import NO_GUARDRAILS, GuardrailChain
-from codemode_server.known_values import OwnLine, OwnText
 from codemode_server.sandbox.contract import Reply
 
 
@@ -119,7 +116,7 @@ class Gateway:
             outcome = await self._sign_in_offers.offer(calls, server.raw_name)
             if outcome is not OfferOutcome.SIGNED_IN:
                 if outcome.remark:
-                    calls.messages.append(OwnLine(f"servers.{server.name}:{outcome.remark}"))
+                    calls.messages.append(f"servers.{server.name}:{outcome.remark}")
                 break
             signed_in = True
         return signed_in
@@ -188,7 +185,6 @@ class Gateway:
         return replace(target, server=server, tool=tool)
 
     def _publish_unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> None:
-        pieces, catalog = [server, tool], self._catalog()
-        redactor = calls.context.redactor.for_own(OwnText(lambda: pieces, partial(names_and_words, catalog)))
+        redactor = calls.context.redactor
         names = redactor.line(server, 80), redactor.line(tool, 80)
         self._events.publish(CallUnresolved(calls, calls.next_seq(), *names, redactor.text(str(error))))

@@ -131,7 +131,7 @@ class CallPipeline:
             reply = await self._guarded_result(attempt)
             reply, result = await self._received(attempt, reply)
         except CallError as error:
-            message = await self._privacy.error_text(calls, target, attempt.call.arguments, error)
+            message = await self._privacy.error_text(calls, target, error)
             await self._end(attempt, status_of(error), error=message)
             raise type(error)(message) from error
         except ExecutionError as error:
@@ -182,7 +182,7 @@ class CallPipeline:
             return await self._result(attempt)
         except ToolFailed as error:
             calls, target, arguments = attempt.calls, attempt.target, attempt.call.arguments
-            masked = type(error)(await self._privacy.error_text(calls, target, arguments, error))
+            masked = type(error)(await self._privacy.error_text(calls, target, error))
             raise await self._guard.after_failure(calls, target, arguments, masked) from error
 
     async def _result(self, attempt: CallAttempt) -> Reply:
@@ -293,8 +293,8 @@ class CallPipeline:
     async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
         """What the program gets, and its summary: without secrets, and as the guardrails leave it."""
         calls, target, redactor = attempt.calls, attempt.target, attempt.calls.context.redactor
-        is_captured, sent = isinstance(attempt.decision, Capture), (attempt.call.arguments, attempt.release)
-        protect = None if is_captured else partial(self._privacy.received, calls, target, *sent)
+        is_captured = isinstance(attempt.decision, Capture)
+        protect = None if is_captured else partial(self._privacy.received, calls, target, attempt.release)
         reply = await without_secrets(reply, calls, target.server.raw_name, self._config.redactor, protect)
         if is_captured:  # no guardrail looks at what no server has sent
             return reply, summarise(target, reply, self._config.payloads, redactor)

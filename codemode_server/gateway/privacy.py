@@ -6,10 +6,11 @@ sent, and only for tools that may receive that kind of data (`privacy.release`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import anyio
 
@@ -20,45 +21,46 @@ from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.errors import (
     CallError,
     CallRefused,
+    InvalidArguments,
     JournalUnavailable,
     ResultWithheld,
     SettingsError,
+    TokensFull,
+    UnknownTool,
 )
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_of_its_kind, label_of
-from codemode_server.gateway.asked_addresses import kinds_in_address, require_none
 from codemode_server.gateway.binary_parts import with_binary, without_binary
 from codemode_server.gateway.detection import Detection
-from codemode_server.gateway.echoed_values import sent_values, without_echo
-from codemode_server.gateway.error_pieces import OWN_ERRORS, without_known_values
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.finding_tokens import tokens_of
-from codemode_server.gateway.guessed_dates import searched_for, without_known, without_known_dates
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
-from codemode_server.gateway.protocol_words import without_protocol_words
-from codemode_server.gateway.query_names import QueryNames
-from codemode_server.gateway.release import Release, kinds_in_uri, never_made, restriction_of, values_of, withheld_for
+from codemode_server.gateway.release import (
+    Release,
+    TokenExplanations,
+    kinds_in_uri,
+    never_made,
+    restriction_of,
+    values_of,
+)
 from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.sent_arguments import arguments_to_send
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
-from codemode_server.gateway.text_files import read_files, searched_files
-from codemode_server.gateway.token_explanations import TokenExplanations
-from codemode_server.gateway.upstream_message import UpstreamMessage, error_withheld, question_withheld, result_withheld
-from codemode_server.known_values import KnownValues, found_in
+from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.privacy.findings import Findings
+from codemode_server.privacy.findings import Finding, Findings
 from codemode_server.privacy.replacing import TokensOf, replaced, tokens_in, tokens_in_any_case
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
 from codemode_server.privacy_packages import missing
-from codemode_server.privacy_settings import ProtectionMode
+from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
 from codemode_server.sandbox.contract import Reply
 
-Arguments = Mapping[str, Any]
-MAX_ERROR_CHARACTERS = 200_000
+_OWN_ERRORS = (CallRefused, InvalidArguments, ResultWithheld, UnknownTool)
+"""Their texts are written here; a recognizer of names does not search them."""
+_MAX_ERROR_CHARACTERS = 200_000
 """A longer error of an upstream is replaced as a whole."""
 
 
@@ -71,13 +73,16 @@ class CallPrivacy:
         self._config = config
         self._tokens = tokens
         self._labels = ToolLabels(config)
-        self._detection = Detection(config, tokens)
+        self._detection = Detection(config)
         self._explanations = TokenExplanations(config)
-        self._query_names = QueryNames()
 
     @property
     def is_on(self) -> bool:
-        return self._config.settings.privacy.is_on
+        return self._settings.is_on
+
+    @property
+    def _settings(self) -> PrivacySettings:
+        return self._config.settings.privacy
 
     @property
     def _map(self) -> TokenMap | None:
@@ -86,17 +91,18 @@ class CallPrivacy:
 
     @property
     def _programs_see_values(self) -> bool:
-        return self._config.settings.privacy.programs == "values"
+        return self._settings.programs == "values"
 
     def mode_of(self, server: Server) -> ProtectionMode:
-        """What happens to personal data in answers of a server."""
-        return mode_of(self._config.settings.privacy, Spellings.of_server(server))
+        """The protection of personal data in answers of a server."""
+        return mode_of(self._settings, Spellings.of_server(server))
 
     def values_of(self, principal: Principal | None) -> KnownValues | None:
         """For `LiveConfig.values_of`."""
-        if (tokens := self._map) is None or principal is None:
-            return tokens
-        return searched_for(tokens.texts_of(principal.principal_id), self._config.settings.privacy)
+        if (tokens := self._map) is None:
+            return None
+        owner = None if principal is None else principal.principal_id
+        return tokens.values_of(owner, programs_see_values=self._programs_see_values)
 
     async def refresh(self, principal: Principal) -> None:
         """Have `values_of` know what other products have found, and the person has forgotten.
@@ -107,16 +113,6 @@ class CallPrivacy:
         if (tokens := self._map) is not None:
             await tokens.refresh(principal.principal_id)
 
-    def _refusal(self, target: CallTarget) -> Deny | None:
-        """Why an answer of this server could not be protected, so that it is not called."""
-        if self.mode_of(target.server) == "values":
-            return None
-        lacking = missing(self._config.settings.privacy.models)
-        if lacking is None and self._tokens is not None:
-            return None
-        why = lacking or "there is no store of tokens"
-        return Deny(f"`privacy.servers` in upstream.yaml protects what it answers, and {why}")
-
     async def from_program(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments with tokens in place of values that the program was given."""
         if (tokens := self._map) is None or not self._programs_see_values:
@@ -125,8 +121,8 @@ class CallPrivacy:
         return await run_sized(is_large(arguments), known.tokenized, arguments)
 
     async def release(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Release | None:
-        """The tokens in the arguments of a call with their values, and what of known values a program that sees them
-        has put there in another form; None if there is nothing of that.
+        """The tokens in the arguments of a call with their values, and the known values that a program which sees them
+        has put there in other letters; None if there is nothing of that.
 
         Raises:
             JournalUnavailable: the store of the tokens can't be used.
@@ -135,47 +131,47 @@ class CallPrivacy:
             return None
         has_many = is_large(arguments)
         principal = calls.context.principal.principal_id
-        known, disguised, invented = dict[str, KnownToken](), dict[str, str](), dict[str, str]()
+        known, rewritten, invented = dict[str, KnownToken](), dict[str, str](), dict[str, str]()
         if not isinstance(target, ResourceTarget):  # a token in a URI is no value
             named = await run_sized(has_many, tokens_in_any_case, arguments)
             meant = {token.upper() for token in named}
             found = await tokens.find(principal, {*meant, *map(first_of_its_kind, meant)})
             known = {token: it for token, it in found.items() if token in named}
-            invented = never_made(self._config.settings.privacy, target, named, found)
-            invented |= await run_sized(has_many, withheld_for, self._config.settings.privacy, target, arguments)
+            invented = never_made(self._settings, target, named, found)
         if self._programs_see_values:
             texts = tokens.texts_of(principal)
             if isinstance(target, ResourceTarget):
-                disguised = await run_sized(is_large(target.found.uri), kinds_in_uri, texts, target)
+                rewritten = await run_sized(is_large(target.found.uri), kinds_in_uri, texts, target)
             else:
-                disguised = await run_sized(has_many, texts.kinds_in, arguments)
-        if not known and not disguised and not invented:
+                rewritten = await run_sized(has_many, texts.kinds_in, arguments)
+        if not known and not rewritten and not invented:
             return None
         try:
             sent = await run_sized(has_many, arguments_to_send, target, arguments, known)
         except NotPlaceable as error:
-            return Release(arguments, known, disguised, invented, str(error))
-        return Release(sent, known, disguised, invented)
+            return Release(arguments, known, rewritten, invented, str(error))
+        return Release(sent, known, rewritten, invented)
 
     def restriction(self, target: CallTarget, release: Release | None) -> Deny | Ask | None:
-        """What holds for a call because of the values that it would send, and since its answer has to be protected;
-        None if nothing does."""
-        if (refusal := self._refusal(target)) is not None or release is None:
-            return refusal
-        return restriction_of(self._config.settings.privacy, target, release)
+        """The restriction of a call because of the values that it would send, or because its answer can't be
+        protected."""
+        if self.mode_of(target.server) != "values":
+            lacking = missing(self._settings.models)
+            if lacking is not None or self._tokens is None:
+                why = lacking or "there is no store of tokens"
+                return Deny(f"`privacy.servers` in upstream.yaml protects what it answers, and {why}")
+        return None if release is None else restriction_of(self._settings, target, release)
 
     async def sent(
         self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], decided: Release | None
     ) -> dict[str, Any]:
-        """What the upstream receives, by what the tokens stand for at this moment: those that the decision was about.
-        A token that was made later stays as it is written. What queries in it name is remembered from now on.
+        """The arguments that the upstream receives, with the values of tokens at this moment: of those that the
+        decision was about. A token that was made later stays as it is written.
 
         Raises:
             CallRefused: the person has forgotten a token meanwhile.
             JournalUnavailable: the store of the tokens can't be used.
         """
-        if self.mode_of(target.server) != "values":
-            await self._query_names.note(calls, target, arguments)
         if (tokens := self._map) is None or decided is None:
             return arguments
         known = await tokens.find(calls.context.principal.principal_id, decided.known)
@@ -188,66 +184,85 @@ class CallPrivacy:
         except NotPlaceable as error:  # since guardrails have changed the arguments
             raise CallRefused(f"{title_of(target)} was not called: {error}") from error
 
-    async def received(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, release: Release | None, reply: Reply
-    ) -> Reply:
-        """The answer to a call with these arguments, with tokens in place of personal data, and of the values that the
-        call has sent.
+    async def received(self, calls: ExecutionCalls, target: CallTarget, release: Release | None, reply: Reply) -> Reply:
+        """The answer to a call with tokens in place of personal data, and of the values that the call has sent.
 
         Raises:
             ResultWithheld: it can't be handed on.
         """
-        mode = self.mode_of(target.server)
-        sent = sent_values(self._config.settings.privacy, release)
+        mode, sent = self.mode_of(target.server), dict[str, str]()
+        if release is not None and not self._programs_see_values:
+            sent = {token: it.original for token, it in release.known.items() if it.original is not None}
         if mode == "values" and not sent:
             return reply
         is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
         has_blocks = is_raw or reply.encoding == "blocks"
-        bare, binary = without_binary(reply) if has_blocks else (reply.value, [])
-        if mode == "values":
-            shown, parts = await without_echo(bare, await read_files(binary), sent)
-            return replace(reply, value=with_binary(shown, [*binary, *parts]))
-        message = UpstreamMessage(calls, target, arguments, result_withheld(target))
-        is_declared = reply.encoding == "json" and not is_raw
-        schema = target.tool.definition.output_schema if isinstance(target, ToolTarget) and is_declared else None
-        principal, fields = calls.context.principal, await self._query_names.of(calls, target, arguments)
-        found = await self._detection.find(principal, bare, schema, withheld=message.withheld, fields=fields)
-        if has_blocks:
-            found = without_protocol_words(found)
-        if not found.is_complete:
-            raise ResultWithheld(
-                f"{message.withheld}: it is too large to be searched for personal data, which privacy.servers asks for"
-                "; ask for less of it"
-            )
-        files = await searched_files(self._detection, principal, binary, message.withheld, fields)
-        everything = (*found.found, *(it for file in files if file.found.is_complete for it in file.found.found))
-        if mode == "block" and (everything or not all(file.found.is_complete for file in files)):
-            kinds = ", ".join(sorted({it.kind for it in everything})) or "in a file that is too large to be searched"
-            raise ResultWithheld(
-                f"{message.withheld}: it has personal data ({kinds}), and privacy.servers in upstream.yaml says `block`"
-                f" for {target.server.raw_name}"
-            )
-        tokens = await tokens_of(self._map, self._config.settings.privacy, message, everything)
-        if found.found:
-            bare = await run_sized(is_large(bare), replaced, bare, found.found, tokens)
-        shown = await self._without_known(message, bare)
-        texts = [await self._text(message, file.read.text, file.found, tokens) for file in files]
-        shown, parts = await without_echo(shown, [it.read for it in files], sent, texts)
-        if found.found or shown != bare:
-            self._explanations.add(calls)
-        return replace(reply, value=with_binary(shown, [*binary, *parts]))
+        value, binary = without_binary(reply) if has_blocks else (reply.value, [])
+        files = [(part, file) for part in binary if (file := part.file) is not None]
+        texts = [file.text for _, file in files]
+        if mode != "values":
+            withheld = f"{title_of(target)} was called, and its result is withheld"
+            found = await self._detection.find(value, withheld)
+            in_files = [await self._detection.find(text, withheld) for text in texts]
+            everything = [it for one in (found, *in_files) for it in one.found]
+            if mode == "block" and everything:
+                kinds = ", ".join(sorted({it.kind for it in everything}))
+                raise ResultWithheld(
+                    f"{withheld}: it has personal data ({kinds}), and privacy.servers in upstream.yaml says `block`"
+                    f" for {target.server.raw_name}"
+                )
+            tokens = await self._tokens_of(calls, target, everything, withheld)
+            shown = await self._tokenized(calls, target, value, found, tokens)
+            texts = [
+                str(await self._tokenized(calls, target, text, one, tokens))
+                for text, one in zip(texts, in_files, strict=True)
+            ]
+            if everything or shown is not value:
+                self._explanations.add(calls)
+            value = shown
+        if sent:
+            from codemode_server.privacy.known_texts import without_echo
 
-    async def _without_known(self, message: UpstreamMessage, value: JsonValue) -> JsonValue:
-        """A value with tokens in place of values that have one already, as a program gets it that sees tokens."""
-        if (tokens := self._map) is None or self._programs_see_values:
+            value, texts = await run_sized(is_large([value, texts]), without_echo, [value, texts], sent)
+        changed = [
+            part.with_text(file, text) for (part, file), text in zip(files, texts, strict=True) if text != file.text
+        ]
+        return replace(reply, value=with_binary(value, [*binary, *changed]))
+
+    async def _tokens_of(
+        self, calls: ExecutionCalls, target: CallTarget, found: Sequence[Finding], withheld: str
+    ) -> TokensOf:
+        """The tokens of all findings in a message of a server, asked for once: a server that may not get so many gets
+        none.
+
+        Raises:
+            ResultWithheld: there are no tokens for it.
+        """
+        if not found:
+            return {}
+        if self._map is None:
+            raise ResultWithheld(f"{withheld}: there is no store of tokens")
+        principal, regions = calls.context.principal.principal_id, self._settings.detection.regions
+        try:
+            return await self._map.tokens_for(principal, found, regions, target.server.raw_name)
+        except (JournalUnavailable, TokensFull) as error:
+            raise ResultWithheld(f"{withheld}: {error}") from error
+
+    async def _tokenized(
+        self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, found: Findings, tokens: TokensOf
+    ) -> JsonValue:
+        """A value with these tokens in place of the findings, and for a program that sees tokens with those of known
+        names."""
+        if found.found:
+            value = await run_sized(is_large(value), replaced, value, found.found, tokens)
+        if (known := self._map) is None or self._programs_see_values:
             return value
-        known = tokens.texts_of(message.calls.context.principal.principal_id)
-        server = message.target.server.raw_name
-        has_many = is_large(value) or is_large(message.arguments)
-        return await run_sized(has_many, without_known, known, value, server, message.sent_dates)
+        texts = known.texts_of(calls.context.principal.principal_id)
+        named: JsonValue = await run_sized(is_large(value), texts.tokenized_result, value, target.server.raw_name)
+        return value if named == value else named
 
     async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
-        """What the program gets: the values, if the configuration says so.
+        """The reply as the program gets it: with the values, if the configuration says so.
 
         Raises:
             ResultWithheld: the store of the tokens can't be used.
@@ -260,7 +275,7 @@ class CallPrivacy:
         try:
             known = await tokens.find(calls.context.principal.principal_id, named)
         except JournalUnavailable as error:
-            raise ResultWithheld(f"{result_withheld(target)}: {error}") from error
+            raise ResultWithheld(f"{title_of(target)} was called, and its result is withheld: {error}") from error
         if not (values := values_of(known)):
             return reply
         put = partial(with_values, is_sent=False)
@@ -268,45 +283,28 @@ class CallPrivacy:
         note_other_spellings(calls, target.server.raw_name, reply, shown)
         return shown
 
-    async def error_text(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], error: CallError
-    ) -> str:
-        """The text of an error of a call with these arguments, without secrets and with tokens in place of personal
-        data."""
-        text = without_known_values(calls.context.redactor, target.server, error, arguments)
+    async def error_text(self, calls: ExecutionCalls, target: CallTarget, error: CallError) -> str:
+        """The text of an error of a call, without secrets and with tokens in place of personal data."""
+        text = calls.context.redactor.text(str(error))
         if self.mode_of(target.server) == "values":
             return text
-        if len(text) > MAX_ERROR_CHARACTERS:
+        if len(text) > _MAX_ERROR_CHARACTERS:
             return "it failed with an error that is too long to be searched for personal data"
+        withheld = f"{title_of(target)} was called and failed, and why is withheld"
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
-                message = UpstreamMessage(calls, target, arguments, error_withheld(target))
-                principal = calls.context.principal
-                if isinstance(error, OWN_ERRORS):
-                    found = await self._detection.find_without_names(principal, text)
+                if isinstance(error, _OWN_ERRORS):
+                    found = await self._detection.find_without_names(text)
                 else:
-                    fields = await self._query_names.of(calls, target, arguments)
-                    found = await self._detection.find(principal, text, withheld=message.withheld, fields=fields)
-                tokens = await tokens_of(
-                    self._map, self._config.settings.privacy, message, found.found if found.is_complete else ()
-                )
-                text = await self._text(message, text, found, tokens)
-        except ResultWithheld as withheld:
-            return str(withheld)
+                    found = await self._detection.find(text, withheld)
+                tokens = await self._tokens_of(calls, target, found.found, withheld)
+                text = str(await self._tokenized(calls, target, text, found, tokens))
+        except ResultWithheld as reason:
+            return str(reason)
         return text
 
-    async def _text(self, message: UpstreamMessage, text: str, found: Findings, tokens: TokensOf) -> str:
-        """A text of a protected server with these tokens in place of what was found in it."""
-        if not found.is_complete:
-            return "[a text that is too large to be searched for personal data]"
-        if found.found:
-            text = str(await run_sized(is_large(text), replaced, text, found.found, tokens))
-        return str(await self._without_known(message, text))
-
-    async def protected(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: Arguments, value: JsonValue
-    ) -> JsonValue:
-        """What a server asks of the host during a call with these arguments, with tokens in place of personal data.
+    async def protected(self, calls: ExecutionCalls, target: CallTarget, value: JsonValue) -> JsonValue:
+        """A question of a server to the host, with tokens in place of personal data.
 
         Raises:
             ResultWithheld: it can't be searched, or the store of the tokens can't be used.
@@ -315,61 +313,62 @@ class CallPrivacy:
             raise ResultWithheld(f"{target.server.name} may not ask a model: privacy.private_free_text forbids it")
         if self.mode_of(target.server) == "values":
             return value
-        message = UpstreamMessage(calls, target, arguments, question_withheld(target))
-        found = await self._detection.find(calls.context.principal, value, withheld=message.withheld)
-        if not found.is_complete:
-            raise ResultWithheld(f"{message.withheld}: it is too large to be searched for personal data")
-        tokens = await tokens_of(self._map, self._config.settings.privacy, message, found.found)
-        return await self._without_known(
-            message, await run_sized(is_large(value), replaced, value, found.found, tokens)
-        )
+        withheld = f"what {target.server.name} asks is withheld"
+        found = await self._detection.find(value, withheld)
+        tokens = await self._tokens_of(calls, target, found.found, withheld)
+        return await self._tokenized(calls, target, value, found, tokens)
 
     async def require_shareable(self, calls: ExecutionCalls, target: CallTarget, address: str) -> None:
         """Check an address that a server asks the person to open. The host sees it as it is: a token leads nowhere.
 
         Raises:
-            ResultWithheld: it has personal data, which the model is told too.
+            ResultWithheld: it has personal data; the model gets the reason as well.
         """
-        if (tokens := self._map) is not None:
-            known = tokens.texts_of(calls.context.principal.principal_id)
-            principal = calls.context.principal if self.mode_of(target.server) != "values" else None
-            kinds = await kinds_in_address(address, known, self._detection, principal)
-            require_none(kinds, target.server.name, calls.messages)
+        if (tokens := self._map) is None:
+            return
+        known = tokens.texts_of(calls.context.principal.principal_id).known_in([address, unquote(address)])
+        kinds = {it.kind for it in known if it.original and not self._detection.allows(it.original)}
+        if self.mode_of(target.server) != "values":
+            kinds |= {it.kind for it in (await self._detection.find_without_names(address)).found}
+        if kinds:
+            message = (
+                f"the address that {target.server.name} asks the user to open has personal data "
+                f"({', '.join(sorted(kinds))}), so it is not shown to the host; values that the host may see belong in "
+                "privacy.allow in upstream.yaml"
+            )
+            if message not in calls.messages:
+                calls.messages.append(message)
+            raise ResultWithheld(message)
 
     def masked(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
         """A short text of a server for the host; personal data that has no token yet becomes its kind: `<EMAIL>`."""
         if self._is_private(target):
             return ""
-        server = target.server
         text = calls.context.redactor.text(text)
-        if self.mode_of(server) == "values":
+        if self.mode_of(target.server) == "values":
             return text
-        if (tokens := self._map) is not None and not self._programs_see_values:
-            text = str(without_known_dates(tokens.texts_of(calls.context.principal.principal_id), text))
-        found = self._detection.find_at_once(calls.context.principal, text)
-        if not found.is_complete:
+        found = self._detection.find_at_once(text)
+        if found is None or not found.is_complete:
             return ""
-        kinds = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}
-        return str(replaced(text, found.found, kinds))
+        return str(replaced(text, found.found, {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}))
 
     def _is_private(self, target: CallTarget) -> bool:
         """Whether no text of this server may reach the model while it is called."""
-        return self._config.settings.privacy.private_free_text == "forbid" and PRIVATE in self._labels.of(target)
+        return self._settings.private_free_text == "forbid" and PRIVATE in self._labels.of(target)
 
     async def impersonal(self, principal: Principal, server: Server, texts: tuple[str, ...]) -> tuple[str, ...]:
         """Those texts of a server that have no personal data which the host of a principal must not get."""
         if self.mode_of(server) == "values":
             return texts
         try:
-            withheld = f"what {server.name} proposes is withheld"
-            found = await self._detection.find(principal, [*texts], withheld=withheld)
+            found = await self._detection.find([*texts], f"what {server.name} proposes is withheld")
         except ResultWithheld:
             return ()
         personal = {it.place[0] for it in found.found}
-        if (tokens := self._map) is not None:  # also birth dates, which a redactor may leave
-            known = tokens.texts_of(principal.principal_id)
-            personal |= {*(await run_sized(is_large(texts), found_in, known, [*texts])).in_others}
-        return tuple(text for at, text in enumerate(texts) if at not in personal) if found.is_complete else ()
+        known = None if self._map is None else self._map.texts_of(principal.principal_id)
+        return tuple(
+            text for at, text in enumerate(texts) if at not in personal and not (known and known.all_spans(text))
+        )
 
     async def load(self) -> None:
         """Load what takes long, so that the first result does not wait for it."""

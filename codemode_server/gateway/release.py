@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny
-from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, first_of_its_kind, line_with_value
+from codemode_server.domain.privacy_tokens import KnownToken, first_of_its_kind, line_with_value
+from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, released_to
 from codemode_server.gateway.targets import CallTarget, ResourceTarget
-from codemode_server.gateway.withheld_kinds import why_refused, withheld_in
-from codemode_server.privacy.token_map import KnownTexts
+from codemode_server.privacy.known_texts import KnownTexts
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
 
 _MAX_NAMED = 5
@@ -23,6 +25,19 @@ _FORGOTTEN = (
     "were forgotten or have expired, and stand for nothing any more; read the data again for tokens that are valid",
 )
 """For one token, and for several."""
+_MAX_SESSIONS = 1_000
+"""Sessions whose model has read the explanation of tokens; one that reads it twice does nothing wrong."""
+_MAX_RECEIVERS = 8
+_TOKENS = (
+    "tokens such as <EMAIL_1> stand for personal data, the same one for the same value. Give them to tools as "
+    "they are: one that may receive the value gets it. Show them unchanged to the user, who can look them up with "
+    "`codemode-server privacy show`"
+)
+_TOKENS_IN_PROGRAMS = (
+    "Programs can only compare, count and join whole tokens: have servers sort and filter by the values, and don't ask "
+    "them for parts of values"
+)
+_VALUES_IN_PROGRAMS = "Programs see the values; only what leaves them has tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +48,17 @@ class Release:
     """With the values."""
     known: Mapping[str, KnownToken]
     """Those of the tokens that the principal has or had."""
-    disguised: Mapping[str, str] = field(default_factory=dict)
-    """Tokens of values that a program, which sees values, has rewritten: they are sent as they are → their kinds."""
+    rewritten: Mapping[str, str] = field(default_factory=dict)
+    """Tokens of values that a program, which sees values, has written in other letters → their kinds."""
     never_made: Mapping[str, str] = field(default_factory=dict)
     """What looks like tokens of kinds that the tool may receive, and stands for nothing → the token of which it has the
-    letters, in another case; empty if there is none. Also what stands for data without a token."""
+    letters, in another case; empty if there is none."""
     obstacle: str = ""
     """Why a value can't be put in its place; then `arguments` has the tokens."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return tuple(sorted({*(it.kind for it in self.known.values()), *self.disguised.values()}))
+        return tuple(sorted({*(it.kind for it in self.known.values()), *self.rewritten.values()}))
 
     @property
     def forgotten(self) -> list[str]:
@@ -67,12 +82,12 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
     released = released_to(settings, Spellings.of_server(target.server), target.spellings)
     is_all = ALL_KINDS in released
     held = {token: it for token, it in release.known.items() if not is_all and it.kind not in released}
-    rewritten = {token: kind for token, kind in release.disguised.items() if not is_all and kind not in released}
-    if release.obstacle and (settings.on_release == "ask" or not (held or rewritten)):
+    others = {token: kind for token, kind in release.rewritten.items() if not is_all and kind not in released}
+    if release.obstacle and (settings.on_release == "ask" or not (held or others)):
         return Deny(release.obstacle, advice="")
-    if not held and not rewritten:
+    if not held and not others:
         return None
-    of_kinds = {token: it.kind for token, it in held.items()} | rewritten
+    of_kinds = {token: it.kind for token, it in held.items()} | others
     kinds = ", ".join(sorted({*of_kinds.values()}))
     name = f"{target.server.raw_name}/{target.raw_name}"
     if settings.on_release == "ask":
@@ -82,7 +97,7 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
                 *(line_with_value(token, it.kind, it.original) for token, it in sorted(held.items())),
                 *(
                     f"the program passes the value of {token} ({kind}) itself, in another form"
-                    for token, kind in rewritten.items()
+                    for token, kind in others.items()
                 ),
             ),
         )
@@ -112,14 +127,6 @@ def never_made(
     return made
 
 
-def withheld_for(settings: PrivacySettings, target: CallTarget, arguments: JsonValue) -> dict[str, str]:
-    """What the arguments have of `withheld_in`, of kinds that the tool would receive, or for a protected server; as
-    `never_made` has them. Elsewhere it is plain text, as in a template for documents."""
-    may_get = _kinds_for(settings, target)
-    found = withheld_in(settings, arguments) if may_get else {}
-    return {it: "" for it, kind in sorted(found.items()) if not may_get.isdisjoint((kind, ALL_KINDS))}
-
-
 def _kinds_for(settings: PrivacySettings, target: CallTarget) -> frozenset[str]:
     """The kinds whose values a tool may receive; all for one of a protected server."""
     server = Spellings.of_server(target.server)
@@ -133,8 +140,8 @@ def kinds_in_uri(texts: KnownTexts, target: ResourceTarget) -> dict[str, str]:
     if target.is_linked:
         return {}
     given = target.found.resource.definition.uri if target.found.resource is not None else ""
-    of_server = texts.kinds_in(given)
-    return {token: kind for token, kind in texts.kinds_in(target.found.uri).items() if token not in of_server}
+    of_server, uri = texts.kinds_in([given, unquote(given)]), target.found.uri
+    return {token: kind for token, kind in texts.kinds_in([uri, unquote(uri)]).items() if token not in of_server}
 
 
 def naming_release(decision: Decision, release: Release | None) -> Decision:
@@ -151,8 +158,6 @@ def _why_refused(never_made: Mapping[str, str]) -> str:
             f"{_named(dict.fromkeys(respelled, ''))} {are}: pass tokens exactly as results show them "
             f"({_named(dict.fromkeys(meant, ''))})"
         )
-    if withheld := [it for it in never_made if not TOKEN.fullmatch(it)]:
-        return why_refused(withheld)
     return (
         f"the arguments have {_named(dict.fromkeys(never_made, ''))}, and no such privacy token was ever made; pass "
         "tokens exactly as results show them"
@@ -165,3 +170,34 @@ def _named(kinds: Mapping[str, str]) -> str:
     ordered = [*sorted(first.values()), *sorted(kinds.keys() - {*first.values()})]
     more = len(ordered) - _MAX_NAMED
     return ", ".join(ordered[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+class TokenExplanations:
+    """Tells the model once in a session what tokens are, and which tools may receive which kinds."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+        self._informed: OrderedDict[str, None] = OrderedDict()
+
+    def add(self, calls: ExecutionCalls) -> None:
+        """Add the explanation to the messages of an execution whose results have tokens."""
+        session, settings = calls.context.session.session_id, self._config.settings.privacy
+        if session in self._informed:
+            return
+        self._informed[session] = None
+        if len(self._informed) > _MAX_SESSIONS:
+            self._informed.popitem(last=False)
+        programs = _VALUES_IN_PROGRAMS if settings.programs == "values" else _TOKENS_IN_PROGRAMS
+        calls.messages.append(f"{_TOKENS}. {programs}. {receivers(settings)}")
+
+
+def receivers(settings: PrivacySettings) -> str:
+    """The tools that may receive values, so that a program is not planned around a call that is refused."""
+    named = [f"{glob} ({', '.join(kinds)})" for glob, kinds in settings.release.items() if kinds]
+    if len(named) > _MAX_RECEIVERS:
+        named[_MAX_RECEIVERS:] = [f"{len(named) - _MAX_RECEIVERS} more"]
+    is_asked = settings.on_release == "ask"
+    if not named:
+        return "The user is asked before a tool receives a value" if is_asked else "No tool may receive the values"
+    others = "; for others the user is asked" if is_asked else " and no others"
+    return f"The values may go to {', '.join(named)}{others}"

@@ -6,12 +6,10 @@ stored nowhere, and every text in it is masked before it is cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
 from itertools import islice
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.known_values import OwnText
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
 
@@ -26,14 +24,10 @@ _MAX_IDS = 3
 _MAX_BLOCKS = 3
 
 
-def of_arguments(
-    arguments: dict[str, Any], redactor: Redactor, names: Callable[[], Set[str]] = frozenset
-) -> dict[str, str]:
-    """`{"repo": '"a/b"', "labels": '[2 items: "bug", …]'}`; a last name `…` stands for further ones. `names` are those
-    of the catalog and their words, which are no known values."""
-    in_names = redactor.for_own(OwnText(lambda: arguments, names))
+def of_arguments(arguments: dict[str, Any], redactor: Redactor) -> dict[str, str]:
+    """`{"repo": '"a/b"', "labels": '[2 items: "bug", …]'}`; a last name `…` stands for further ones."""
     shown = {
-        _short(name, in_names): _argument(value, redactor) for name, value in islice(arguments.items(), _MAX_ARGUMENTS)
+        _short(name, redactor): _argument(value, redactor) for name, value in islice(arguments.items(), _MAX_ARGUMENTS)
     }
     return shown | {"…": ""} if len(arguments) > _MAX_ARGUMENTS else shown
 

@@ -1,31 +1,32 @@
 """Finds personal data in a text or a JSON value, in one pass and in time linear in its size.
 
 Patterns only nominate places; checksums, syntax, field names and the words before a place decide. Where two findings
-overlap, the surer one stays, of equally sure ones the longer one; of an address, a name or a credential the rest stays
-as well.
+overlap, the surer one stays, of equally sure ones the longer one.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Protocol
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.privacy_tokens import TOKEN, label_of
 from codemode_server.known_tokens import credentials_in
 from codemode_server.off_loop import is_large, run_sized
-from codemode_server.privacy.display_names import common_names_in, name_before
-from codemode_server.privacy.escape_marks import marked_windows
-from codemode_server.privacy.evidence import (
+from codemode_server.privacy.fields import (
     MAX_CONTEXT_CHARACTERS,
-    Against,
+    Evidence,
+    by_field,
     context_evidence,
     field_evidence,
+    labelled_in,
+    may_tell_alone,
+    stripped,
 )
-from codemode_server.privacy.fields import births_in, by_field, columns_of_people, labelled_in, stripped
 from codemode_server.privacy.findings import (
     DEFAULT_THRESHOLD,
     MAX_FINDINGS,
@@ -35,20 +36,22 @@ from codemode_server.privacy.findings import (
     Kind,
 )
 from codemode_server.privacy.free_text import Piece, Span, free_pieces, names_in
-from codemode_server.privacy.numbers import MAX_CODE_CHARACTERS, RUN, Checks, code_starts, codes_in, numbers_in
-from codemode_server.privacy.own_patterns import compile_pattern
-from codemode_server.privacy.own_texts import FREE_FORMS, IsToken, is_label, of_kinds, own_texts_in
-from codemode_server.privacy.parts import Part, SearchedText, searched_text, searched_value
-from codemode_server.privacy.properties import properties_in
-from codemode_server.privacy.renamed_fields import NO_RENAMES, RenamedFields
-from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, streets_in
+from codemode_server.privacy.given_names import is_person
+from codemode_server.privacy.numbers import numbers_in
+from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, name_before, streets_in
+from codemode_server.privacy.walk import SearchedText, searched_value
 
-_OWN_CONFIDENCE = 0.95
-_MAX_FIELD_VALUE_CHARACTERS = 300
+_SURE = 0.95
+_MAX_FIELD_CHARACTERS = 300
+_MAX_NAME_CHARACTERS = 80
+_MAX_READ, _MIN_SHARE = 100, 0.3
+"""Values of a column that are looked at, and the share of persons' names that makes it one of names."""
+_LABEL = re.compile(f"(?:{'|'.join(map(label_of, Kind))})(?:_[0-9]{{1,5}})?")
+"""Labels of tokens are no names, even in a field of names."""
+_FREE_FORMS = frozenset({Kind.ADDRESS, Kind.CREDENTIAL, Kind.NAME})
+"""Kinds whose values have no syntax: any text can be one, and a part of one is personal too."""
 _MIN_REST_CHARACTERS = 3
 Candidate = tuple[int, int, str, float]
-PlainValues = dict[tuple[int, int, str], str]
-"""Start, end and kind of what stands in a text in escaped form, and what that stands for."""
 
 
 class FindsPersons(Protocol):
@@ -59,19 +62,14 @@ class FindsPersons(Protocol):
 
 
 class Detector:
-    """Searches values under one set of settings. Holds no values; may be used in any thread.
-
-    A recognizer is asked by `find` alone, since it takes long.
-
-    Raises:
-        ValueError: a pattern of the settings is wrong.
-    """
+    """Searches values under one set of settings. Holds no values; may be used in any thread. A recognizer is asked by
+    `find` alone, since it takes long."""
 
     def __init__(self, settings: DetectionSettings | None = None, recognizer: FindsPersons | None = None) -> None:
         self._settings = settings or DetectionSettings()
         self._recognizer = recognizer
-        self._own = [(name, compile_pattern(text)) for name, text in self._settings.patterns.items()]
-        self._is_of_a_kind = of_kinds((*Kind, *self._settings.patterns))
+        self._own = [(name, re.compile(text)) for name, text in self._settings.patterns.items()]
+        self._fields = {name.casefold(): kind for kind, names in self._settings.fields.items() for name in names}
         self._allowed = [
             re.compile(".*".join(map(re.escape, re.sub(r"\*+", "*", allowed).split("*"))), re.IGNORECASE | re.DOTALL)
             for allowed in self._settings.allowed
@@ -81,197 +79,139 @@ class Detector:
         """Whether the settings say that a value is not personal."""
         return any(allowed.fullmatch(value) for allowed in self._allowed)
 
-    def in_text(
-        self, text: str, name: str = "", fields: RenamedFields = NO_RENAMES, is_token: IsToken | None = None
-    ) -> Findings:
-        """What a text holds; `name` is that of the field that it comes from, the rest as in `in_value`."""
-        return self._found(searched_text(text, name, fields), is_token)
+    def in_value(self, value: JsonValue, name: str = "") -> Findings:
+        """The findings in the strings, keys and long numbers of a JSON value; `name` is that of its field. Nothing is
+        found within tokens."""
+        return self._found(searched_value(value, name))
 
-    def in_value(
-        self,
-        value: JsonValue,
-        schema: dict[str, Any] | None = None,
-        fields: RenamedFields = NO_RENAMES,
-        is_token: IsToken | None = None,
-    ) -> Findings:
-        """What the strings, keys and long numbers of a JSON value hold; `schema` is the JSON Schema of it, and
-        `fields` says what a query calls its fields. Nothing is found within what `is_token` says is a token; without
-        it, within what has the form of a token of a kind that is searched for."""
-        return self._found(searched_value(value, schema, fields), is_token)
-
-    async def find(
-        self,
-        value: JsonValue,
-        schema: dict[str, Any] | None = None,
-        fields: RenamedFields = NO_RENAMES,
-        is_token: IsToken | None = None,
-    ) -> Findings:
+    async def find(self, value: JsonValue) -> Findings:
         """As `in_value`; a large value is searched in a thread, and free text for names by the recognizer, if there is
-        one. What that raises is raised."""
+        one. Its exceptions are raised."""
         has_much_to_do = is_large(value)
         if self._recognizer is None:
-            return await run_sized(has_much_to_do, self.in_value, value, schema, fields, is_token)
-        searched, pieces = await run_sized(has_much_to_do, _with_pieces, value, schema, fields)
+            return await run_sized(has_much_to_do, self.in_value, value)
+        searched, pieces = await run_sized(has_much_to_do, _with_pieces, value)
         if pieces is None:
             return Findings(is_complete=False)
         spans = await self._recognizer.persons_in([piece.text for piece in pieces])
         names = chain.from_iterable(map(names_in, pieces, spans))
-        return await run_sized(has_much_to_do, self._found, searched, is_token, names)
+        return await run_sized(has_much_to_do, self._found, searched, names)
 
-    def _found(self, searched: SearchedText, is_token: IsToken | None, names: Iterable[Candidate] = ()) -> Findings:
-        beside = partial(self._beside_tokens, is_token or self._is_of_a_kind)
-        candidates = list(islice(beside(searched, names), MAX_FINDINGS + 1))
-        values, others, is_all = self._add_escaped(candidates, searched, beside)
-        is_complete = searched.is_complete and is_all and len(candidates) <= MAX_FINDINGS
+    def _found(self, searched: SearchedText, names: Iterable[Candidate] = ()) -> Findings:
+        sure = (
+            it
+            for it in chain(self._candidates(searched), names)
+            if it[3] >= self._settings.thresholds.get(it[2], DEFAULT_THRESHOLD)
+        )
+        candidates = list(islice(sure, MAX_FINDINGS + 1))
+        tokens = [(*it.span(), "", 2.0) for it in TOKEN.finditer(searched.text)] if "<" in searched.text else []
         found: list[Finding] = []
-        for start, end, kind, confidence in _without_overlaps(candidates, searched.text, others):
-            part = searched.part_at(start)
-            value = values.get((start, end, kind)) or searched.text[start:end]
-            if self.allows(value) or is_label(kind, value):
+        for start, end, kind, confidence in _without_overlaps([*candidates, *tokens], searched.text):
+            value = searched.text[start:end]
+            if not kind or self.allows(value) or (kind == Kind.NAME and _LABEL.fullmatch(value)):
                 continue
-            first = start - part.start + part.offset
-            found.append(
-                Finding(kind, value, confidence, part.place, first, first + end - start, part.is_key, part.is_number)
-            )
-        return Findings(tuple(found), is_complete)
+            part = searched.part_at(start)
+            first, last = part.span_in_string(start, end)
+            found.append(Finding(kind, value, confidence, part.place, first, last, part.is_key, part.is_number))
+        return Findings(tuple(found), searched.is_complete and len(candidates) <= MAX_FINDINGS)
 
-    def _add_escaped(
-        self,
-        candidates: list[Candidate],
-        searched: SearchedText,
-        beside: Callable[[SearchedText, Iterable[Candidate]], Iterator[Candidate]],
-    ) -> tuple[PlainValues, list[Candidate], bool]:
-        """Adds what the text holds in escaped form. Returns what it stands for, the candidates that it takes the place
-        of, and whether all was searched."""
-        if not (windows := marked_windows(searched.text)):
-            return {}, [], True
-        from codemode_server.privacy.plain_reading import plain_reading, together  # NumPy takes a tenth of a second
+    def _candidates(self, searched: SearchedText) -> Iterator[Candidate]:
+        text, evidence = searched.text, partial(_evidence, searched)
+        for start, end, confidence in emails_in(text):
+            yield start, end, Kind.EMAIL, confidence
+            yield from name_before(text, start, end)
+        for start, end in credentials_in(text):
+            yield start, end, Kind.CREDENTIAL, _SURE
+        for found in ips_in(text):
+            if confidence := ip_confidence(found[0], evidence(found.start())):
+                yield *found.span(), Kind.IP, confidence
+        yield from numbers_in(text, evidence, self._settings.regions)
+        for start, end, confidence in streets_in(text):
+            yield start, end, Kind.ADDRESS, confidence
+        for name, pattern in self._own:
+            yield from ((*found.span(), name, _SURE) for found in pattern.finditer(text) if found[0])
+        yield from labelled_in(text)
+        yield from self._by_fields(searched)
 
-        plain = plain_reading(searched, windows)
-        found = list(islice(beside(plain.searched, ()), MAX_FINDINGS + 1))
-        values, replaced = together(candidates, plain.located(found), searched.text)
-        return values, replaced, len(found) <= MAX_FINDINGS
+    def _by_fields(self, searched: SearchedText) -> Iterator[Candidate]:
+        people = _columns_of_people(searched)
+        for part in searched.parts:
+            if not part.name or part.is_key or part.end - part.start > _MAX_FIELD_CHARACTERS:
+                continue
+            start, end = stripped(searched.text, part.start, part.end)
+            if (kind := self._fields.get(part.name.casefold())) and start < end:
+                yield start, end, kind, _SURE
+                continue
+            is_among_people = part.column in people
+            if (is_among_people or may_tell_alone(part.name)) and (
+                found := by_field(
+                    part.name,
+                    searched.text[start:end],
+                    beside_person=part.is_beside_person,
+                    among_people=is_among_people,
+                )
+            ):
+                yield start, end, *found
 
-    def _beside_tokens(
-        self, is_token: IsToken, searched: SearchedText, names: Iterable[Candidate]
-    ) -> Iterator[Candidate]:
-        """The candidates, of those with tokens in them only what is beside these."""
-        candidates = self._candidates(searched, names)
-        tokens = [(start, end, "", 1.0) for start, end in own_texts_in(searched.text, is_token)]
-        return chain.from_iterable(_beside(tokens, it, searched.text) for it in candidates) if tokens else candidates
 
-    def _candidates(self, searched: SearchedText, names: Iterable[Candidate]) -> Iterator[Candidate]:
-        for candidate in chain(_all_candidates(searched, self._own, self._settings.regions), names):
-            if candidate[3] >= self._settings.thresholds.get(candidate[2], DEFAULT_THRESHOLD):
-                yield candidate
-
-
-def _with_pieces(
-    value: JsonValue, schema: dict[str, Any] | None, fields: RenamedFields
-) -> tuple[SearchedText, list[Piece] | None]:
-    searched = searched_value(value, schema, fields)
+def _with_pieces(value: JsonValue) -> tuple[SearchedText, list[Piece] | None]:
+    searched = searched_value(value)
     return searched, free_pieces(searched)
 
 
-def _all_candidates(
-    searched: SearchedText, own: list[tuple[str, re.Pattern[str]]], regions: tuple[str, ...]
-) -> Iterator[Candidate]:
-    text = searched.text
-    evidence, checks = partial(_evidence, searched, 0), Checks()
-    for start, end, confidence in emails_in(text):
-        yield start, end, Kind.EMAIL, confidence
-        if beside := name_before(text, start, end):
-            yield beside
-    yield from common_names_in(text)
-    for start, end in credentials_in(text):
-        yield start, end, Kind.CREDENTIAL, 0.95
-    for found in ips_in(text):
-        if confidence := ip_confidence(found[0], evidence(found.start())):
-            yield *found.span(), Kind.IP, confidence
-    for run in RUN.finditer(text):
-        base = run.start()
-        for start, end, kind, confidence in numbers_in(run[0], partial(_evidence, searched, base), regions, checks):
-            yield base + start, base + end, kind, confidence
-    for base in code_starts(text):
-        if match := codes_in(text[base : base + MAX_CODE_CHARACTERS], partial(evidence, base)):
-            yield base + match[0], base + match[1], match[2], match[3]
-    for start, end, confidence in streets_in(text):
-        yield start, end, Kind.ADDRESS, confidence
-    for name, pattern in own:
-        for found in pattern.finditer(text):
-            yield *found.span(), name, _OWN_CONFIDENCE
-    yield from _by_fields(searched)
+def _columns_of_people(searched: SearchedText) -> set[tuple[str, int]]:
+    """The columns with several names of persons among their values, whatever they are called."""
+    counts: dict[tuple[str, int], tuple[int, int]] = {}
+    for part in searched.parts:
+        if part.name and not part.is_key and not part.is_number:
+            column = part.column
+            read, persons = counts.get(column, (0, 0))
+            if read < _MAX_READ:
+                is_short = part.end - part.start <= _MAX_NAME_CHARACTERS
+                is_name = is_short and is_person(searched.text[part.start : part.end].strip(' \r\t"'))
+                counts[column] = read + 1, persons + is_name
+    return {column for column, (read, persons) in counts.items() if persons > 1 and persons >= _MIN_SHARE * read}
 
 
-def _by_fields(searched: SearchedText) -> Iterator[Candidate]:
-    people = columns_of_people(searched)
-    for part in searched.telling:
-        is_computed = part.renamed is not None and part.renamed.is_computed
-        if is_computed or part.end - part.start <= _MAX_FIELD_VALUE_CHARACTERS:
-            start, end = stripped(searched.text, part.start, part.end)
-            if found := by_field(part, searched.text[start:end], part.column in people):
-                yield start, end, *found
-    yield from labelled_in(searched.text, searched.fields)
-    yield from births_in(searched.text)
-    yield from properties_in(searched.text)
-
-
-def _evidence(searched: SearchedText, base: int, offset: int) -> Kind | Against | None:
-    """What stands for or against a value at a position: the words before it in its line, else its field."""
-    position = base + offset
-    part: Part = searched.part_at(position)
-    if part.says:
-        return part.says
+def _evidence(searched: SearchedText, position: int) -> Evidence:
+    """Evidence for or against a value at a position: the words before it in its line, else its field."""
+    part = searched.part_at(position)
     before = searched.text[max(part.start, position - MAX_CONTEXT_CHARACTERS) : position]
-    own, renamed = field_evidence(part.name), part.renamed
-    return context_evidence(before) or (renamed and renamed.kind) or own or (renamed and renamed.against)
+    return context_evidence(before) or field_evidence(part.name)
 
 
-def _without_overlaps(candidates: list[Candidate], text: str, others: list[Candidate]) -> list[Candidate]:
-    """Those that stay, in order of place, and what they leave of the rest of them that is a text of any form. `others`
-    stay where none of these does."""
-    taken: list[Candidate] = []
-    partial: list[Candidate] = []
-    candidates.sort(key=lambda one: (one[0], -one[3], one[0] - one[1]))
-    for candidate in candidates:
-        if taken and candidate[0] < taken[-1][1]:  # by their order, it overlaps no earlier one
+def _without_overlaps(candidates: list[Candidate], text: str) -> list[Candidate]:
+    """Those that overlap no surer one, in order of place; of one without a syntax the rest stays beside a surer one."""
+    taken, lost = list[Candidate](), list[Candidate]()
+    for candidate in sorted(candidates, key=lambda it: (it[0], -it[3], it[0] - it[1])):
+        while taken and candidate[0] < taken[-1][1]:
             rival = taken[-1]
             if (rival[3], rival[1] - rival[0]) >= (candidate[3], candidate[1] - candidate[0]):
-                partial.append(candidate)
-                continue
-            partial.append(taken.pop())
-        taken.append(candidate)
-    _fill(taken, [*partial, *others])
-    rests = [rest for one in partial if one[2] in FREE_FORMS for rest in _rests(one, taken, text)]
-    return sorted([*taken, *rests]) if rests else taken
+                lost.append(candidate)
+                break
+            lost.append(taken.pop())
+        else:
+            taken.append(candidate)
+    for start, end, kind, confidence in sorted(lost, key=lambda it: -it[3]):
+        for gap in [*_gaps(start, end, taken)]:
+            first, last = gap
+            if (first, last) != (start, end):
+                while first < last and not text[first].isalnum():
+                    first += 1
+                while first < last and not text[last - 1].isalnum():
+                    last -= 1
+                if kind not in _FREE_FORMS or last - first < _MIN_REST_CHARACTERS:
+                    continue
+            insort(taken, (first, last, kind, confidence))
+    return taken
 
 
-def _fill(taken: list[Candidate], left: list[Candidate]) -> None:
-    """Takes those that overlap none any more, since what was surer than they are has lost to another one."""
-    for candidate in sorted(left, key=lambda one: (-one[3], one[0] - one[1])):
-        at = bisect_right(taken, candidate[0], key=lambda one: one[1])
-        if at == len(taken) or taken[at][0] >= candidate[1]:
-            taken.insert(at, candidate)
-
-
-def _beside(tokens: list[Candidate], candidate: Candidate, text: str) -> Iterable[Candidate]:
-    at = bisect_right(tokens, candidate[0], key=lambda one: one[1])
-    is_beside = at == len(tokens) or tokens[at][0] >= candidate[1]
-    return (candidate,) if is_beside else _rests(candidate, tokens, text)
-
-
-def _rests(candidate: Candidate, taken: list[Candidate], text: str) -> Iterator[Candidate]:
-    """The parts of a candidate that none of these covers: an address around a phone number."""
-    start, end, kind, confidence = candidate
-    at = bisect_right(taken, start, key=lambda one: one[1])
+def _gaps(start: int, end: int, taken: list[Candidate]) -> Iterator[tuple[int, int]]:
+    """The parts of a span that none of these covers."""
+    at = bisect_right(taken, start, key=lambda it: it[1])
     while start < end:
         stop = min(end, taken[at][0]) if at < len(taken) else end
-        first, last = start, max(start, stop)
-        while first < last and not text[first].isalnum():
-            first += 1
-        while first < last and not text[last - 1].isalnum():
-            last -= 1
-        if last - first >= _MIN_REST_CHARACTERS:
-            yield first, last, kind, confidence
-        start = max(stop, taken[at][1]) if at < len(taken) else end
+        if stop > start:
+            yield start, stop
+        start = taken[at][1] if at < len(taken) else end
         at += 1

@@ -1,4 +1,4 @@
-"""What the detection answers: kinds of personal data, and findings with their confidence and place."""
+"""The kinds of personal data, the settings of the detection, and findings with their confidence and place."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ class Kind(StrEnum):
     NAME = "name"
 
 
-Place = tuple[str | int | tuple[int, int], ...]
-"""Keys and indexes that lead to a value in a JSON value; a `Wrapping` or an `EncodedPart` leads into what a text there
-holds."""
+Place = tuple[str | int, ...]
+"""Keys and indexes that lead to a value in a JSON value; a `Wrapping` leads into the value that a text there holds."""
 
 DEFAULT_THRESHOLD = 0.6
 MAX_FINDINGS = 50_000
@@ -80,6 +79,8 @@ class DetectionSettings:
     """Values that are no findings, whatever their case: `support@ourcompany.com`, or `*@ourcompany.com`. `*` stands for
     any text."""
     patterns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Own patterns by name (see `own_patterns`)."""
+    """Regular expressions of own kinds, by name."""
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Names of fields and columns whose values are of a kind, by kind."""
     regions: tuple[str, ...] = ("US", "GB", "DE", "FR", "ES", "IT", "BR", "PT", "NL")
     """Countries whose national phone numbers are recognised. International ones always are."""

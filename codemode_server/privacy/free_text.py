@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.given_names import is_person
-from codemode_server.privacy.parts import SearchedText
+from codemode_server.privacy.walk import SearchedText
 
 MAX_PIECE_CHARACTERS = 2_000
 """What a recognizer reads at once. It needs memory and time for each, and can be stopped only between two."""

@@ -10,37 +10,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from importlib import import_module
 from itertools import accumulate
+from typing import Any
 
-from codemode_server.privacy.evidence import Against
+from codemode_server.privacy.fields import Against, Evidence
 from codemode_server.privacy.findings import Kind
 
-RUN = re.compile(
+_RUN = re.compile(
     r"[+(0-9](?<![^\W_].)(?<!\d\..)(?:(?<=\d)|\(?\d)(?:[ \u00a0\u202f./()-]{0,3}\d){6,29}(?![^\W_])", re.DOTALL
 )
-"""Digits with what separates them: one or several numbers."""
-_CODE_OF_LETTERS = re.compile(
-    r"[A-Z](?<![^\W_].)(?:[A-Z][0-9]{2}[ -]?[A-Za-z0-9]{3}|[A-Z]{5}[0-9LMNP-V]{2}[A-Z]|[A-Z] ?[0-9A-Z]{0,2}[0-9]{3}"
-    r"|[A-Z] ?[0-9]{2} ?[0-9]{2} ?[0-9]|(?<=[XYZ])-?[0-9]{7})"
+"""Digits and their separators: one or several numbers."""
+_GROUP = re.compile(r"[^ \u00a0\u202f]+")
+_CODE = re.compile(
+    r"(?<![^\W_])(?=[A-Z]{2}[0-9]{2}|[A-Z]{6}[0-9LMNP-V]{2}[A-Z]|[A-Z]{2} ?[0-9A-Z]?[0-9]|[XYZ]-?[0-9]{7}"
+    r"|[0-9]{8}-?[A-Z])"
 )
-_CODE_OF_DIGITS = re.compile(
-    r"[0-9](?:(?<=[A-Za-z][a-z].)[0-9][ -]?[A-Za-z0-9]{3}|(?<=[a-z][A-Z].)[0-9][ -]?[A-Za-z0-9]{3}"
-    r"|(?<![^\W_].)[0-9]{7}-?[A-Z](?![^\W_]))"
-)
-"""How an account, a tax number or an identity card with letters may begin. Patterns whose first character is one of few
-are searched in a fraction of the time of others."""
-MAX_CODE_CHARACTERS = 48
-_DIGITS = re.compile(r"\D+")
-_SEPARATORS = re.compile(r"[ \u00a0\u202f]")
-_MIN_DIGITS = 7
-_MAX_DIGITS = 19
-_MIN_CARD_DIGITS = 13
+"""The beginning of an account, a tax number or an identity card with letters."""
+_MIN_DIGITS, _MAX_DIGITS, _MIN_CARD_DIGITS = 7, 19, 13
 _MAX_GROUPS = 8
 """Groups between spaces that one number has at most."""
-_MAX_CHECKS, _MAX_ANNOUNCED_CHECKS = 3_000, 1_000
-"""Different numbers of one search; fewer if a plus, or a word before them, says that they are phone numbers."""
+_MAX_LOOKUPS = 3_000
+"""Different phone numbers of one search that are looked up in the numbering plans; more are taken for phone numbers."""
 _BOUNDED = re.compile(r"[+(.-]")
-"""What holds a number together."""
+"""Marks that hold a number together."""
 _DATE = re.compile(
     r"(?:19|20)\d\d[-./](?:0?[1-9]|1[0-2])[-./](?:0?[1-9]|[12]\d|3[01])\b|(?:0?[1-9]|[12]\d|3[01])[-./](?:0?[1-9]|1[0-2])[-./](?:19|20)\d\d\b"
 )
@@ -49,191 +42,132 @@ _CARD_KINDS = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}"
     r"|6(?:011|5\d\d|4[4-9]\d)\d{12}|35(?:2[89]|[3-8]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|62\d{14,17}"
 )
-
-Evidence = Kind | Against | None
+_WRITTEN: tuple[tuple[re.Pattern[str], str, float], ...] = (
+    (re.compile(r"\d{3}-\d\d-\d{4}"), "us.ssn", 0.85),
+    (re.compile(r"\d{3}\.\d{3}\.\d{3}-\d\d"), "br.cpf", 0.95),
+    (re.compile(r"\d\d \d{3} \d{3} \d{3}"), "de.idnr", 0.85),
+    (re.compile(r"[2-9]\d{3} \d{4} \d{4}"), "in_.aadhaar", 0.7),
+    (re.compile(r"756[. ]?\d{4}[. ]?\d{4}[. ]?\d\d"), "ch.ssn", 0.9),
+    (re.compile(r"\d\d\.\d{3}\.\d{3}/\d{4}-\d\d"), "br.cnpj", 0.95),
+    (re.compile(r"[12] \d\d \d\d \d\d \d{3} \d{3} \d\d"), "fr.nir", 0.95),
+    (re.compile(r"[12]\d{14}"), "fr.nir", 0.85),
+)
+"""Written in the manner of one country, so that no word has to say what it is."""
+_NAMED: dict[int, str] = {
+    9: "us.ssn nl.bsn pt.nif us.ein de.vat fr.siren",
+    10: "gb.nhs gb.utr de.stnr se.personnummer dk.cpr cz.rc",
+    11: "de.idnr br.cpf it.iva pl.pesel no.fodselsnummer be.nn de.stnr tr.tckimlik",
+    12: "in_.aadhaar",
+    13: "ch.ssn de.stnr fr.nif za.idnr",
+    14: "br.cnpj fr.siret",
+    15: "fr.nir",
+}
+"""By the number of digits: those that a word has to announce, since a checksum of one digit is fulfilled by chance."""
+_PHONE_MANNER = re.compile(
+    r"\(0?\d{1,4}\)[ -]?\d[\d ./-]*|0\d{1,4}[ /-]\d[\d ./-]*|0\d(?:[ .-]\d\d){4}|\d{3}-\d{3}-\d{4}"
+    r"|\(\d{3}\) \d{3}-\d{4}"
+)
+"""A national number in a manner in which hardly anything else is written."""
+_CODES: tuple[tuple[re.Pattern[str], str, float], ...] = (
+    (re.compile(r"[A-Z]{6}[0-9LMNP-V]{2}[A-Z][0-9LMNP-V]{2}[A-Z][0-9LMNP-V]{3}[A-Z](?!\w)"), "it.codicefiscale", 0.95),
+    (re.compile(r"[0-9]{8}-?[A-Z](?!\w)"), "es.dni", 0.8),
+    (re.compile(r"[XYZ]-?[0-9]{7}-?[A-Z](?!\w)"), "es.nie", 0.8),
+    (re.compile(r"(?![DFIQUV])[A-Z](?![DFIQUVO])[A-Z] ?[0-9]{2} ?[0-9]{2} ?[0-9]{2} ?[A-D](?!\w)"), "", 0.75),
+    (re.compile(r"[A-Z]{2} ?(?=[A-Z]?[0-9])[0-9A-Z]{8,12}(?!\w)"), "eu.vat", 0.75),
+)
+_IBAN = re.compile(r"[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]){11,30}")
 Match = tuple[int, int, str, float]
 """Start, end, kind and confidence."""
+EvidenceAt = Callable[[int], Evidence]
+"""What stands for or against a number at a position."""
 
 
-class Checks:
-    """Bounds the numbers of one search that are looked up in the numbering plans of countries, which takes long. What
-    is beyond the bound is taken for a phone number if it may be one."""
+def numbers_in(text: str, evidence: EvidenceAt, regions: tuple[str, ...]) -> Iterator[Match]:
+    """All numbers in a text."""
+    looked_up: set[str] = set()
 
-    def __init__(self) -> None:
-        self._texts: set[str] = set()
+    def kind_of(number: str, says: Evidence, is_part: bool) -> tuple[str, float]:
+        may_be_phone = says is Kind.PHONE or number[0] in "+(0" or "-" in number
+        if may_be_phone and len(looked_up) < _MAX_LOOKUPS:
+            looked_up.add(number)
+        return classify(number, says, regions, is_part, is_checked=not may_be_phone or number in looked_up)
 
-    def allow(self, text: str, says: Evidence) -> bool:
-        is_announced = says is Kind.PHONE or text.startswith(("+", "(+"))
-        may_be_phone = is_announced or (says is None and (text[0] in "(0" or "-" in text))
-        if not may_be_phone or text in self._texts or not (is_announced or _PHONE_MANNER.fullmatch(text)):
-            return True
-        if len(self._texts) >= (_MAX_ANNOUNCED_CHECKS if is_announced else _MAX_CHECKS):
-            return False
-        self._texts.add(text)
-        return True
+    for run in _RUN.finditer(text):
+        yield from _in_run(run, evidence, kind_of)
+    for code in _CODE.finditer(text):
+        at = code.start()
+        if found := _code_at(text, at, evidence):
+            yield at, *found
 
 
-def numbers_in(
-    run: str, evidence: Callable[[int], Evidence], regions: tuple[str, ...], checks: Checks
+def _in_run(
+    run: re.Match[str], evidence: EvidenceAt, kind_of: Callable[[str, Evidence, bool], tuple[str, float]]
 ) -> Iterator[Match]:
-    """The numbers in a run of digits; `evidence` says what stands before a position of it."""
-    groups = _groups(run)
-    if len(groups) == 1:
-        start, end = groups[0]
-        text = run[start:end]
-        if _DATE.match(text) or _says_nothing(text, says := evidence(start)):
-            return
-        kind, confidence = classify(text, says, regions, is_checked=checks.allow(text, says))
-        if confidence:
-            yield start, end, kind, confidence
-        return
-    before = [0, *accumulate(sum(map(str.isdigit, run[start:end])) for start, end in groups)]
-    first_says = evidence(groups[0][0])
-    least_of_part = _MIN_CARD_DIGITS if first_says is None and not _BOUNDED.search(run) else _MIN_DIGITS
-    first = 0
+    """The numbers in a run of digits: of several groups, the longest that are a number together."""
+    groups = [(run.start() + it.start(), run.start() + it.end()) for it in _GROUP.finditer(run[0])]
+    text, first = run.string, 0
+    digits = [0, *accumulate(sum(map(str.isdigit, text[start:end])) for start, end in groups)]
+    first_says = evidence(run.start())
+    is_bare = first_says is None and not _BOUNDED.search(run[0])
     while first < len(groups):
         start = groups[first][0]
-        if before[-1] - before[first] < _MIN_DIGITS:
-            return
-        end_of_most = min(len(groups), first + _MAX_GROUPS)
-        if first and before[end_of_most] - before[first] < least_of_part:
-            first += 1
-            continue
         says = evidence(start) if first and first_says else first_says
-        best: tuple[str, float, int] = ("", 0.0, first)
-        for last in range(end_of_most - 1, first - 1, -1):
+        for last in range(min(len(groups), first + _MAX_GROUPS) - 1, first - 1, -1):
+            number = text[start : groups[last][1]]
             is_part = first > 0 or last < len(groups) - 1
-            least = least_of_part if is_part else _MIN_DIGITS
-            if not least <= before[last + 1] - before[first] <= _MAX_DIGITS:
-                continue
-            text = run[start : groups[last][1]].strip()
-            if _says_nothing(text, says):
-                continue
-            kind, confidence = classify(text, says, regions, is_part, is_checked=checks.allow(text, says))
-            if confidence > best[1]:
-                best = (kind, confidence, last)
-                if confidence >= _most(run[start], says):
-                    break
-        if best[1]:
-            first = best[2]
-            yield start, groups[first][1], best[0], best[1]
+            least = _MIN_CARD_DIGITS if is_bare and is_part else _MIN_DIGITS
+            is_possible = least <= digits[last + 1] - digits[first] <= _MAX_DIGITS
+            kind, confidence = kind_of(number, says, is_part) if is_possible else ("", 0.0)
+            if confidence:
+                yield start, groups[last][1], kind, confidence
+                first = last
+                break
         first += 1
-
-
-def _most(first: str, says: Evidence) -> float:
-    """The highest confidence that a number with this first character can have."""
-    if says is Kind.CARD:
-        return 0.99
-    return 0.95 if says is None and "1" <= first <= "9" else 0.97
-
-
-def _says_nothing(text: str, says: Evidence) -> bool:
-    """Whether a number is too short to be one of those that need no word before them, and has none. `classify` would
-    find that out more slowly."""
-    is_plain = len(text) < _MIN_CARD_DIGITS and text.isdecimal() and not text.startswith("00")
-    return is_plain and says is not Kind.PHONE and says is not Kind.NATIONAL_ID
-
-
-def _groups(run: str) -> list[tuple[int, int]]:
-    if not _SEPARATORS.search(run):
-        return [(0, len(run))]
-    found = []
-    start = 0
-    for space in _SEPARATORS.finditer(run):
-        if space.start() > start:
-            found.append((start, space.start()))
-        start = space.end()
-    found.append((start, len(run)))
-    return found
 
 
 @lru_cache(8192)
 def classify(
     text: str, says: Evidence, regions: tuple[str, ...], is_part: bool = False, *, is_checked: bool = True
 ) -> tuple[str, float]:
-    """Kind and confidence of one number as it is written; a confidence of 0 if it is none.
-
-    `is_part`: other digits stand beside it, so that digits and spaces alone do not tell where it begins and ends.
-    """
-    digits = _DIGITS.sub("", text)
+    """Kind and confidence of one number as it is written; a confidence of 0 if it is none. `is_part`: other digits
+    stand beside it, so that digits and spaces alone do not tell where it begins and ends."""
+    digits = re.sub(r"\D+", "", text)
     if not _MIN_DIGITS <= len(digits) <= _MAX_DIGITS or _DATE.match(text):
         return "", 0.0
     if is_part and says in (None, Against.NUMBER) and not _BOUNDED.search(text) and len(digits) < _MIN_CARD_DIGITS:
         return "", 0.0
-    best: tuple[str, float] = ("", 0.0)
-    for kind, confidence in (
+    return max(
         (Kind.CARD, _card(text, digits, says)),
         (Kind.NATIONAL_ID, _national(text, digits, says)),
         (Kind.PHONE, _phone(text, digits, says, regions, is_checked=is_checked)),
-    ):
-        if confidence > best[1]:
-            best = (kind, confidence)
-    return best
+        key=lambda it: it[1],
+    )
 
 
 def _card(text: str, digits: str, says: Evidence) -> float:
-    if (
-        len(digits) < _MIN_CARD_DIGITS
-        or not _CARD.fullmatch(text)
-        or not _CARD_KINDS.fullmatch(digits)
-        or not _luhn(digits)
-    ):
+    if len(digits) < _MIN_CARD_DIGITS or not _CARD.fullmatch(text) or not _CARD_KINDS.fullmatch(digits):
+        return 0.0
+    if not _is_valid("luhn", digits):
         return 0.0
     if says is Kind.CARD:
         return 0.99
-    if says is None or isinstance(says, Kind):
-        return 0.8 if text.isdigit() else 0.95
-    return 0.4 if text.isdigit() else 0.55
-
-
-def _luhn(digits: str) -> bool:
-    odd, even = digits[-1::-2], digits[-2::-2]
-    return (sum(map(int, odd)) + sum((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)[int(digit)] for digit in even)) % 10 == 0
-
-
-_WRITTEN: dict[int, tuple[tuple[re.Pattern[str], str, float], ...]] = {
-    9: ((re.compile(r"\d{3}-\d\d-\d{4}"), "us.ssn", 0.85),),
-    11: (
-        (re.compile(r"\d{3}\.\d{3}\.\d{3}-\d\d"), "br.cpf", 0.95),
-        (re.compile(r"\d\d \d{3} \d{3} \d{3}"), "de.idnr", 0.85),
-    ),
-    12: ((re.compile(r"[2-9]\d{3} \d{4} \d{4}"), "in_.aadhaar", 0.7),),
-    13: ((re.compile(r"756[. ]?\d{4}[. ]?\d{4}[. ]?\d\d"), "ch.ssn", 0.9),),
-    14: ((re.compile(r"\d\d\.\d{3}\.\d{3}/\d{4}-\d\d"), "br.cnpj", 0.95),),
-    15: (
-        (re.compile(r"[12] \d\d \d\d \d\d \d{3} \d{3} \d\d"), "fr.nir", 0.95),
-        (re.compile(r"[12]\d{14}"), "fr.nir", 0.85),
-    ),
-}
-"""By the number of digits: written in the manner of one country, so that no word has to say what it is."""
-_NAMED: dict[int, tuple[str, ...]] = {
-    9: ("us.ssn", "nl.bsn", "pt.nif", "us.ein", "de.vat", "fr.siren"),
-    10: ("gb.nhs", "gb.utr", "de.stnr", "se.personnummer", "dk.cpr", "cz.rc"),
-    11: ("de.idnr", "br.cpf", "it.iva", "pl.pesel", "no.fodselsnummer", "be.nn", "de.stnr", "tr.tckimlik"),
-    12: ("in_.aadhaar",),
-    13: ("ch.ssn", "de.stnr", "fr.nif", "za.idnr"),
-    14: ("br.cnpj", "fr.siret"),
-    15: ("fr.nir",),
-}
-"""By the number of digits: those that a word has to announce, since a checksum of one digit is fulfilled by chance."""
+    if isinstance(says, Against):
+        return 0.4 if text.isdigit() else 0.55
+    return 0.8 if text.isdigit() else 0.95
 
 
 def _national(text: str, digits: str, says: Evidence) -> float:
-    if says is Against.NUMBER and not text.isdigit():
-        says = None
-    if says is not Against.NUMBER:
-        for written, module, confidence in _WRITTEN.get(len(digits), ()):
+    if says is not Against.NUMBER or not text.isdigit():
+        for written, module, confidence in _WRITTEN:
             if written.fullmatch(text) and _is_valid(module, text):
                 return 0.97 if says is Kind.NATIONAL_ID else confidence
     if says is Kind.NATIONAL_ID:
-        return 0.9 if any(_is_valid(module, text) for module in _NAMED.get(len(digits), ())) else 0.0
+        return 0.9 if any(_is_valid(module, text) for module in _NAMED.get(len(digits), "").split()) else 0.0
     return 0.0
 
 
 @lru_cache(256)
 def _validator(module: str) -> Callable[[str], bool]:
-    from importlib import import_module
-
     check: Callable[[str], bool] = import_module(f"stdnum.{module}").is_valid
     return check
 
@@ -242,111 +176,59 @@ def _is_valid(module: str, text: str) -> bool:
     return _validator(module)(text)
 
 
-_PHONE_MANNER = re.compile(
-    r"\(0?\d{1,4}\)[ -]?\d[\d ./-]*|0\d{1,4}[ /-]\d[\d ./-]*|0\d(?:[ .-]\d\d){4}|\d{3}-\d{3}-\d{4}"
-    r"|\(\d{3}\) \d{3}-\d{4}"
-)
-"""A national number in a manner in which hardly anything else is written."""
-
-
 def _phone(text: str, digits: str, says: Evidence, regions: tuple[str, ...], *, is_checked: bool) -> float:
     if len(digits) > 15:
         return 0.0
     if text.startswith(("+", "00", "(+")):
-        if not is_checked or _is_phone(text if not text.startswith("00") else f"+{text[2:]}", None):
-            return 0.97 if says is not Against.NUMBER else 0.85
-        return 0.0
+        is_phone = not is_checked or _is_phone(text if not text.startswith("00") else f"+{text[2:]}", None)
+        return (0.97 if says is not Against.NUMBER else 0.85) if is_phone else 0.0
     if says is Kind.PHONE:
-        if (
-            not is_checked
-            or any(_is_phone(text, region) for region in regions)
-            or (len(digits) > 9 and text.isdigit() and _is_phone(f"+{digits}", None))
-        ):
-            return 0.9
-        return 0.0
+        is_phone = not is_checked or any(_is_phone(text, region) for region in regions)
+        is_phone = is_phone or (len(digits) > 9 and text.isdigit() and _is_phone(f"+{digits}", None))
+        return 0.9 if is_phone else 0.0
     if says is not None or not _PHONE_MANNER.fullmatch(text):
         return 0.0
     return 0.7 if not is_checked or any(_is_phone(text, region) for region in regions) else 0.0
 
 
 def _is_phone(text: str, region: str | None) -> bool:
-    import phonenumbers
-
+    phonenumbers: Any = import_module("phonenumbers")
     try:
-        return phonenumbers.is_valid_number(phonenumbers.parse(text, region))
+        return bool(phonenumbers.is_valid_number(phonenumbers.parse(text, region)))
     except phonenumbers.NumberParseException:
         return False
 
 
-_FISCAL_CODE = re.compile(r"[A-Z]{6}[0-9LMNP-V]{2}[A-Z][0-9LMNP-V]{2}[A-Z][0-9LMNP-V]{3}[A-Z]")
-_SPANISH = re.compile(r"(?:[0-9]{8}|[XYZ]-?[0-9]{7})-?[A-Z]")
-_BRITISH = re.compile(r"(?![DFIQUV])[A-Z](?![DFIQUVO])[A-Z] ?[0-9]{2} ?[0-9]{2} ?[0-9]{2} ?[A-D]")
-_VAT = re.compile(r"(?:ATU|[A-Z]{2})[ ]?[0-9A-Z]{8,12}")
-_IBAN_LENGTHS = {
-    country: length
-    for length, countries in {
-        15: "NO", 16: "BE", 18: "DK FO FI GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK",
-        21: "CH HR LI LV", 22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL",
-        24: "AD CZ ES MD PK RO SA SE SK TN VG", 25: "LY PT ST", 26: "IS TR", 27: "BI DJ FR GR IT MC MR SM",
-        28: "AL AZ BY CY DO GT HU LB NI PL SV", 29: "BR EG PS QA UA", 30: "JO KW MU YE",
-        31: "MT SC", 32: "LC", 33: "RU",
-    }.items()
-    for country in countries.split()
-}  # fmt: skip
-
-
-def code_starts(text: str) -> Iterator[int]:
-    """Where accounts, tax numbers or identity cards with letters may begin."""
-    for found in _CODE_OF_LETTERS.finditer(text):
-        yield found.start()
-    for found in _CODE_OF_DIGITS.finditer(text):
-        at = found.start()
-        if not text[at - 1 : at].isalpha():
-            yield at
-        elif not text[max(0, at - 3) : at - 2].isalnum():
-            yield at - 2
-
-
-def codes_in(text: str, evidence: Callable[[], Evidence]) -> Match | None:
-    """The account, tax number or identity card with which a text begins; `evidence` says what stands before it."""
-    upper = text.upper()
-    if upper[2:4].isdigit() and (end := _iban_end(upper)):
-        return 0, end, Kind.IBAN, 0.97
-    for pattern, module, confidence in (
-        (_FISCAL_CODE, "it.codicefiscale", 0.95),
-        (_SPANISH, "es.dni" if text[0].isdigit() else "es.nie", 0.8),
-        (_BRITISH, "", 0.75),
-        (_VAT, "eu.vat", 0.75),
-    ):
-        found = pattern.match(text)
-        if found and not text[found.end() : found.end() + 1].isalnum() and (not module or _is_valid(module, found[0])):
-            says = evidence()
+def _code_at(text: str, at: int, evidence: EvidenceAt) -> tuple[int, str, float] | None:
+    """The end, kind and confidence of the account, tax number or identity card that begins here."""
+    if (account := _IBAN.match(text, at)) and (end := _iban_end(account[0])):
+        return at + end, Kind.IBAN, 0.97
+    for pattern, module, confidence in _CODES:
+        found = pattern.match(text, at)
+        if found and (not module or _is_valid(module, found[0])):
+            says = evidence(at)
             if says is Kind.NATIONAL_ID:
                 confidence = 0.97
             elif says is Against.NUMBER:
                 confidence -= 0.25
-            return 0, found.end(), Kind.NATIONAL_ID, confidence
+            return found.end(), Kind.NATIONAL_ID, confidence
     return None
 
 
 def _iban_end(text: str) -> int:
-    """Where an account number at the beginning ends; 0 if there is none. What follows it may be of the same letters."""
-    length = _IBAN_LENGTHS.get(text[:2], 0)
-    end = taken = 0
-    while taken < length and end < len(text):
-        if "0" <= text[end] <= "9" or "A" <= text[end] <= "Z":
-            taken += 1
-        elif text[end] not in " -" or text[end - 1] in " -":
-            return 0
+    """Where an account number at the beginning ends; letters and digits of other words may follow it."""
+    end = count = 0
+    length = _iban_length(text[:2])
+    while count < length and end < len(text):
+        count += text[end].isalnum()
         end += 1
-    if not length or taken < length or text[end : end + 1].isalnum():
-        return 0
-    if not "02" <= text[2:4] <= "98":
-        return 0
-    return end if _is_iban(text[:end].replace(" ", "").replace("-", "")) else 0
+    is_whole = count == length and not text[end : end + 1].isalnum()
+    return end if length and is_whole and _is_valid("iban", text[:end]) else 0
 
 
-@lru_cache(1024)
-def _is_iban(text: str) -> bool:
-    checked = "".join(str(int(letter, 36)) for letter in text[4:] + text[:4])
-    return int(checked) % 97 == 1 and _is_valid("iban", text)
+@lru_cache(256)
+def _iban_length(country: str) -> int:
+    """Characters of the account numbers of a country; 0 if it has none."""
+    parts: Any = import_module("stdnum.numdb").get("iban").info(country)
+    lengths = re.findall(r"(\d+)!?[anc]", parts[0][1].get("bban", ""))
+    return 4 + sum(map(int, lengths)) if lengths else 0

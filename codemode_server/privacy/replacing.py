@@ -9,8 +9,8 @@ from typing import Any
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN, TOKEN_IN_ANY_CASE
 from codemode_server.json_texts import texts_in
-from codemode_server.known_values import DistinctKeys, with_spans_replaced
-from codemode_server.privacy.encodings import EncodedPart, Wrapping, unwrapped, wrapped
+from codemode_server.known_values import DistinctKeys, merged, with_spans_replaced
+from codemode_server.privacy.encodings import Wrapping, unwrapped, wrapped
 from codemode_server.privacy.findings import Finding
 
 TokensOf = Mapping[tuple[str, str], str]
@@ -30,14 +30,9 @@ def replaced(value: JsonValue, found: Sequence[Finding], tokens: TokensOf) -> Js
     return _replaced(value, tree, tokens)
 
 
-def numbers_among(found: Sequence[Finding]) -> frozenset[tuple[str, str]]:
-    """Kind and value of the findings that are numbers in JSON."""
-    return frozenset((one.kind, one.value) for one in found if one.is_number)
-
-
 def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
     here = tree.get(_HERE, ())
-    if isinstance(value, dict | list) and (whole := next((one for one in here if not one.is_key), None)):
+    if isinstance(value, dict) and (whole := next((one for one in here if not one.is_key), None)):
         return tokens[whole.kind, whole.value]  # a date in parts
     if isinstance(value, dict):
         keys: dict[Any, list[Finding]] = {}
@@ -58,32 +53,13 @@ def _replaced(value: Any, tree: dict[Any, Any], tokens: TokensOf) -> Any:
         for wrapping in Wrapping:
             if wrapping in tree and not is_whole and (held := unwrapped(value)):
                 return wrapped(wrapping, _replaced(held[1], tree[wrapping], tokens), value)
-        if any(isinstance(step, EncodedPart) for step in tree):
-            return _with_encoded_parts(value, tree, tokens)
         return _text(value, here, tokens)
     return tokens[here[0].kind, here[0].value] if here else value
 
 
-def _with_encoded_parts(text: str, tree: dict[Any, Any], tokens: TokensOf) -> str:
-    """What is found in a part that is base64 is replaced there. A finding that goes beyond the part takes it all."""
-    spans = [(one.start, one.end, tokens[one.kind, one.value]) for one in tree.get(_HERE, ())]
-    for part in tree:
-        if not isinstance(part, EncodedPart) or (held := unwrapped(text[part.start : part.end])) is None:
-            continue
-        put = wrapped(held[0], _replaced(held[1], tree[part], tokens), text[part.start : part.end])
-        beside = [it for it in spans if it[0] < part.end and it[1] > part.start]
-        outside = [it for it in beside if it[0] < part.start or it[1] > part.end]
-        spans = [it for it in spans if it not in beside]
-        if outside:
-            spans.append((min(part.start, outside[0][0]), max(part.end, outside[-1][1]), outside[0][2]))
-        else:
-            spans.append((part.start, part.end, put))
-    return with_spans_replaced(text, sorted(spans))
-
-
 def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:
-    ordered = sorted(found, key=lambda it: it.start)
-    return with_spans_replaced(text, ((one.start, one.end, tokens[one.kind, one.value]) for one in ordered))
+    spans = sorted((one.start, one.end, tokens[one.kind, one.value]) for one in found)
+    return with_spans_replaced(text, merged(spans)) if spans else text
 
 
 def tokens_in(value: JsonValue, form: re.Pattern[str] = TOKEN) -> set[str]:

@@ -12,37 +12,49 @@ from collections.abc import Mapping
 from typing import Any
 
 from codemode_server.domain.privacy_tokens import TOKEN
-from codemode_server.privacy.statements import Likeness, likeness
 
-_MARKS = (
-    "what {} stands for has quotation marks or others like them, and how this statement reads them is not certain; "
-    "give it to a tool that takes the value as an argument of its own"
-)
 Values = Mapping[str, str | int | float]
-"""Tokens → what they stand for."""
+"""Tokens → their values."""
+_SQL = re.compile(
+    r"(?>\s+|--[^\n]*\n|/\*.*?\*/|[(;])*+(?:select|insert|update|delete|replace|merge|with|call|exec|execute|values|create"
+    r"|alter|drop|set|declare|begin|explain)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The beginning of a statement, after white space, comments and brackets."""
+_STATEMENT = re.compile(
+    rf"{_SQL.pattern}|(?>\s+|[(;])*+(?:pragma|show|grant|revoke|match|do|refresh|truncate|copy|use|analyze|prepare)\b",
+    _SQL.flags,
+)
+_CLAUSE = re.compile(r"\b(?:from|set|where|into|values|call|exec(?:ute)?)\b", re.IGNORECASE)
+_COMPARED = re.compile(rf"(?:['\"(=<>]|\blike)\s*%?{TOKEN.pattern}", re.IGNORECASE)
+"""With such a beginning and a clause before it, this is no prose."""
+_SQL_KEY = re.compile(r"sql|statement|stmt|^query$")
+_QUERY_KEY = re.compile(
+    r"quer(?:y|ies)|filter|where|formula|predicate|condition|criteria|expression"
+    r"|^(?:q|command|cmd|expr|script|code|cypher|jql|cql|kql|spl|gql)$"
+)
+"""Names of arguments that take a statement of some language or a condition: `where_clause`, `filterByFormula`."""
 _OUTSIDE = re.compile(rf"{TOKEN.pattern}|['\"`]|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 """What matters in SQL outside strings: a token, a mark that begins a string or a name, a comment."""
 _INSIDE = {mark: re.compile(rf"{TOKEN.pattern}|{mark}") for mark in "'\"`"}
+_UNCERTAIN = re.compile(r"#|\\|\$\w*\$|\[")
+"""Marks of comments, escapes and strings in some databases only, so that where strings end is not certain."""
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-"""What SQL reads as a value without quotation marks; a word could be the name of a column."""
-
-
-_NUMBERED = re.compile(r"(.+) \((?:[2-9]|[1-9][0-9]+)\)", re.DOTALL)
-"""A key as `known_values.DistinctKeys` makes it, or somebody else."""
+"""A value that SQL reads without quotation marks; a word could be the name of a column."""
 _HARMLESS = re.compile(r"[\w @.,+-]*")
 """A value that ends no string in any language."""
+_HARMLESS_IN_PROSE = re.compile(rf"{_HARMLESS.pattern}(?:(?<=\w)'(?=\w){_HARMLESS.pattern})?")
+"""With one apostrophe a statement has an error, and prose a name: `O'Neil`."""
 _NEARLY_JSON = re.compile(r"\{\s*(?:[\"'}/]|\w+\s*:)|\[\s*[\[{\"'\d/-]")
-"""How a text begins that may be JSON with comments, with a comma too many, or cut off; `[draft]` is prose."""
+"""The beginning of a text that may be JSON with comments, with a comma too many, or cut off; `[draft]` is prose."""
+_NUMBERED = re.compile(r"(.+) \((?:[2-9]|[1-9][0-9]+)\)", re.DOTALL)
+"""A key as `known_values.DistinctKeys` makes it, or somebody else."""
+_SPACE = "\ufeff \t\r\n"
 _JSON = json.JSONDecoder()
-_BEFORE_JSON = "\ufeff \t\r\n"
-_MAX_JSON_BEGINNING = 200
-"""Characters of a string that show whether it is JSON."""
-_OTHER_MARKS = re.compile(r"#|\\|\$\w*\$|\[")
-"""What begins comments, escapes and strings in some databases only, so that where strings end is not certain."""
 
 
 class NotPlaceable(ValueError):
-    """Raised when a value can't be put in a text without changing what the rest of it means; the message says why."""
+    """Raised when a value can't be put in a text without changing the meaning of the rest; the message says why."""
 
 
 def with_values(value: Any, values: Values, *, is_sent: bool = True) -> Any:
@@ -68,9 +80,7 @@ def _with_values(value: Any, values: Values, key: str, is_sent: bool) -> Any:
         if is_sent:
             _check_keys(value, values, len(made))
         return made
-    if isinstance(value, list):
-        return [_with_values(item, values, key, is_sent) for item in value]
-    return value
+    return [_with_values(item, values, key, is_sent) for item in value] if isinstance(value, list) else value
 
 
 def _check_keys(given: Mapping[str, Any], values: Values, count: int) -> None:
@@ -79,94 +89,80 @@ def _check_keys(given: Mapping[str, Any], values: Values, count: int) -> None:
     if count < len(given):
         raise NotPlaceable("two keys of an object would be the same with what their privacy tokens stand for")
     for key in given:
-        if key.endswith(")") and (numbered := _NUMBERED.fullmatch(key)) is not None:
-            base = numbered[1]
-            if base in values or (base in given and any(found[0] in values for found in TOKEN.finditer(base))):
-                raise NotPlaceable(
-                    f"the key '{key}' was made for a second key that has the same privacy token; two keys can't have "
-                    f"one value, so send '{base}' once"
-                )
+        base = numbered[1] if key.endswith(")") and (numbered := _NUMBERED.fullmatch(key)) else ""
+        if base in values or (base in given and any(found[0] in values for found in TOKEN.finditer(base))):
+            raise NotPlaceable(
+                f"the key '{key}' was made for a second key that has the same privacy token; two keys can't have "
+                f"one value, so send '{base}' once"
+            )
 
 
 def _within(text: str, values: Values, key: str, is_sent: bool) -> str:
     if "<" not in text or not any(found[0] in values for found in TOKEN.finditer(text)):
         return text
-    begin = text.lstrip(_BEFORE_JSON)
-    if begin[:1] in ("{", "[", '"') and (pieces := _json_pieces(text)):
+    if text.lstrip(_SPACE)[:1] in ("{", "[", '"') and (pieces := _json_pieces(text)):
         return "".join(_in_json(piece, values, is_sent) for piece in pieces)
     if not is_sent:
         return _plain(text, values)
-    match likeness(text, key):
-        case Likeness.SQL:
-            return _in_sql(text, values)
-        case Likeness.CODE:
-            _check_marks(text, values, in_quotes=False)
-        case Likeness.QUERY:
-            _check_marks(text, values, in_quotes=True)
-        case Likeness.PROSE:
-            pass
-    if _NEARLY_JSON.match(begin):
-        _check_ends(text, values)
+    name = key.replace("_", "").casefold()
+    clause = _CLAUSE.search(text) if _SQL.match(text) else None
+    is_compared = clause is not None and _COMPARED.search(text, clause.end()) is not None
+    if is_compared or (_SQL_KEY.search(name) and _SQL.match(text)):
+        return _in_sql(text, values)
+    if _SQL_KEY.search(name) or _QUERY_KEY.search(name) or _NEARLY_JSON.match(text.lstrip(_SPACE)):
+        _check_harmless(text, values, _HARMLESS)
+    elif _STATEMENT.match(text):
+        _check_harmless(text, values, _HARMLESS_IN_PROSE)
     return _plain(text, values)
 
 
-def _json_pieces(text: str) -> list[str]:
-    """The parts of a text that is JSON, or several values of JSON one after the other, as in JSON Lines; each begins
-    with the white space before it. Empty if the text is something else."""
-    pieces: list[str] = []
-    place = start = 0
-    while True:
-        while start < len(text) and text[start] in _BEFORE_JSON:
-            start += 1
-        if start == len(text):
-            return [*pieces, text[place:]] if place < start else pieces
-        try:
-            _, end = _JSON.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            return []
-        pieces.append(text[place:end])
-        place = start = end
-
-
-def _check_ends(text: str, values: Values) -> None:
-    """Raises NotPlaceable if a value has something that may end a string in this text, or that no string may have."""
-    marks = {mark for mark in _INSIDE if mark in text}
+def _check_harmless(text: str, values: Values, harmless: re.Pattern[str], *, in_quotes_only: bool = True) -> None:
+    """Raises NotPlaceable if a value with marks would be put in a text of a language that is not known for certain,
+    with `in_quotes_only` in what may be a string. An apostrophe may stand between double quotation marks where the text
+    has no other."""
+    counts, place = dict.fromkeys(_INSIDE, 0), 0
     for found in TOKEN.finditer(text):
+        counts = {mark: count + text.count(mark, place, found.start()) for mark, count in counts.items()}
+        place = found.start()
+        before, after = text[max(0, place - 1) : place], text[found.end() : found.end() + 1]
+        is_quoted = before in counts or after in counts or any(count % 2 for count in counts.values())
         value = str(values.get(found[0], ""))
-        if "\\" in value or not value.isprintable() or not marks.isdisjoint(value):
-            raise NotPlaceable(
-                f"what {found[0]} stands for has marks that this text, which is not quite JSON, may read as the end of "
-                "a string; write valid JSON"
-            )
-
-
-def _check_marks(text: str, values: Values, *, in_quotes: bool) -> None:
-    """Raises NotPlaceable if a value with marks would be put in; `in_quotes`: beside a quotation mark only, and an
-    apostrophe may be put between double ones where the text has no other."""
-    may_have_apostrophe = in_quotes and "'" not in text
-    for found in TOKEN.finditer(text):
-        token, (start, end) = found[0], found.span()
-        before, after = text[max(0, start - 1) : start], text[end : end + 1]
-        is_quoted = not {*before, *after}.isdisjoint(_INSIDE)
-        value = str(values.get(token, ""))
-        if may_have_apostrophe and before == after == '"':
+        if in_quotes_only and before == after == '"' and "'" not in text:
             value = value.replace("'", "")
-        if (is_quoted or not in_quotes) and not _HARMLESS.fullmatch(value):
-            raise NotPlaceable(_MARKS.format(token))
+        if (is_quoted or not in_quotes_only) and not harmless.fullmatch(value):
+            raise NotPlaceable(
+                f"what {found[0]} stands for has quotation marks or others like them, and how this text reads them is "
+                "not certain; write valid JSON, or give it to a tool that takes the value as an argument of its own"
+            )
 
 
 def _plain(text: str, values: Values) -> str:
     return TOKEN.sub(lambda found: str(values.get(found[0], found[0])), text)
 
 
+def _json_pieces(text: str) -> list[str]:
+    """The parts of a text that is JSON, or several values of JSON one after the other, as in JSON Lines; each begins
+    with the white space before it. Empty if the text is something else."""
+    pieces: list[str] = []
+    place = 0
+    while rest := text[place:].lstrip(_SPACE):
+        try:
+            _, end = _JSON.raw_decode(text, len(text) - len(rest))
+        except (ValueError, RecursionError):
+            return []
+        pieces.append(text[place:end])
+        place = end
+    return [*pieces, text[place:]]
+
+
 def _in_json(text: str, values: Values, is_sent: bool) -> str:
     """As it is written, where no value needs an escape; else written anew. `text` is JSON, or white space."""
-    if not (held := text.strip(_BEFORE_JSON)):
+    if not (held := text.strip(_SPACE)):
         return text
     texts = {token: str(value) for token, value in values.items()}
     meant, plain = with_values(json.loads(held), texts, is_sent=is_sent), _plain(text, values)
     try:
-        is_meant = json.loads(plain.strip(_BEFORE_JSON)) == meant
+        is_meant = json.loads(plain.strip(_SPACE)) == meant
     except ValueError:
         is_meant = False
     return plain if is_meant else text[: text.index(held)] + json.dumps(meant, ensure_ascii=False)
@@ -174,8 +170,8 @@ def _in_json(text: str, values: Values, is_sent: bool) -> str:
 
 def _in_sql(text: str, values: Values) -> str:
     """With quotation marks doubled, as SQL writes them in a string, and only where a value can end nothing."""
-    if _OTHER_MARKS.search(text):
-        _check_marks(text, values, in_quotes=False)
+    if _UNCERTAIN.search(text):
+        _check_harmless(text, values, _HARMLESS, in_quotes_only=False)
     pieces: list[str] = []
     place, quote, start = 0, "", 0
     while found := (_INSIDE[quote] if quote else _OUTSIDE).search(text, place):
@@ -184,31 +180,24 @@ def _in_sql(text: str, values: Values) -> str:
             is_doubled = text.startswith(2 * piece, place - 1) and not quote  # stands for one, and the string goes on
             start = start if quote or is_doubled else found.end()
             quote = "" if quote else piece
-        elif piece in values and quote:
-            _check_json(piece, values[piece], text[start : start + _MAX_JSON_BEGINNING])
-        pieces += [text[place : found.start()], _for_sql(piece, values[piece], quote) if piece in values else piece]
+        is_token = piece in values
+        pieces += [
+            text[place : found.start()],
+            _for_sql(piece, str(values[piece]), quote, text[start : start + 200]) if is_token else piece,
+        ]
         place = found.end()
     return "".join((*pieces, text[place:]))
 
 
-def _check_json(token: str, value: str | int | float, string: str) -> None:
-    """Raises NotPlaceable if the value would need an escape in JSON, and the string within SQL begins like that. With
-    the escape it would have a backslash, which not every database reads in the same way."""
-    begin, text = string.lstrip(_BEFORE_JSON), str(value)
-    if (begin[:1] == '"' or _NEARLY_JSON.match(begin)) and json.dumps(text, ensure_ascii=False) != f'"{text}"':
-        raise NotPlaceable(
-            f"{token} stands in JSON within SQL, and what it stands for has marks that end a string there; have the "
-            f"database make the JSON, by a function such as json_object('name', '{token}')"
-        )
-
-
-def _for_sql(token: str, value: str | int | float, quote: str) -> str:
-    text = str(value)
-    if not quote and not _NUMBER.fullmatch(text):
+def _for_sql(token: str, value: str, quote: str, string: str) -> str:
+    """A value as it is written in SQL in a string with this mark, which begins with `string`; none outside strings."""
+    if not quote and not _NUMBER.fullmatch(value):
         raise NotPlaceable(f"{token} stands in SQL without quotation marks around it; write '{token}'")
-    if "\\" in text:
+    begin = string.lstrip(_SPACE)
+    is_json = bool(quote) and (begin[:1] == '"' or _NEARLY_JSON.match(begin) is not None)
+    if "\\" in value or (is_json and json.dumps(value, ensure_ascii=False) != f'"{value}"'):
         raise NotPlaceable(
-            f"what {token} stands for has a backslash, which not every database reads in the same way within SQL; give "
-            "it to a tool that takes the value as an argument of its own"
+            f"what {token} stands for has marks that not every database reads in the same way there; give it to a tool "
+            f"that takes the value as an argument of its own, or write json_object('name', '{token}') for JSON"
         )
-    return text.replace(quote, 2 * quote) if quote else text
+    return value.replace(quote, 2 * quote) if quote else value

@@ -43,11 +43,11 @@ def fail(fields: dict[str, Any]) -> str:
 
 @server.tool(structured_output=False)
 def receipt(text: str, form: str) -> mcp_types.CallToolResult:
-    "What was sent, in a text, a link, HTML or base64, or in a file."
+    "What was sent, in a text, a link, HTML or in a file."
     shown = {"text": text, "link": f"https://x.example/?to={quote(text)}", "html": f"<p>{html.escape(text)}</p>"}
     held = base64.b64encode(text.encode()).decode()
     if form != "file":
-        block = mcp_types.TextContent(type="text", text=shown.get(form) or f'{{"receipt": "{held}"}}')
+        block = mcp_types.TextContent(type="text", text=shown[form])
     else:
         file = mcp_types.BlobResourceContents(uri="mail://receipt", mime_type="text/plain", blob=held)
         block = mcp_types.EmbeddedResource(type="resource", resource=file)
@@ -99,14 +99,13 @@ async def test_a_program_that_sees_values_gets_the_answer_as_it_is(tmp_path: Pat
         assert (await host.run(STORED + "[ord(c) for c in found['log'][8:11]]")).value == [*map(ord, "ann")]
 
 
-@pytest.mark.parametrize("form", ["text", "link", "html", "base64", "file"])
+@pytest.mark.parametrize("form", ["text", "link", "html", "file"])
 @pytest.mark.parametrize("protected", [("crm",), ("crm", "mail")])
 async def test_a_receipt_has_the_tokens_in_whatever_form(tmp_path: Path, protected: tuple[str, ...], form: str) -> None:
     code = (
-        "import base64\nimport servers.crm, servers.mail\nrow = servers.crm.get()\n"
+        "import servers.crm, servers.mail\nrow = servers.crm.get()\n"
         f"found = servers.mail.receipt(text=row['email'] + ', ' + row['full_name'] + '!', form={form!r})\n"
-        "held = found['receipt'] if isinstance(found, dict) else ''\n"
-        "text = base64.b64decode(held).decode() or getattr(found, 'text', found)\n"
+        "text = getattr(found, 'text', found)\n"
         "[ord(c) for c in text]"
     )
     async with in_memory(with_echo(tmp_path, protected)) as host:

@@ -18,8 +18,7 @@ def get() -> dict[str, str]:
     return {
         "html": "<p>Dear&nbsp;all, write to <a href='mailto:carol.danvers%40corp.example'>Carol</a> or"
         " dora.milaje&#64;corp.example, not to <a href='https://example.com/a%20b'>us</a>.</p>",
-        "source": "Mail to nick.fury=40corp.example or to maria.hill=\\n@corp.example =3D today",
-        "text": "eve\\u200b@corp.example",
+        "text": "eve%40corp.example",
     }
 
 @server.tool()
@@ -46,8 +45,7 @@ async def test_escaped_addresses_are_tokens_in_the_program_and_plain_values_in_t
     assert shown == {
         "html": "<p>Dear&nbsp;all, write to <a href='mailto:<EMAIL_1>'>Carol</a> or"
         " <EMAIL_2>, not to <a href='https://example.com/a%20b'>us</a>.</p>",
-        "source": "Mail to <EMAIL_3> or to <EMAIL_4> =3D today",
-        "text": "<EMAIL_5>",
+        "text": "<EMAIL_3>",
     }
-    assert "".join(map(chr, spelled)) == "<EMAIL_5>"
+    assert "".join(map(chr, spelled)) == "<EMAIL_3>"
     assert sent == f"{len('eve@corp.example')} {[*map(ord, 'eve@c')]}"

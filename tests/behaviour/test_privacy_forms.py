@@ -23,10 +23,6 @@ def contact() -> dict[str, Any]:
 def mail() -> str:
     return "From: Bert Smithson <bert@example.org>\\nCc: Site Support <help@example.org>\\n\\nThe lamp"
 
-@server.tool(description="A table.")
-def table() -> str:
-    return "<table><tr><th>Name</th><th>Due</th></tr><tr><td>Carol Hill</td><td>2026-03-14</td></tr></table>"
-
 @server.tool(description="Send a text.")
 def send(text: str) -> str:
     RECEIVED.append(text)
@@ -40,12 +36,12 @@ server.run()
 """
 )
 PROGRAM = """
-from servers.crm import contact, mail, table
+from servers.crm import contact, mail
 from servers.post import send
 one = contact()
 name, born = one["names"][0]["displayNameLastFirst"], one["birthdays"][0]["date"]
 send(f"{name}, {born}")
-[name, born, mail(), table()]
+[name, born, mail()]
 """
 
 
@@ -63,10 +59,9 @@ async def test_names_and_a_date_in_parts_have_tokens_and_are_sent_as_values(tmp_
         sent = await host.run(
             'from servers.post import received\n[it == "O\'Leary, Annabel, 1987-03-14" for it in received()]'
         )
-    name, born, mail, table = answer.value
+    name, born, mail = answer.value
     assert (name, born) == ("<NAME_1>", "<BIRTH_DATE_1>")
     assert mail == "From: <NAME_2> <<EMAIL_1>>\nCc: Site Support <<EMAIL_2>>\n\nThe lamp"
-    assert table == "<table><tr><th>Name</th><th>Due</th></tr><tr><td><NAME_3></td><td>2026-03-14</td></tr></table>"
     assert sent.value == [True]
 
 

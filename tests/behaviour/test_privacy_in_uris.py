@@ -27,9 +27,6 @@ GET = "from servers.crm import get, resources\nit = get()\n"
 WAYS = {
     "as it is": GET + "resources.read('of', who=it)",
     "within a URI": GET + "from urllib.parse import quote\nresources.read(f'crm://of/{quote(it)}')",
-    "backwards": GET + "resources.read('of', who=it[::-1])",
-    "in base64": GET + "import base64\nresources.read('of', who=base64.b64encode(it.encode()).decode())",
-    "in part": GET + "resources.read('of', who=it[:8])",
 }
 
 

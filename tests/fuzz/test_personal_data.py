@@ -8,10 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.escape_marks import marked_windows
+from codemode_server.privacy.encodings import without_escapes
 from codemode_server.privacy.findings import Place
-from codemode_server.privacy.own_patterns import compile_pattern
-from codemode_server.privacy.parts import searched_value
 from tests.fuzz.strategies import texts, values
 
 DETECTOR = Detector()
@@ -21,7 +19,7 @@ PERSONAL = st.sampled_from(
 ESCAPES = st.sampled_from(
     [
         *("%40", "%2540", "%c3%a9", "%C3", "&#64;", "&#x110000;", "&amp;#64;", "&shy;", "\\u0040", "\\ud83d", "\\x40"),
-        *("=40", "=\n", "=\r\n", "=C3=A9", "\u00ad", "\u200b", "\ufeff", "\uff20", "\u00a0", "\x00", "\ud800"),
+        *("\u00ad", "\u200b", "\ufeff", "\x00", "\ud800"),
         *("a", "1", " ", "@", ".org"),
     ]
 )
@@ -37,18 +35,17 @@ def at(value: Any, place: Place) -> Any:
 @given(st.one_of(values, st.lists(st.tuples(texts, PERSONAL).map("".join))))
 @example(["\u00adj@x.org", "\x1b[31m\\'j@x.org"])
 def test_a_finding_lies_where_it_says(value: Any) -> None:
-    is_read_plainly = bool(marked_windows(searched_value(value, None).text))
     for one in DETECTOR.in_value(value).found:
         whole = one.place[-1] if one.is_key else str(at(value, one.place))
         assert isinstance(whole, str)
-        assert whole[one.start : one.end] == one.value or is_read_plainly
+        assert without_escapes(whole[one.start : one.end])[0] == one.value
         assert 0 < one.confidence <= 1
 
 
 @given(texts, st.sampled_from((" ", "\n", "; ")), PERSONAL)
 def test_what_stands_on_a_line_of_its_own_is_found_whatever_is_before(before: str, separator: str, value: str) -> None:
     text = f"{before}{separator}\n\n{value}"
-    assert any(one.end == len(text) for one in DETECTOR.in_text(text).found)
+    assert any(one.end == len(text) for one in DETECTOR.in_value(text).found)
 
 
 @given(st.one_of(ESCAPED, st.lists(ESCAPED), st.dictionaries(ESCAPED, ESCAPED)))
@@ -64,14 +61,5 @@ def test_a_finding_among_escapes_lies_within_its_text(value: Any) -> None:
 @given(ESCAPED)
 def test_an_escaped_address_on_a_line_of_its_own_is_found_whatever_is_before(before: str) -> None:
     text = f"{before} \n\ncarol.danvers%40example.org"
-    (*_, last) = DETECTOR.in_text(text).found
+    (*_, last) = DETECTOR.in_value(text).found
     assert (last.value, last.end) == ("carol.danvers@example.org", len(text))
-
-
-@given(texts)
-def test_an_own_pattern_compiles_or_is_refused(text: str) -> None:
-    try:
-        pattern = compile_pattern(text)
-    except ValueError:
-        return
-    pattern.search("a1 " * 100)

@@ -14,7 +14,7 @@ import pytest
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.findings import DetectionSettings, RecognizerFailed
 from codemode_server.privacy.free_text import MAX_CHARACTERS, MAX_PIECE_CHARACTERS, Span, free_pieces
-from codemode_server.privacy.parts import searched_value
+from codemode_server.privacy.walk import searched_value
 
 
 class Knows:

@@ -9,7 +9,7 @@ from .presidio_kit import MODEL, needs_presidio
 
 HEAVY = (
     "codemode_server.privacy.detector",
-    "codemode_server.privacy.originals",
+    "codemode_server.privacy.known_texts",
     "phonenumbers",
     "stdnum",
     "presidio_analyzer",
@@ -25,7 +25,7 @@ def imported_by(code: str) -> set[str]:
 
 def test_a_product_imports_nothing_of_the_detection_at_its_start() -> None:
     assert imported_by("import codemode_server.app, codemode_server.serve") == set()
-    used = "from codemode_server.privacy.token_map import KnownTexts\nKnownTexts()"
+    used = "from codemode_server.privacy.known_texts import KnownTexts\nKnownTexts()"
     assert imported_by(used) == {HEAVY[1]}, "the control"
 
 

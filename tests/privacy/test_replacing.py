@@ -7,12 +7,10 @@ from typing import Any, ClassVar
 import pytest
 
 from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges, label_of
-from codemode_server.json_texts import BATCH_CHARACTERS
-from codemode_server.known_values import found_in
 from codemode_server.privacy.detector import Detector
+from codemode_server.privacy.known_texts import EveryValue, KnownTexts, without_echo
 from codemode_server.privacy.normal_forms import normal_form
-from codemode_server.privacy.replacing import numbers_among, replaced, tokens_in
-from codemode_server.privacy.token_map import KnownTexts
+from codemode_server.privacy.replacing import replaced, tokens_in
 from codemode_server.privacy.values_in_text import with_values
 from codemode_server.redaction import MASK, Redactor
 
@@ -33,7 +31,6 @@ def test_texts_keys_and_numbers_become_tokens_and_values_again() -> None:
         "<EMAIL_1>": {"payment_card": "<CARD_1>"},
     }
     assert tokens_in(made) == set(TOKENS.values())
-    assert numbers_among(found) == {("card", "4111111111111111")}
     values: dict[str, str | int | float] = {token: value for value, token in TOKENS.items()}
     values["<CARD_1>"] = 4111111111111111
     assert with_values(made, values) == VALUE
@@ -88,16 +85,6 @@ def test_values_that_differ_in_a_letter_or_digit_have_different_normal_forms(kin
     assert normal_form(kind, one, REGIONS) == normal_form(kind, f" {one} ", REGIONS), "the control"
 
 
-def test_of_values_that_are_searched_for_alike_the_token_is_that_of_the_one_that_is_there() -> None:
-    texts = KnownTexts()
-    named = {"<EMAIL_1>": "ann@fass.de", "<EMAIL_2>": "ann@faß.de"}
-    texts.take(TokenChanges([KnownToken(token, "email", value) for token, value in named.items()], 1))
-    redactor = Redactor().replacing(texts)
-    assert redactor.text("ann@fass.de, Ann@faß.de, ANN@FASS.DE") == "<EMAIL_1>, <EMAIL_2>, <EMAIL_1>"
-    texts.take(TokenChanges([KnownToken("<EMAIL_1>", "email", None)], 2))
-    assert redactor.text("ann@fass.de, ann@faß.de") == "<EMAIL_2>, <EMAIL_2>", "found in the other spelling"
-
-
 @pytest.mark.parametrize(("kind", "label"), [("national_id", "NATIONAL_ID"), ("emp-no", "EMP_NO"), ("7", "KIND_7")])
 def test_a_token_begins_with_its_kind(kind: str, label: str) -> None:
     assert label_of(kind) == label
@@ -132,53 +119,86 @@ def test_known_values_in_arguments_become_tokens_where_they_stand_as_they_are() 
         "<EMAIL_1>": True,
     }
     assert known.kinds_in(value) == {"<EMAIL_1>": "email", "<PHONE_1>": "phone"}
-    assert known.tokenized(plain := {"a": [1, "b"]}) is plain
+    assert known.tokenized(plain := {"a": [1, "b"]}) == plain
 
 
-def test_a_value_that_is_spread_over_the_items_of_a_list_is_replaced_in_each() -> None:
+PEOPLE = {
+    "<EMAIL_1>": ("email", "Ann@Example.org"),
+    "<NAME_1>": ("name", "Ann Lee"),
+    "<NAME_2>": ("name", "Mark"),
+    "<NAME_3>": ("name", "In Progress"),
+    "<BIRTH_DATE_1>": ("birth_date", "1987-03-14"),
+    "<ADDRESS_1>": ("address", "12 Mill Road"),
+    "<CREDENTIAL_1>": ("credential", "opensesame"),
+}
+
+
+def people() -> KnownTexts:
     known = KnownTexts()
-    known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
-    redactor = Redactor().replacing(known)
-    spread = redactor.value({"rows": [1, *"ann@example.org"], "state": "open"})
-    assert spread["state"] == "open"
-    assert {*spread["rows"]} <= {1, "<EMAIL_1>", "@", "."}
-    assert redactor.value({"parts": ["ann", "@exam", "ple.org"]}) == {"parts": ["<EMAIL_1>"] * 3}
-    assert redactor.value(plain := {"rows": [1, *"beth@example.de"]}) is plain, "the control"
+    known.take(TokenChanges([KnownToken(it, kind, text, server="crm") for it, (kind, text) in PEOPLE.items()], 7))
+    return known
 
 
-def test_texts_that_are_searched_together_are_found_as_alone_unless_a_value_is_spread_over_them() -> None:
-    known = KnownTexts()
-    known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
-    value: list[Any] = ["ann@example.org", "ann@exam", "ple.org", "an ann@example.org, twice ann@example.org", 12345]
-    found = found_in(known, value).in_others
-    assert [found.get(number) for number in (0, 3, 4)] == [known.spans(value[0]), known.spans(value[3]), None]
-    assert Redactor().replacing(known).value(value) == [
-        *("<EMAIL_1>", "<EMAIL_1>", "<EMAIL_1>"),
-        "an <EMAIL_1>, twice <EMAIL_1>",
-        12345,
-    ]
+@pytest.mark.parametrize(
+    ("text", "telling", "everything"),
+    [
+        ("to ann@example.ORG.", "to <EMAIL_1>.", None),
+        ("of ann lee's", "of <NAME_1>'s", None),
+        ("Ann Leeson, joann@example.org", None, None),
+        ("at 12 mill road", "at <ADDRESS_1>", None),
+        ("Mark, mark, Marks", None, "<NAME_2>, mark, Marks"),
+        ("it is in progress", None, "it is <NAME_3>"),
+        ("born 1987-03-14", None, "born <BIRTH_DATE_1>"),
+        ("say opensesame", None, "say <CREDENTIAL_1>"),
+        ("<NAME_1> and <Mark>", None, None),
+        ("İstanbul, ann lee", "İstanbul, <NAME_1>", None),
+        ("\ud800 Ann Lee", "\ud800 <NAME_1>", None),
+        ("ee" + "Ann Lee" * 3 + " Ann Lee", "ee" + "Ann Lee" * 3 + " <NAME_1>", None),
+    ],
+)
+def test_known_values_are_replaced_between_words(text: str, telling: str | None, everything: str | None) -> None:
+    """Those that are telling in any text, and all of them only where programs see values."""
+    known = people()
+    assert Redactor().replacing(EveryValue([known], False)).text(text) == (telling or text)
+    assert Redactor().replacing(EveryValue([known], True)).text(text) == (everything or telling or text)
 
 
-def test_equal_texts_beside_a_spread_value_stay() -> None:
-    """Each item is replaced where it stands, and no other text that happens to be equal."""
-    known = KnownTexts()
-    known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
-    redactor = Redactor(["sk-1234567890"]).replacing(known)
-    value = {
-        "grade": "a",
-        "rows": ["n", {"a": "e"}, *"ann@example.org", "x" * (BATCH_CHARACTERS + 1), "a"],
-        "keys": {"a": 1, "to ann@example.org": {"n": "a"}, "z": "n"},
-        "long": "y" * BATCH_CHARACTERS + " ann@example.org",
-        "last": ["a", 3, None, True, "o", "sk-1234567890"],
-    }
-    shown = redactor.value(value)
-    assert isinstance(shown, dict)
-    assert "<EMAIL_1>" in shown["rows"][2:17]
-    assert shown["rows"][17:] == value["rows"][17:]  # type: ignore[index]
-    assert shown["keys"] == {"a": 1, "to <EMAIL_1>": {"n": "a"}, "z": "n"}
-    assert shown["long"].endswith("y <EMAIL_1>")
-    assert (shown["grade"], shown["last"]) == ("a", ["a", 3, None, True, "o", "***"])
-    assert known.tokenized({"a": list("ann@example.org"), "b": "a"}) == {"a": list("ann@example.org"), "b": "a"}
+def test_values_that_are_added_later_and_forgotten_ones() -> None:
+    known = people()
+    for number in range(100):
+        known.take(TokenChanges([KnownToken(f"<EMAIL_{number + 2}>", "email", f"p{number}@x.org")], number + 8))
+    assert Redactor().replacing(known).text("p0@x.org p99@x.org Ann Lee") == "<EMAIL_2> <EMAIL_101> <NAME_1>"
+    known.take(TokenChanges([KnownToken("<EMAIL_2>", "email", None)], 200))
+    assert Redactor().replacing(known).text("p0@x.org p99@x.org") == "p0@x.org <EMAIL_101>"
+    known.take(TokenChanges([KnownToken("<EMAIL_101>", "email", "p99@x.org")], 300, are_all=True))
+    assert Redactor().replacing(known).text("p99@x.org Ann Lee") == "<EMAIL_101> Ann Lee"
+
+
+def test_a_result_has_tokens_of_persons_and_of_names_that_its_server_had_first() -> None:
+    value = {"Ann Lee": ["Ann Lee is In Progress", "Mark"]}
+    assert people().tokenized_result(value, "tracker") == {"Ann Lee": ["<NAME_1> is In Progress", "Mark"]}
+    assert people().tokenized_result(value, "crm") == {"Ann Lee": ["<NAME_1> is <NAME_3>", "Mark"]}
+
+
+def test_arguments_of_programs_that_see_values() -> None:
+    known = people()
+    value = {"a": ["Mark", "Mark as done", "ANN LEE", "Ann Lee"], "b": "1987-03-14"}
+    assert known.tokenized(value) == {"a": ["<NAME_2>", "Mark as done", "ANN LEE", "<NAME_1>"], "b": "<BIRTH_DATE_1>"}
+    assert known.kinds_in({"a": "ANN LEE"}) == {"<NAME_1>": "name"}, "in other letters"
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ({"q": "O'Neil <o@x.org>"}, {"q": "<NAME_9> <<EMAIL_9>>"}),
+        ("https://x.org/?q=o%40x.org&n=O%27Neil", "https://x.org/?q=<EMAIL_9>&n=<NAME_9>"),
+        ("<b>O&#x27;Neil</b>", "<b><NAME_9></b>"),
+        ({"o@x.org": 4111}, {"<EMAIL_9>": "<CARD_9>"}),
+        ("joo@x.organic 41110", "joo@x.organic 41110"),
+    ],
+)
+def test_an_answer_has_the_tokens_of_the_values_that_its_call_has_sent(answer: Any, shown: Any) -> None:
+    assert without_echo(answer, {"<NAME_9>": "O'Neil", "<EMAIL_9>": "o@x.org", "<CARD_9>": "4111"}) == shown
 
 
 class TestTwoKeysThatBecomeOne:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from codemode_server.privacy.statements import Likeness, likeness
 from codemode_server.privacy.values_in_text import NotPlaceable, with_values
 
 NAME = "<NAME_1>"
@@ -78,12 +77,6 @@ class TestSql:
         with pytest.raises(NotPlaceable, match="without quotation marks"):
             put(statement.replace(f"'{NAME}'", NAME).replace(f"'%{NAME}%'", NAME), "1 OR true", "text")
 
-    def test_beside_a_column_with_another_name_a_value_with_marks_is_refused(self) -> None:
-        statement = f"select name n, '{NAME}' from people"
-        with pytest.raises(NotPlaceable, match="an argument of its own"):
-            put(statement, "O'Neil", "text")
-        assert put(statement, "Ann Lee", "text") == statement.replace(NAME, "Ann Lee"), "the control"
-
     @pytest.mark.parametrize("value", [HOSTILE, "Ann Lovelace", "1 OR true", "--", "name", "a.b", "1-1", "+49+30"])
     def test_without_quotation_marks_no_word_is_put_in_since_it_may_name_a_column(self, value: str) -> None:
         with pytest.raises(NotPlaceable, match="without quotation marks"):
@@ -93,7 +86,7 @@ class TestSql:
         assert put(f"SELECT * FROM people WHERE id = {NAME}", 4111) == "SELECT * FROM people WHERE id = 4111"
 
     def test_a_backslash_is_refused_since_databases_differ_about_it(self) -> None:
-        with pytest.raises(NotPlaceable, match="backslash"):
+        with pytest.raises(NotPlaceable, match="not every database"):
             put(f"SELECT * FROM people WHERE name = '{NAME}'", "a\\")
 
     @pytest.mark.parametrize(
@@ -192,7 +185,7 @@ class TestSql:
     def test_in_json_within_sql_a_value_that_would_end_a_string_is_refused(self, string: str) -> None:
         statement = f"INSERT INTO t VALUES ('it''s', '{string}')"
         for value in ('x", "admin": true, "y": "z', "a\nb"):
-            with pytest.raises(NotPlaceable, match="JSON within SQL"):
+            with pytest.raises(NotPlaceable, match="for JSON"):
                 put(statement, value)
         assert put(statement, "O'Neil") == statement.replace(NAME, "O''Neil"), "the control"
 
@@ -212,7 +205,7 @@ class TestSql:
     @pytest.mark.timeout(10)
     @pytest.mark.parametrize("text", ["/**/", "f('", "select (1,", "{a: '", "f( 'a' 'b ", "with f(\"'", "[a] "])
     def test_what_is_repeated_takes_no_long_time(self, text: str) -> None:
-        assert isinstance(likeness(f"select {text * 50_000} x '{NAME}'", "q"), Likeness)
+        assert put(f"select {text * 50_000} x '{NAME}'", "Ann", "q")
 
 
 class TestJson:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -91,7 +90,6 @@ checkpoint.save(step=..., context=...) and checkpoint.load() carry a task over t
 
 
 async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -> Answer:
-    from codemode_server.catalog.own_names import names_and_words
     from codemode_server.front.blocks import program_answer
     from codemode_server.front.waiting import host_input, resumed, wait_for
 
@@ -130,8 +128,7 @@ async def _execute_code(arguments: ExecuteCodeArguments, context: ToolContext) -
         return asked
     outcome = execution.outcome
     is_long = len(outcome.stdout) + len(outcome.stderr) > LARGE_BYTES or is_large(outcome.value)
-    names = partial(names_and_words, context.services.catalog())
-    answer = await run_sized(is_long, program_answer, execution, limits, context.request.redactor, names)
+    answer = await run_sized(is_long, program_answer, execution, limits, context.request.redactor)
     return replace(answer, execution=execution)
 
 

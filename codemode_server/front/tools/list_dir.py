@@ -32,7 +32,6 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
     from codemode_server.catalog.tree import list_dir
     from codemode_server.catalog.tree_answers import Entry
     from codemode_server.catalog.untrusted import one_line
-    from codemode_server.front.own_texts import shown_part
 
     services, config = context.services, context.request.config
 
@@ -70,7 +69,7 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
         workspace=workspace,
     )
     notices = config.notices if folder.path in ("/", "/servers") else ()
-    shown = shown_part(services.catalog(), folder, context.request.redactor)
+    shown = context.request.redactor.visible(folder.text)
     text = "\n".join((shown, *map(config.redactor.visible, notices)))
     return Answer(text, {"text": text})
 

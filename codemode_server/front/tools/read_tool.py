@@ -44,7 +44,6 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answer:
     from codemode_server.catalog.tree import read_tool
     from codemode_server.catalog.tree_answers import File
-    from codemode_server.front.own_texts import shown_part
     from codemode_server.front.shortening import fit_text
 
     services, config = context.services, context.request.config
@@ -73,7 +72,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         workspace=read_file,
     )
     redactor = context.request.redactor
-    text = "\n\n".join(shown_part(services.catalog(), part, redactor) for part in reading.parts)
+    text = "\n\n".join(redactor.visible(part.text) for part in reading.parts)
     if any(part.path.startswith("/workspace/") for part in reading.parts):
         budget, only = config.settings.limits.output_tokens, reading.parts[0]
         page = _page(only, redactor, budget) if len(reading.parts) == 1 and isinstance(only, File) else ""

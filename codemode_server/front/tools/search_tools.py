@@ -39,7 +39,6 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 
 async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -> Answer:
-    from codemode_server.front.own_texts import collect_from_search
 
     services = context.services
     found = await services.search.search(
@@ -52,7 +51,7 @@ async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -
     )
     connecting = _still_connecting(services.catalog())
     note = "\n".join(part for part in (found.doubt, found.note, connecting) if part)
-    redactor = context.request.redactor.for_own(collect_from_search(services.catalog(), found))
+    redactor = context.request.redactor
     tools = [{key: redactor.value(value) for key, value in record.items()} for record in found.as_json()]
     content: dict[str, Any] = {"tools": tools} | ({"note": redactor.text(note)} if note else {})
     text = "\n".join(part for part in (found.text, connecting) if part)

@@ -35,7 +35,7 @@ class PersonalDataSettings(DetectionFields):
 
     @model_validator(mode="after")
     def _kinds_are_known(self) -> Self:
-        self.check_kinds({*self.thresholds, *(kind for kinds in self.release.values() for kind in kinds)})
+        self.check_kinds({*self.thresholds, *self.fields, *(kind for kinds in self.release.values() for kind in kinds)})
         return self
 
 
@@ -78,7 +78,7 @@ class PersonalDataGuardrail(ArgumentsGuardrail):
         for place, text in texts_of(arguments):
             for spelling in spellings_of(text):
                 if spelling != text:
-                    read = self._detector.in_text(spelling)
+                    read = self._detector.in_value(spelling)
                     yield from ((place, one.kind) for one in read.found)
                     _check(read.is_complete)
         _check(findings.is_complete)

@@ -1,0 +1,256 @@
+"""The known personal values of one principal, and where they stand in texts.
+
+Values are searched for as they were first seen, in any letter case, between words; disguised or partial values are not
+found. A name of one word, a date of birth and other words that are no telling value alone are replaced in their own
+fields by the detector, and searched for here only if programs see values.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from ahocorasick_rs import AhoCorasick, MatchKind
+
+from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges
+from codemode_server.json_texts import texts_in
+from codemode_server.known_values import DistinctKeys, Span, merged, with_spans_replaced
+from codemode_server.privacy.findings import Kind
+from codemode_server.privacy.given_names import is_person
+
+_MIN_CHARACTERS = 4
+_MIN_FREE_CHARACTERS = 6
+"""Of addresses and passwords, which have no syntax."""
+_MAX_SHORTENED = 64
+_SURROGATE = re.compile("[\ud800-\udfff]")
+SpansOf = Callable[[str], list[Span]]
+
+
+class KnownTexts:
+    """May be used in any thread. As `KnownValues` it finds the values that are telling in any text."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._known: dict[str, KnownToken] = {}
+        self._by_folded: dict[str, str] = {}
+        self._telling: set[str] = set()
+        self._automata: list[tuple[AhoCorasick, list[str]]] = []
+        """The largest first; each has more than twice as many values as the next, so that adding some is cheap."""
+        self.last_change = 0
+
+    def take(self, changes: TokenChanges) -> None:
+        with self._guard:
+            if changes.are_all:
+                for token in self._known.keys() - {one.token for one in changes.tokens}:
+                    self._forget(token)
+            added: list[str] = []
+            for one in changes.tokens:
+                if one.original is None:
+                    self._forget(one.token)
+                elif one.token not in self._known:
+                    self._known[one.token] = one
+                    if _is_telling(one.kind, one.original):
+                        self._telling.add(one.token)
+                    if len(one.original) >= _MIN_CHARACTERS or one.kind == Kind.NAME:
+                        self._by_folded.setdefault(folded(one.original), one.token)
+                        added.append(folded(one.original))
+            if added:
+                self._index(added)
+            self.last_change = changes.number
+
+    def _forget(self, token: str) -> None:
+        known = self._known.pop(token, None)
+        self._telling.discard(token)
+        if known is not None and self._by_folded.get(text := folded(known.original or "")) == token:
+            del self._by_folded[text]
+
+    def _index(self, added: list[str]) -> None:
+        automata = [*self._automata]
+        while automata and len(automata[-1][1]) <= 2 * len(added):
+            added += automata.pop()[1]
+        added = [text for text in dict.fromkeys(added) if text in self._by_folded]
+        self._automata = [*automata, (_automaton(added), added)] if added else automata
+
+    def spans(self, text: str) -> list[Span]:
+        """Start, end and token of each telling value, in order, without overlaps."""
+        return self._spans(text, lambda known, there: known.token in self._telling)
+
+    def all_spans(self, text: str) -> list[Span]:
+        """As `spans`, with the values that are not telling; a name of one word as it is written."""
+        return self._spans(text, _is_written_so)
+
+    def _spans(self, text: str, counts: Callable[[KnownToken, str], bool]) -> list[Span]:
+        if len(text) < 2 or not self._automata:
+            return []
+        low, found = folded(text), list[Span]()
+        for automaton, _ in self._automata:
+            for _, start, end in automaton.find_matches_as_indexes(low):
+                if (end := self._whole_end(low, start, end)) and (
+                    known := self._known.get(self._by_folded.get(low[start:end], ""))
+                ):
+                    is_in_token = text[start - 1 : start] == "<" and text[end : end + 1] == ">"
+                    if counts(known, text[start:end]) and not is_in_token:
+                        found.append((start, end, known.token))
+        return merged(sorted(found, key=lambda it: (it[0], -it[1])))
+
+    def _whole_end(self, low: str, start: int, end: int) -> int:
+        """Where the longest value ends that begins here and stands between words; 0 if there is none."""
+        if _is_within_word(low, start):
+            return 0
+        for stop in range(end, max(start, end - _MAX_SHORTENED), -1):
+            if not _is_within_word(low, stop) and (stop == end or low[start:stop] in self._by_folded):
+                return stop
+        return 0
+
+    def tokenized(self, value: Any) -> Any:
+        """The arguments of a program that sees values, with tokens in place of those that it has not rewritten; a name
+        of one word has to be a whole text."""
+
+        def spans(text: str) -> list[Span]:
+            return self._spans(
+                text, lambda known, there: known.original == there and (not _is_word(known) or there == text)
+            )
+
+        return with_tokens(value, spans)
+
+    def tokenized_result(self, value: Any, server: str) -> Any:
+        """The result of a server with tokens in place of known names of several words: those of persons, and those that
+        this server had first. So no server can turn words of another one into tokens by calling them names."""
+
+        def is_name(known: KnownToken, _: str) -> bool:
+            is_own = known.server == server or known.token in self._telling
+            return known.kind == Kind.NAME and not _is_word(known) and is_own
+
+        return with_tokens(value, lambda text: self._spans(text, is_name), with_keys=False) if self._automata else value
+
+    def known_in(self, value: Any) -> list[KnownToken]:
+        """The tokens of the known values in the texts, keys and numbers of a JSON value."""
+        texts = [*texts_in(value), *(str(it) for it in _numbers_in(value))]
+        tokens = {token for text in texts for _, _, token in self.all_spans(text)}
+        return [known for token in tokens if (known := self._known.get(token)) is not None]
+
+    def kinds_in(self, value: Any) -> dict[str, str]:
+        return {known.token: known.kind for known in self.known_in(value)}
+
+
+@dataclass(frozen=True)
+class EveryValue:
+    """The known values of principals as `KnownValues`: the telling ones, or all where programs see values."""
+
+    texts: Collection[KnownTexts]
+    programs_see_values: bool
+
+    def spans(self, text: str) -> list[Span]:
+        found = [
+            span
+            for one in self.texts
+            for span in (one.all_spans(text) if self.programs_see_values else one.spans(text))
+        ]
+        return merged(sorted(found)) if len(self.texts) > 1 else found
+
+
+def without_echo(value: Any, sent: Mapping[str, str]) -> Any:
+    """An answer with the tokens in place of the values that its call has sent, also without spaces and escaped for
+    URLs, HTML and JSON. A single word counts as a whole text, as it was sent."""
+    by_spelling: dict[str, str] = {}
+    words = {original: token for token, original in sent.items() if original.isalpha()}
+    for token, original in sent.items():
+        escaped = json.dumps(original)[1:-1], json.dumps(original, ensure_ascii=False)[1:-1], html.escape(original)
+        joined = "".join(original.split()) if any(map(str.isdigit, original)) else original
+        for spelling in (original, joined, quote(original), quote(original, safe=""), *escaped):
+            if not original.isalpha() and len(spelling) > 1:
+                by_spelling.setdefault(folded(spelling), token)
+    automaton = _automaton([*by_spelling]) if by_spelling else None
+
+    def spans(text: str) -> list[Span]:
+        if text in words:
+            return [(0, len(text), words[text])]
+        low = folded(text)
+        return [
+            (start, end, by_spelling[low[start:end]])
+            for _, start, end in (automaton.find_matches_as_indexes(low) if automaton else ())
+            if not (_is_within_word(low, start) or _is_within_word(low, end))
+            and (end - start >= _MIN_CHARACTERS or end - start == len(text))
+        ]
+
+    return with_tokens(value, spans)
+
+
+def with_tokens(value: Any, spans_of: SpansOf, *, with_keys: bool = True) -> Any:
+    """A JSON value with tokens in its texts and keys, and in place of whole numbers."""
+    if isinstance(value, dict):
+        distinct = DistinctKeys(value)
+        return {
+            distinct.named(key, _replaced(key, spans_of)) if with_keys else key: with_tokens(
+                item, spans_of, with_keys=with_keys
+            )
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [with_tokens(item, spans_of, with_keys=with_keys) for item in value]
+    if isinstance(value, str):
+        return _replaced(value, spans_of)
+    if isinstance(value, bool | None):
+        return value
+    written = str(value)
+    spans = spans_of(written)
+    return spans[0][2] if spans and spans[0][1] - spans[0][0] == len(written) else value
+
+
+def folded(text: str) -> str:
+    """A text in small letters, each character in its place, without surrogates."""
+    low = text.lower() if text.isascii() else _SURROGATE.sub("?", text.lower())
+    return (
+        low
+        if len(low) == len(text)
+        else "".join(it.lower() if len(it.lower()) == 1 else it for it in _SURROGATE.sub("?", text))
+    )
+
+
+def _replaced(text: str, spans_of: SpansOf) -> str:
+    spans = spans_of(text)
+    return with_spans_replaced(text, spans) if spans else text
+
+
+def _automaton(texts: list[str]) -> AhoCorasick:
+    return AhoCorasick(texts, matchkind=MatchKind.LeftmostLongest)
+
+
+def _is_within_word(text: str, at: int) -> bool:
+    is_after_escape = text[at - 3 : at - 2] == "%"
+    return text[at - 1 : at].isalnum() and text[at : at + 1].isalnum() and not is_after_escape
+
+
+def _is_telling(kind: str, text: str) -> bool:
+    match kind:
+        case Kind.BIRTH_DATE:  # few enough to try them all: a token would tell which guess is right
+            return False
+        case Kind.NAME:
+            return is_person(text)
+        case Kind.ADDRESS | Kind.CREDENTIAL:
+            return len(text) >= _MIN_FREE_CHARACTERS and any(map(str.isdigit, text))
+        case _:
+            return len(text) >= _MIN_CHARACTERS
+
+
+def _is_word(known: KnownToken) -> bool:
+    """Whether it is a name of one word."""
+    return known.kind == Kind.NAME and " " not in (known.original or "")
+
+
+def _is_written_so(known: KnownToken, text: str) -> bool:
+    return not _is_word(known) or (text == known.original and text[:1].isupper())
+
+
+def _numbers_in(value: Any) -> list[int | float]:
+    if isinstance(value, dict):
+        return [number for item in value.values() for number in _numbers_in(item)]
+    if isinstance(value, list):
+        return [number for item in value for number in _numbers_in(item)]
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
 from itertools import islice
 from typing import Any, Literal
@@ -22,12 +22,9 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
 from codemode_server.json_texts import text_batches
 from codemode_server.known_values import (
-    NOTHING_FOUND,
     DistinctKeys,
-    FoundInOrder,
     KnownValues,
     Span,
-    found_in,
     merged,
     with_spans_replaced,
 )
@@ -88,10 +85,6 @@ class Redactor:
         cleaned = clean(masked)
         return masked if cleaned == masked else self.text(cleaned)
 
-    def visible_key(self, key: str) -> str:
-        """As `visible`, for a key of an object: a known value may be a word that is no value there."""
-        return self.visible(f"{key}:").removesuffix(":")
-
     def head(self, text: str, limit: int) -> str:
         """The first `limit` characters of `text`, masked, in time that does not depend on the rest."""
         return with_spans_replaced(text, self._spans(text[: limit + self._longest]), limit)
@@ -119,36 +112,27 @@ class Redactor:
 
     def value(self, value: JsonValue) -> JsonValue:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""
-        known = NOTHING_FOUND if self._values is None else found_in(self._values, value)
-        if known or any(self._secrets.is_in("\n".join(batch.texts)) for batch in text_batches(value)):
-            return self._walked(value, FoundInOrder(known))
+        if any(self._spans("\n".join(batch.texts)) for batch in text_batches(value)):
+            return self._walked(value)
         return value
 
-    def _walked(self, value: JsonValue, known: FoundInOrder) -> JsonValue:
+    def _walked(self, value: JsonValue) -> JsonValue:
         if isinstance(value, str):
-            return with_spans_replaced(value, self._spans(value, known.in_next()))
+            return self.text(value)
         if isinstance(value, dict):
             distinct = DistinctKeys(value)
-            keys = [distinct.named(key, self._key(key, known)) for key in value]
-            return {key: self._walked(item, known) for key, item in zip(keys, value.values(), strict=True)}
+            return {distinct.named(key, self.text(key)): self._walked(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._walked(item, known) for item in value]
+            return [self._walked(item) for item in value]
         if isinstance(value, bool | None):
             return value
-        written = str(value)  # A secret of digits may come back as a number, a known value as a part of one.
-        spans = self._spans(written, known.in_next())
-        return next((put for start, end, put in spans if put != MASK or (start, end) == (0, len(written))), value)
+        written = str(value)  # A secret of digits may come back as a number.
+        return next((put for start, end, put in self._spans(written) if (start, end) == (0, len(written))), value)
 
-    def _key(self, key: str, known: FoundInOrder) -> str:
-        return with_spans_replaced(key, self._spans(key, known.in_next_key()))
-
-    def _spans(self, text: str, known: Sequence[Span] | None = None) -> list[Span]:
-        """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many.
-        `known`: where the known values are, if they were looked for."""
+    def _spans(self, text: str) -> list[Span]:
+        """Each secret and each known value, in order, with overlapping ones merged; all of a text with too many."""
         found: list[Span] = [(begin, end, MASK) for begin, end in self._secrets.spans(text)]
-        if known is None and self._values is not None:
-            known = self._values.spans(text)
-        if known:
+        if self._values is not None and (known := self._values.spans(text)):
             found = sorted((*found, *known))
         if len(found) > _MAX_SPANS:
             return [(0, len(text), MASK)]

@@ -14,7 +14,6 @@ TOKEN_IN_ANY_CASE = re.compile(TOKEN.pattern, re.IGNORECASE | re.ASCII)
 DEFAULT_MAX_TOKENS = 50_000
 DEFAULT_MAX_CHARACTERS = 500_000
 _MAX_LABEL_CHARACTERS = 40
-_PART = "<part of "
 _WITH_VALUE = re.compile(rf"({TOKEN.pattern} \([^)\n]*\)) is .*", re.DOTALL)
 
 
@@ -120,16 +119,6 @@ def without_value(line: str) -> str:
     """A line of a question, without the value that `line_with_value` has put there."""
     found = _WITH_VALUE.fullmatch(line)
     return line if found is None else found[1]
-
-
-def part_of(token: str) -> str:
-    """What is put in place of a part of a value. It is no token, so no tool receives the value where a part stood."""
-    return f"{_PART}{token[1:]}"
-
-
-def whole_of(put: str) -> str:
-    """The token of a value, given what was put in place of it or of a part of it."""
-    return f"<{put.removeprefix(_PART)}" if put.startswith(_PART) else put
 
 
 def first_of_its_kind(token: str) -> str:

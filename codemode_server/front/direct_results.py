@@ -157,7 +157,7 @@ class _Blocks:
         if isinstance(value, str):
             return fit_text(self.redactor.visible(text), budget_tokens, max_characters)
         return fit_value(
-            value, budget_tokens, max_characters, self.redactor.visible, safe_key=self.redactor.visible_key
+            value, budget_tokens, max_characters, self.redactor.visible, safe_key=self.redactor.visible
         ).text
 
     def _add_text(self, text: str) -> None:

@@ -89,8 +89,7 @@ class Rendered:
 
 
 def render(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Rendered:
-    """A settled execution as text and as structured content. `names` are the words of the names that the product's own
-    texts may have, in which no known value is replaced."""
+    """A settled execution as text and as structured content."""
     is_error = execution.status is not ExecutionStatus.SUCCEEDED
     if is_error:
         text, content = _failure(execution, limits, redactor)
@@ -193,7 +192,7 @@ def _fit(
         is_plain_text = isinstance(outcome.value, str) and not _is_odd_line(outcome.value)
         safe = redactor.visible if is_plain_text else _safe_in_json(redactor.visible)
         most = min(max(room[0], _MIN_TOKENS), limits.value_bytes)
-        fitted = fit_value(outcome.value, tokens[0], most, safe, whole, _safe_in_json(redactor.visible_key))
+        fitted = fit_value(outcome.value, tokens[0], most, safe, whole, _safe_in_json(redactor.visible))
         parts["value"] = redactor.value(fitted.value)  # a secret of digits may be there as a number
         if fitted.is_cut:
             cut.append(cut_line(execution, "value", shape_of(outcome.value, redactor), fitted.tokens))

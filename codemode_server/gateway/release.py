@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from codemode_server.config.live import LiveConfig
@@ -15,8 +15,10 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, released_to
 from codemode_server.gateway.targets import CallTarget, ResourceTarget
-from codemode_server.privacy.known_texts import KnownTexts
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
+
+if TYPE_CHECKING:
+    from codemode_server.privacy.known_texts import KnownTexts
 
 _MAX_NAMED = 5
 """Tokens that a reason names."""

@@ -39,7 +39,7 @@ def has_known_token(text: str) -> bool:
 
 PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----")
 _END_OF_KEY = "-----END "
-_MAX_KEY_CHARACTERS = 20_000
+_MAX_KEY_CHARACTERS = 8_000
 _AFTER_SCHEME = re.compile(r"://[^\s/?#:@]{0,200}:(?P<password>[^\s/?#@]{3,200})@")
 ADDRESS_WITH_PASSWORD = re.compile(rf"[a-z][a-z0-9+.-]{{1,30}}{_AFTER_SCHEME.pattern}", re.IGNORECASE)
 _MAX_SCHEME_CHARACTERS = 31

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from codemode_server.domain.privacy_tokens import DEFAULT_MAX_CHARACTERS, DEFAULT_MAX_TOKENS, TokenLimits
+from codemode_server.domain.privacy_tokens import DEFAULT_MAX_TOKENS, TokenLimits
 from codemode_server.privacy.findings import DetectionSettings, Kind
 from codemode_server.privacy_packages import missing
 from codemode_server.setting_types import Glob, Section, checked_glob
@@ -101,9 +101,6 @@ class PrivacySettings(DetectionFields):
     max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, le=1_000_000)
     """How many tokens of a principal may stand for something. A server gets at most half of what the others leave; a
     result that would need more is withheld."""
-    max_characters: int = Field(default=DEFAULT_MAX_CHARACTERS, ge=1, le=100_000_000)
-    """How many characters the values of these tokens may have together; each takes 100 to 500 bytes of memory while the
-    product runs. A server gets at most half of what the others leave; a result that would need more is withheld."""
     expire_after: str | None = Field(default=None, max_length=10)
     """How long a token stands for its value after a result had it last: `30d`, `12h`. Default: until you forget it
     (`codemode-server privacy forget`)."""
@@ -168,7 +165,7 @@ class PrivacySettings(DetectionFields):
     @property
     def limits(self) -> TokenLimits:
         expire_seconds = None if self.expire_after is None else seconds_of(self.expire_after)
-        return TokenLimits(self.max_tokens, expire_seconds, self.max_characters)
+        return TokenLimits(self.max_tokens, expire_seconds)
 
 
 def seconds_of(text: str) -> float:

@@ -172,15 +172,9 @@ def _page(tokens: Sequence[KnownToken]) -> str:
 
 
 def _by_server(tokens: Sequence[KnownToken]) -> str:
-    """How much of `max_tokens` and `max_characters` the tokens of each server use up."""
-    counts, characters = Counter[str](), Counter[str]()
-    for it in tokens:
-        server = it.server or "servers that are not known"
-        counts[server] += 1
-        characters[server] += len(it.original or "")
-    return ", ".join(
-        f"{count:,} of {server} ({characters[server]:,} characters)" for server, count in counts.most_common(_MAX_NAMED)
-    )
+    """How much of `max_tokens` the tokens of each server use up."""
+    counts = Counter(it.server or "servers that are not known" for it in tokens)
+    return ", ".join(f"{count:,} of {server}" for server, count in counts.most_common(_MAX_NAMED))
 
 
 def _names(tokens: Sequence[KnownToken]) -> str:

@@ -12,7 +12,6 @@ from codemode_server.domain.ids import PrincipalId
 TOKEN = re.compile(r"<([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*)_([1-9][0-9]{0,8})>")
 TOKEN_IN_ANY_CASE = re.compile(TOKEN.pattern, re.IGNORECASE | re.ASCII)
 DEFAULT_MAX_TOKENS = 50_000
-DEFAULT_MAX_CHARACTERS = 500_000
 _MAX_LABEL_CHARACTERS = 40
 _WITH_VALUE = re.compile(rf"({TOKEN.pattern} \([^)\n]*\)) is .*", re.DOTALL)
 
@@ -72,8 +71,6 @@ class TokenLimits:
     """How many may stand for something."""
     expire_seconds: float | None = None
     """How long one stands for its value after the last use; None: for ever."""
-    characters: int = DEFAULT_MAX_CHARACTERS
-    """How many the values of those have together that stand for something."""
 
 
 class TokenStore(Protocol):
@@ -85,7 +82,7 @@ class TokenStore(Protocol):
         """The token of each value; a value that has none gets one. A token is never used for another value.
 
         Raises:
-            TokensFull: the server may not get so many, or such long values; none was made, unless others got some at
+            TokensFull: the server may not get so many; none was made, unless others got some at
                 the same time.
             JournalUnavailable: the store can't be used.
         """

@@ -44,6 +44,8 @@ from codemode_server.privacy.walk import SearchedText, searched_value
 _SURE = 0.95
 _MAX_FIELD_CHARACTERS = 300
 _MAX_NAME_CHARACTERS = 80
+_MAX_VALUE_CHARACTERS = 10_000
+"""A value with a longer finding counts as not searched, since known values are in memory."""
 _MAX_READ, _MIN_SHARE = 100, 0.3
 """Values of a column that are looked at, and the share of persons' names that makes it one of names."""
 _LABEL = re.compile(f"(?:{'|'.join(map(label_of, Kind))})(?:_[0-9]{{1,5}})?")
@@ -113,7 +115,9 @@ class Detector:
             part = searched.part_at(start)
             first, last = part.span_in_string(start, end)
             found.append(Finding(kind, value, confidence, part.place, first, last, part.is_key, part.is_number))
-        return Findings(tuple(found), searched.is_complete and len(candidates) <= MAX_FINDINGS)
+        is_complete = searched.is_complete and len(candidates) <= MAX_FINDINGS
+        is_complete = is_complete and all(len(it.value) <= _MAX_VALUE_CHARACTERS for it in found)
+        return Findings(tuple(found), is_complete)
 
     def _candidates(self, searched: SearchedText) -> Iterator[Candidate]:
         text, evidence = searched.text, partial(_evidence, searched)

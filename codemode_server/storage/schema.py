@@ -81,11 +81,11 @@ CREATE INDEX tool_definitions_size ON tool_definitions (principal, server, size)
 CREATE TABLE privacy_tokens (
     principal TEXT NOT NULL, label TEXT NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, lookup BLOB,
     value BLOB, made_at REAL NOT NULL, used_at REAL NOT NULL, change INTEGER NOT NULL, server TEXT NOT NULL,
-    characters INTEGER NOT NULL, PRIMARY KEY (principal, label, number)
+    PRIMARY KEY (principal, label, number)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX privacy_tokens_lookup ON privacy_tokens (principal, lookup) WHERE lookup IS NOT NULL;
 CREATE INDEX privacy_tokens_change ON privacy_tokens (principal, change);
-CREATE INDEX privacy_tokens_room ON privacy_tokens (principal, server, lookup, characters) WHERE lookup IS NOT NULL;
+CREATE INDEX privacy_tokens_room ON privacy_tokens (principal, server, lookup) WHERE lookup IS NOT NULL;
 
 CREATE TABLE savings (
     number INTEGER PRIMARY KEY, principal TEXT NOT NULL, at REAL NOT NULL, tool TEXT NOT NULL, execution_id TEXT,

@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from codemode_server.domain.privacy_tokens import TOKEN, KnownToken, PersonalVal
 from codemode_server.off_loop import run_sized
 from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.token_room import Room, room_of, room_of_new, without_room
 
 KEY_NAME = "privacy.key"
 KEPT_CHANGES = 10_000
@@ -77,35 +75,24 @@ class SqliteTokens:
         keyed: dict[bytes, PersonalValue] = {}
         for lookup, value in zip(lookups, values, strict=True):
             keyed.setdefault(lookup, value)
-        batches = [dict(islice(keyed.items(), start, start + _AT_ONCE)) for start in range(0, len(keyed), _AT_ONCE)]
-        needed = Room()
-        if len(batches) > 1:  # all of them have to fit before the first is made
-            for batch in batches:
-                needed = needed.plus(
-                    await self._thread.run(partial(room_of_new, principal=principal, keyed=[*batch.items()]))
-                )
         tokens: dict[bytes, str] = {}
-        for batch in batches:
 
-            def find_or_make(
-                connection: sqlite3.Connection, batch: dict[bytes, PersonalValue] = batch, needed: Room = needed
-            ) -> Room | TokensFull:
-                """Returns what those that were made take."""
-                self._expire(connection, principal, now)
-                found = {lookup: _token_of(connection, principal, lookup, now) for lookup in batch}
-                new = [lookup for lookup, token in found.items() if token is None]
-                made = room_of(batch[lookup] for lookup in new)
-                if new and (refusal := without_room(connection, principal, server, needed.or_more(made), limits)):
-                    return refusal
-                for lookup in new:
-                    found[lookup] = self._make(connection, principal, lookup, batch[lookup], server, now)
-                tokens.update((lookup, token) for lookup, token in found.items() if token is not None)
-                return made
+        def find_or_make(connection: sqlite3.Connection, batch: Sequence[bytes]) -> TokensFull | None:
+            self._expire(connection, principal, now)
+            counted = batch if tokens else keyed  # all of them have to fit before the first is made
+            new = [it for it in counted if not _has_token(connection, principal, it)]
+            if new and (refusal := _without_room(connection, principal, server, len(new), limits.tokens)):
+                return refusal
+            for lookup in batch:
+                token = _token_of(connection, principal, lookup, now)
+                tokens[lookup] = token or self._make(connection, principal, lookup, keyed[lookup], server, now)
+            return None
 
-            made = await self._thread.run(find_or_make)
-            if isinstance(made, TokensFull):
-                raise made
-            needed = needed.less(made)
+        lookups_left = [*keyed]
+        while lookups_left:
+            batch, lookups_left = lookups_left[:_AT_ONCE], lookups_left[_AT_ONCE:]
+            if (refusal := await self._thread.run(partial(find_or_make, batch=batch))) is not None:
+                raise refusal
         return [tokens[lookup] for lookup in lookups]
 
     def _lookups(self, principal: PrincipalId, values: Sequence[PersonalValue]) -> list[bytes]:
@@ -131,9 +118,9 @@ class SqliteTokens:
         sealed = self._cipher.encrypt(written, _place(principal, token))
         connection.execute(
             "INSERT INTO privacy_tokens"  # noqa: S608
-            " (principal, label, number, kind, lookup, value, made_at, used_at, server, characters, change)"
-            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_CHANGE})",
-            (principal, label, number, value.kind, lookup, sealed, now, now, server, len(value.original), principal),
+            " (principal, label, number, kind, lookup, value, made_at, used_at, server, change)"
+            f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_CHANGE})",
+            (principal, label, number, value.kind, lookup, sealed, now, now, server, principal),
         )
         return token
 
@@ -236,6 +223,30 @@ class SqliteTokens:
                     original = None
             known.append(KnownToken(token, kind, original, is_number, made_at, used_at, server))
         return known
+
+
+def _has_token(connection: sqlite3.Connection, principal: PrincipalId, lookup: bytes) -> bool:
+    statement = "SELECT 1 FROM privacy_tokens WHERE principal = ? AND lookup = ?"
+    return connection.execute(statement, (principal, lookup)).fetchone() is not None
+
+
+def _without_room(
+    connection: sqlite3.Connection, principal: PrincipalId, server: str, needed: int, most: int
+) -> TokensFull | None:
+    """Why a server may not get so many new tokens; None if it may. It gets at most half of what the others leave, so
+    that room is left for a server that needs tokens later."""
+    used = "SELECT count(*) FROM privacy_tokens WHERE principal = ? AND lookup IS NOT NULL"
+    (all_,) = connection.execute(used, (principal,)).fetchone()
+    (own,) = connection.execute(f"{used} AND server = ?", (principal, server)).fetchone()
+    share = (most - (all_ - own) + 1) // 2
+    if own + needed <= share:
+        return None
+    return TokensFull(
+        f"{needed:,} of its values need new privacy tokens, and {server} may get {max(0, share - own):,} more: it has "
+        f"{own:,}, other servers have {all_ - own:,}, and a server gets at most half of what the others leave of "
+        f"{most:,} (privacy.max_tokens in upstream.yaml). Ask for less of it; the user can raise privacy.max_tokens, "
+        "or make room by `codemode-server privacy forget --server NAME` (`privacy list` says what each server has)"
+    )
 
 
 def _names_of(tokens: Iterable[str]) -> list[tuple[str, int]]:

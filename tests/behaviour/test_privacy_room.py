@@ -86,28 +86,6 @@ async def test_a_too_large_result_leaves_room_for_others_and_its_message_says_wh
         assert (await host.run(MORE)).value == [30, {"email": "<EMAIL_95>"}]
 
 
-async def test_long_values_have_a_bound_of_their_own_and_its_message_says_what_makes_room(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Addresses of 60 characters; the bound leaves a server 600."""
-    path, ten = product(tmp_path, max_characters=1_200), "from servers.{0} import many\nmany({1}, {2}, 47)[-1]"
-    async with in_memory(path) as host:
-        refused = (await host.run(ten.format("hr", 0, 11))).text
-        assert (await host.run(ten.format("hr", 100, 10))).value == {"email": "<EMAIL_10>"}, "the control: it fits"
-        assert (await host.run(ten.format("crm", 200, 5))).value == {"email": "<EMAIL_15>"}, "the other has its share"
-        assert await anyio.to_thread.run_sync(run, ["privacy", "list", "--config", str(path)]) == 0
-        listed = capfd.readouterr().out
-        assert "hr may get tokens for 0 more" in (await host.run(ten.format("hr", 0, 1))).text
-        forget = [sys.executable, "-m", "codemode_server", "privacy", "forget", "--server", "hr", "--config", str(path)]
-        await anyio.to_thread.run_sync(at_terminal, forget)
-        assert (await host.run(ten.format("hr", 0, 1))).value == {"email": "<EMAIL_16>"}
-    assert "hr.many was called, and its result is withheld: those of its values that need new privacy tokens" in refused
-    assert "have 660 characters, and hr may get tokens for 600 more" in refused
-    assert "raise privacy.max_characters, or make room by `codemode-server privacy forget --server NAME`" in refused
-    assert "@example.org" not in refused
-    assert listed.endswith("in all 10 of hr (600 characters), 5 of crm (300 characters)\n")
-
-
 @pytest.mark.parametrize("mode", ["tokens", "block"])
 async def test_a_withheld_result_uses_up_no_tokens_for_its_files(tmp_path: Path, mode: str) -> None:
     """Its text needs more than there is room for, or the server may answer with no personal data at all."""

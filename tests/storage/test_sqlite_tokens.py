@@ -36,11 +36,10 @@ def opened(tmp_path: Path) -> Iterator[Open]:
             *,
             expire_seconds: float | None = None,
             max_tokens: int = 1000,
-            max_characters: int = 100_000,
             clock: Callable[[], float] = lambda: 1000.0,
         ) -> SqliteTokens:
             thread = stack.enter_context(closing(DatabaseThread(tmp_path)))
-            limits = TokenLimits(max_tokens, expire_seconds, max_characters)
+            limits = TokenLimits(max_tokens, expire_seconds)
             return SqliteTokens(thread, TokenCipher(tmp_path), lambda: limits, clock)
 
         yield open_one
@@ -100,34 +99,6 @@ async def test_no_token_is_made_for_a_result_that_needs_more_than_there_may_be(o
             await store.tokens_for(ALICE, numbered(0, count), "crm")
     assert len(await store.all(ALICE)) == (count if fits else 0)
     assert await store.tokens_for(ALICE, [ANN], "hr") == [f"<EMAIL_{count + 1 if fits else 1}>"]
-
-
-def long(letter: str, length: int) -> PersonalValue:
-    return PersonalValue("credential", letter * length, letter * length)
-
-
-async def test_a_server_gets_half_of_the_characters_that_the_others_leave_and_forgetting_makes_room(
-    opened: Open,
-) -> None:
-    """As many tokens of long values would take far more memory than of short ones."""
-    store = opened(max_characters=1_000)
-    assert await store.tokens_for(ALICE, [long("a", 300)], "crm") == ["<CREDENTIAL_1>"]
-    with pytest.raises(
-        TokensFull,
-        match=r"^those of its values that need new privacy tokens have 201 characters, and crm may get tokens for 200 "
-        r"more: the values of its tokens have 300, those of other servers 0, .* of 1,000 \(privacy\.max_characters .*"
-        r"`codemode-server privacy forget --server NAME`",
-    ):
-        await store.tokens_for(ALICE, [long("b", 100), long("c", 101), long("a", 300)], "crm")
-    assert len(await store.all(ALICE)) == 1, "all tokens of a result are made, or none"
-    assert await store.tokens_for(ALICE, [long("b", 100), long("c", 100)], "crm") == [
-        "<CREDENTIAL_2>",
-        "<CREDENTIAL_3>",
-    ], "control: one character less has room"
-    assert await store.tokens_for(ALICE, [long("d", 250)], "hr") == ["<CREDENTIAL_4>"], "another server has its share"
-    await store.forget(ALICE, ["<CREDENTIAL_2>", "<CREDENTIAL_3>"])
-    assert await store.tokens_for(ALICE, [long("e", 75)], "crm") == ["<CREDENTIAL_5>"]
-    assert await store.tokens_for(BOB, [long("e", 500)], "crm") == ["<CREDENTIAL_1>"], "others have their own"
 
 
 async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again(

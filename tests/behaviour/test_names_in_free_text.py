@@ -13,15 +13,12 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from codemode_server import privacy_packages
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.errors import SettingsError
-from codemode_server.privacy.name_recognizer import NameRecognizer
 from tests.privacy.presidio_kit import FAILS, FINDS, WAITS, install, needs_presidio
 
 from .product import configuration, in_memory
-from .test_edited_settings import product
 from .test_input_requests import asking
 from .test_log_messages import Console, logged, set_level, tell, wanting
 from .test_privacy_files import SERVER
@@ -66,28 +63,6 @@ async def test_without_a_recognizer_names_in_prose_stay(tmp_path: Path) -> None:
         assert (await host.run(GET)).value == TEXT
 
 
-async def test_a_name_has_the_same_token_in_a_field_and_in_prose(tmp_path: Path, finds: str) -> None:
-    row = json.dumps({"full_name": "Ann Lee", "note": "Ann Lee came", "item": "Desk Lamp"})
-    async with in_memory(letters(tmp_path, row, **recognized(finds))) as host:
-        assert (await host.run(GET)).value == {"full_name": "<NAME_1>", "note": "<NAME_1> came", "item": "Desk Lamp"}
-
-
-@pytest.mark.parametrize("setting", [{"allow": ["ann lee", "peter*"]}, {"thresholds": {"name": 0.9}}])
-async def test_exceptions_and_thresholds_hold_for_its_findings(
-    tmp_path: Path, finds: str, setting: dict[str, Any]
-) -> None:
-    async with in_memory(letters(tmp_path, **recognized(finds), **setting)) as host:
-        assert (await host.run(GET)).value == TEXT
-
-
-async def test_a_result_with_a_name_in_prose_is_refused_where_the_mode_is_block(tmp_path: Path, finds: str) -> None:
-    path = letters(tmp_path, **recognized(finds), servers={"files": "block"})
-    async with in_memory(path) as host:
-        refused = (await host.run(GET)).text
-    assert "its result is withheld: it has personal data (name)" in refused
-    assert "Ann" not in refused
-
-
 async def test_a_result_is_withheld_if_the_recognizer_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -118,33 +93,6 @@ async def test_the_host_is_served_while_a_model_is_loaded_and_a_result_waits_for
     assert answers == ["<NAME_1> called about the Desk Lamp, see <NAME_2>'s letter."]
 
 
-async def test_a_product_ends_while_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    model = install(monkeypatch, tmp_path / "installed", "waiting_model", WAITS)
-    try:
-        with anyio.fail_after(20):
-            async with in_memory(letters(tmp_path, **recognized("waiting_model"))):
-                assert await anyio.to_thread.run_sync(model.asked.wait, 30)
-    finally:
-        model.may_end.set()
-
-
-async def test_a_search_ends_while_a_model_is_loaded_and_the_next_one_waits_for_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    model = install(monkeypatch, tmp_path / "installed", "waiting_model", WAITS)
-    recognizer = NameRecognizer(("waiting_model",))
-    try:
-        with anyio.fail_after(20):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(recognizer.persons_in, [TEXT])
-                assert await anyio.to_thread.run_sync(model.asked.wait, 30)
-                tasks.cancel_scope.cancel()
-    finally:
-        model.may_end.set()
-    found = (await recognizer.persons_in([TEXT]))[0]
-    assert [TEXT[start:end] for start, end, *_ in found] == ["Ann Lee", "Peter O'Neil"]
-
-
 async def test_a_product_does_not_start_without_the_model_and_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         async with App.open(load(letters(tmp_path, recognizer={"models": ["no_such_model"]}))):
@@ -153,29 +101,6 @@ async def test_a_product_does_not_start_without_the_model_and_names_the_command(
         "privacy: the model no_such_model, which privacy.recognizer asks for, is not installed: "
         f"{sys.executable} -m spacy download no_such_model"
     )
-
-
-async def test_a_product_does_not_start_without_presidio_and_names_the_command(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
-    privacy_packages.missing.cache_clear()
-    with pytest.raises(SettingsError, match=r"Presidio, .*, is not installed: pip install .*\[privacy-names\]'"):
-        async with App.open(load(letters(tmp_path, recognizer="presidio"))):
-            pass
-    privacy_packages.missing.cache_clear()
-
-
-async def test_an_edit_that_asks_for_a_missing_model_stops_the_calls_that_need_it(tmp_path: Path) -> None:
-    async with product(letters(tmp_path)) as (host, app):
-        assert (await host.run(GET)).value == TEXT
-        revision = app.config.revision
-        letters(tmp_path, recognizer={"models": ["no_such_model"]})
-        with anyio.fail_after(20):
-            await app.config.wait_newer(revision)
-        refused = (await host.run(GET)).text
-    assert "and the model no_such_model, which privacy.recognizer asks for, is not installed" in refused
-    assert "Ann" not in refused
 
 
 @pytest.mark.parametrize("is_on", [True, False])

@@ -59,16 +59,6 @@ async def test_an_address_that_the_person_allows_is_shown_as_it_is(tmp_path: Pat
     assert [it.url for it in person.seen] == [url] * len(allowed)
 
 
-async def test_the_text_beside_an_address_without_personal_data_has_tokens(tmp_path: Path) -> None:
-    person = Person()
-    path = configuration(tmp_path, asking(tmp_path, "legacy"), **protected("asking", is_on=True))
-    async with in_memory(path, **person.callbacks) as host:
-        await ask(host, to_open(ADDRESS))
-    (seen,) = person.seen
-    assert seen.url == ADDRESS
-    assert "Sign in as <EMAIL_1>." in seen.message
-
-
 @both_ways
 async def test_a_server_that_is_not_protected_shows_no_known_value_in_an_address(tmp_path: Path, is_on: bool) -> None:
     """It may have received it."""

@@ -3,7 +3,6 @@ for the person."""
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import subprocess
 import sys
@@ -110,24 +109,6 @@ async def test_a_resource_is_read_by_the_uri_or_name_that_is_shown(tmp_path: Pat
     assert (tmp_path / "read.log").read_text().split() == [URI]
 
 
-async def test_uris_that_are_alike_are_shown_differently_and_stay_so_when_others_are_listed(tmp_path: Path) -> None:
-    async with in_memory(crm(tmp_path)) as host:
-        first = await shown_uris(host)
-    assert len({*first.values()}) == 2
-    assert all(it.startswith("crm://c/<EMAIL>#") for it in first.values())
-    bob = next(uri for name, uri in first.items() if name != "EMAIL")
-    more = SERVER.replace(
-        '"resources/list": {"resources": [',
-        '"resources/list": {"resources": [{"uri": "crm://c/ada@b.org", "name": ""},',
-    )
-    async with in_memory(crm(tmp_path, more)) as host:
-        second = await shown_uris(host)
-        assert len(second) == 3
-        assert {*first.values()} < {*second.values()}
-        await host.run(f"from servers.crm import resources\nresources.read({bob!r})")
-    assert (tmp_path / "read.log").read_text().split() == ["crm://c/bob@example.org"]
-
-
 async def test_a_rule_means_the_uri_that_is_read(tmp_path: Path) -> None:
     rules = {"rules": [{"deny": f"crm/resources/{URI}"}]}
     code = "from servers.crm import resources\nresources.read({!r})"
@@ -151,26 +132,6 @@ async def test_the_end_of_stderr_is_for_the_person_alone(tmp_path: Path, is_on: 
         assert [EMAIL in text for text in shown] == [not is_on] * 3
 
 
-def test_the_status_shows_the_person_the_end_of_stderr(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "codemode_server", "status", "--config", str(crm(tmp_path, CRASHING))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert f"cannot sync the mailbox of {EMAIL}" in done.stdout
-
-
-async def test_an_edit_protects_the_listing_of_a_running_product(tmp_path: Path) -> None:
-    path = crm(tmp_path, is_on=False)
-    async with in_memory(path, watch=True) as host:
-        read = {"path": "/servers/crm/get.py"}
-        assert EMAIL in (await host.call("read_tool", **read)).text, "the control"
-        crm(tmp_path)
-
-        async def is_protected() -> bool:
-            return "<EMAIL>" in (await host.call("read_tool", **read)).text
-
-        await host.until(is_protected)
-        assert EMAIL not in json.dumps((await host.call("list_dir", path="/servers/crm")).text)
-
-
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_at_the_next_start(
     tmp_path: Path, is_on: bool
@@ -185,34 +146,6 @@ async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_a
     assert [it.name for it in LastRun.read(load(crashing)).catalog.server("crm").tools] == ["get"]
     (tmp_path / "state" / "privacy.key").write_bytes(bytes(32))
     assert bool(LastRun.read(load(crashing)).catalog.server("crm").tools) is not is_on, "the key is another one"
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-async def test_a_stored_listing_is_encrypted_also_if_its_server_is_not_reached_any_more(
-    tmp_path: Path, is_on: bool
-) -> None:
-    async with in_memory(crm(tmp_path, is_on=False)) as host:
-        await host.settled()
-    async with in_memory(crm(tmp_path, CRASHING, is_on=is_on)) as host:
-        await host.settled()
-    with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
-        kinds = {kind for (kind,) in database.execute("SELECT typeof(listing) FROM listings")}
-    assert kinds == {"blob" if is_on else "text"}
-    assert [it.name for it in LastRun.read(load(crm(tmp_path, CRASHING, is_on=is_on))).catalog.server("crm").tools]
-
-
-@pytest.mark.parametrize("was_on", [True, False])
-async def test_definitions_of_a_protected_server_are_encrypted_also_those_of_a_former_run(
-    tmp_path: Path, was_on: bool
-) -> None:
-    async with in_memory(crm(tmp_path, is_on=was_on)) as host:
-        await host.settled()
-    assert any(EMAIL in it for it in readable_definitions(tmp_path)) is not was_on, (
-        "what is not protected is the control"
-    )
-    async with in_memory(crm(tmp_path)) as host:
-        await host.settled()
-    assert readable_definitions(tmp_path) == []
 
 
 @pytest.mark.parametrize("has_key", [True, False])

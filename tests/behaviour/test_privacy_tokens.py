@@ -197,15 +197,6 @@ async def test_an_invented_token_is_plain_text_for_a_server_that_has_nothing_to_
         assert [it["body"] for it in host.reached("create_issue")] == ([] if is_protected else ["Dear <EMAIL_999>"])
 
 
-async def test_several_tokens_that_were_forgotten_are_named(tmp_path: Path) -> None:
-    path = protected(tmp_path)
-    async with in_memory(path) as host:
-        await host.run(SHEET + "rows")
-        await forget(path, "<EMAIL_1>", "<EMAIL_2>")
-        both = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': '<EMAIL_1>, <EMAIL_2>'})"
-        assert "<EMAIL_1>, <EMAIL_2> were forgotten or have expired, and stand" in (await host.run(both)).text
-
-
 async def test_the_token_of_another_principal_is_plain_text(tmp_path: Path) -> None:
     send = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': '<EMAIL_1>'})"
     async with in_memory(protected(tmp_path, principal="alice")) as host:

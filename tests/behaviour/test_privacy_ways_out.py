@@ -121,14 +121,6 @@ async def test_a_number_becomes_a_token_and_is_a_number_again_where_it_is_releas
         assert sent.content["status"] == "succeeded", sent.text
 
 
-async def test_equal_values_have_one_token_however_they_are_written(tmp_path: Path) -> None:
-    async with in_memory(people(tmp_path)) as host:
-        rows = (await host.run(CUSTOMERS + "from servers.people import card\n[*rows, card(1)]")).value
-        assert rows[0]["email"] == rows[1]["email"] == "<EMAIL_1>"
-        assert rows[0]["full_name"] == "<NAME_1>"
-        assert rows[2] == "name,email\n<NAME_1>,<EMAIL_1>\n"
-
-
 async def test_progress_that_a_server_reports_has_the_kind_in_place_of_the_value(tmp_path: Path) -> None:
     async def lines(path: Path) -> list[str]:
         seen: list[str] = []
@@ -206,14 +198,6 @@ async def test_a_program_cannot_send_a_value_in_other_letters_where_it_may_not_g
         assert "people/fail may not receive personal data of the kind email" in (await host.run(send)).text
     async with in_memory(people(tmp_path, programs="values", release={"people": ["email"]})) as host:
         assert "no account for" in (await host.run(send)).text, "the control"
-
-
-async def test_a_value_in_other_letters_is_replaced_on_its_way_to_the_model(tmp_path: Path) -> None:
-    shout = CUSTOMERS + "rows[0]['email'].upper()"
-    async with in_memory(people(tmp_path, programs="values")) as host:
-        assert values_in((await host.run(shout)).text) == []
-    async with in_memory(people(tmp_path, is_on=False)) as host:
-        assert values_in((await host.run(shout)).text) == [EMAIL], "the control"
 
 
 NUMBERS = (

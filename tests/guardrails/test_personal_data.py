@@ -9,7 +9,7 @@ import pytest
 
 from codemode_server.domain.errors import SettingsError
 from codemode_server.guardrail_settings import GuardrailSettings
-from codemode_server.guardrails import Ask, Block, Pass
+from codemode_server.guardrails import Block, Pass
 from codemode_server.guardrails.builtin import personal_data
 from codemode_server.guardrails.builtin.personal_data import PersonalDataGuardrail, PersonalDataSettings
 from codemode_server.guardrails.loading import load_guardrails
@@ -76,22 +76,12 @@ async def test_a_tool_receives_the_kinds_that_are_released_to_it_and_no_others()
     assert "kind email" in str(await crm.call(guarded_call("web/search", **contact)))
 
 
-async def test_allowed_values_and_kinds_that_are_off_pass() -> None:
-    call = guarded_call("web/search", q=f"{EMAIL} from 84.12.99.44")
-    assert isinstance(await probe().call(call), Block), "the control"
-    assert isinstance(await probe(allow=["*@example.org"], thresholds={"ip": 2}).call(call), Pass)
-
-
 async def test_an_own_pattern_is_a_kind_that_can_be_released() -> None:
     call = guarded_call("web/search", q="EMP-004711")
     assert isinstance(await probe().call(call), Pass), "the control"
     assert "kind employee" in str(await probe(patterns={"employee": "EMP-[0-9]{6}"}).call(call))
     released = probe(patterns={"employee": "EMP-[0-9]{6}"}, release={"web": ["employee"]})
     assert isinstance(await released.call(call), Pass)
-
-
-async def test_it_can_ask_the_person() -> None:
-    assert isinstance(await probe(action="ask").call(guarded_call("web/search", q=EMAIL)), Ask)
 
 
 async def test_arguments_that_cant_be_searched_whole_are_blocked() -> None:

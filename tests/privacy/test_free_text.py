@@ -82,25 +82,6 @@ async def test_what_counts_are_words_of_letters_outside_tokens_and_identifiers(
     assert await names(Knows(said), [text]) == found
 
 
-async def test_thresholds_and_exceptions_hold_for_a_recognizer_too() -> None:
-    text = ["Please call Ann Lee today"]
-    assert await names(Knows("Ann Lee"), text, DetectionSettings(thresholds={"name": 0.85})) == ["Ann Lee"]
-    assert await names(Knows("Ann Lee"), text, DetectionSettings(thresholds={"name": 0.86})) == []
-    assert await names(Knows("Ann Lee"), text, DetectionSettings(allowed=("ann *",))) == []
-
-
-async def test_an_address_within_what_is_taken_for_a_name_is_an_address_and_the_rest_a_name() -> None:
-    found = await Detector(None, Knows("Ann Lee ann@example.org")).find(["write to Ann Lee ann@example.org now"])
-    assert {it.value: it.kind for it in found.found} == {"Ann Lee": "name", "ann@example.org": "email"}
-
-
-async def test_cells_of_a_table_and_texts_within_json_are_free_text_too() -> None:
-    table = 'id,note\n1,"Ann Lee came"\n2,"nobody came"\n'
-    (found,) = (await Detector(None, Knows("Ann Lee")).find({"table": table})).found
-    assert table[found.start : found.end] == "Ann Lee"
-    assert await names(Knows("Ann Lee"), '{"note": "Ann Lee came"}') == ["Ann Lee"]
-
-
 def pieces(text: str) -> list[str]:
     found = free_pieces(searched_value([text]))
     assert found is not None
@@ -114,12 +95,6 @@ def test_a_long_text_is_read_in_pieces_that_end_with_a_paragraph_a_line_a_senten
     assert "".join(read) == text
     assert max(map(len, read)) <= MAX_PIECE_CHARACTERS
     assert {piece[-len(end) :] for piece in read} == {end}
-
-
-def test_a_text_without_any_end_is_cut_and_read() -> None:
-    text = "a " + "x" * 10_000
-    assert "".join(pieces(text)) == text
-    assert max(map(len, pieces(text))) == MAX_PIECE_CHARACTERS
 
 
 async def test_a_value_with_too_much_free_text_is_not_searched_and_says_so() -> None:

@@ -14,9 +14,8 @@ import pytest
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.findings import RecognizerFailed
 from codemode_server.privacy.name_recognizer import NameRecognizer
-from codemode_server.privacy.presidio_models import PresidioModels
 
-from .presidio_kit import FAILS, KNOWS_NOBODY, MODEL, WAITS, install, needs_presidio
+from .presidio_kit import FAILS, MODEL, install, needs_presidio
 
 pytestmark = pytest.mark.slow
 
@@ -45,13 +44,6 @@ async def test_names_in_a_letter_are_found_without_places_and_with_one_confidenc
         ("name", "Peter O'Neil", 0.85),
         ("name", "Ann Lee", 0.85),
     ]
-
-
-async def test_several_models_search_each_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    install(monkeypatch, tmp_path, "knows_zorbax", "import spacy\n" + _rule("Zorbax Quux"))
-    both = NameRecognizer((MODEL, "knows_zorbax"))
-    (spans,) = await both.persons_in(["Ann Lee met the zorbaxes of Zorbax Quux"])
-    assert {(0, 7), (28, 39)} <= {(start, end) for start, end, _ in spans}
 
 
 def _rule(name: str) -> str:
@@ -91,30 +83,6 @@ async def test_an_error_of_a_model_is_reported_without_the_text(
     assert failed.value.__cause__ is None
 
 
-async def test_a_model_that_knows_no_persons_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    install(monkeypatch, tmp_path, "knows_nobody", KNOWS_NOBODY)
-    with pytest.raises(RecognizerFailed, match="the model knows_nobody finds no names of persons"):
-        await NameRecognizer(("knows_nobody",)).load()
-
-
-async def test_a_search_waits_for_the_models_without_blocking_the_event_loop(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    model = install(monkeypatch, tmp_path, "waiting_model", WAITS)
-    recognizer, found = NameRecognizer(("waiting_model",)), list[list[list[tuple[int, int, float]]]]()
-
-    async def search() -> None:
-        found.append(await recognizer.persons_in(["Ann Lee came"]))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(recognizer.load)
-        tasks.start_soon(search)
-        assert await anyio.to_thread.run_sync(model.asked.wait, 30)
-        assert found == []
-        model.may_end.set()
-    assert found == [[[(0, 7, 0.85)]]]
-
-
 async def test_a_cancelled_search_ends_after_its_batch() -> None:
     recognizer = NameRecognizer((MODEL,))
     await recognizer.load()
@@ -125,16 +93,3 @@ async def test_a_cancelled_search_ends_after_its_batch() -> None:
     assert scope.cancelled_caught
     assert time.monotonic() - began < 5
     assert await recognizer.persons_in(["Ann Lee came to the house."]) == [[(0, 7, 0.85)]], "the control"
-
-
-def test_words_that_were_read_do_not_stay_in_memory() -> None:
-    """spaCy's table of words would grow with every text, and have the names in it."""
-    models = PresidioModels([MODEL])
-    ((analyzer, language),) = models._analyzers
-    words = analyzer.nlp_engine.get_nlp(language).vocab.strings
-    known = len(words)
-    for number in range(20):
-        assert models.persons_in([f"Ann Zorbax{number} came, and Quux{number} went."]) != [[]]
-    assert (len(words), "Zorbax7" in words) == (known, False)
-    analyzer.nlp_engine.get_nlp(language)("Zorbax7 came")
-    assert "Zorbax7" in words, "the control"

@@ -46,19 +46,6 @@ def shown(*uris: str, of: ProtectedListings) -> dict[str, str]:
     return {it.uri: it.public_uri for it in protected.resources}
 
 
-def test_a_uri_is_shown_in_the_same_way_whatever_else_is_listed() -> None:
-    alone = shown(EVE, of=listings())[EVE]
-    assert alone.startswith("crm://c/<EMAIL>#")
-    assert shown(ANN, BOB, EVE, PLAIN, of=listings())[EVE] == alone
-    assert shown(EVE, BOB, of=listings())[EVE] == alone
-
-
-def test_different_uris_are_shown_differently() -> None:
-    aliases = shown(ANN, BOB, EVE, PLAIN, of=listings())
-    assert len({*aliases.values()}) == 4
-    assert aliases[PLAIN] == PLAIN, "the control"
-
-
 def test_no_uri_is_shown_as_one_that_is_listed() -> None:
     listed = shown(ANN, of=listings())[ANN]
     aliases = shown(ANN, listed, of=listings())

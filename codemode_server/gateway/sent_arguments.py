@@ -39,65 +39,46 @@ def arguments_to_send(target: CallTarget, arguments: dict[str, Any], known: Mapp
     else:
         return sent
     given = {token: known[token].original or "" for token in values}
-    fitted: dict[str, Any] = _Fitting(SchemaReader(schema), given).fitted(arguments, sent, [schema], 0)
+    fitted: dict[str, Any] = _fitted(arguments, sent, [schema], SchemaReader(schema), given, 0)
     return fitted
 
 
-class _Fitting:
-    def __init__(self, reader: SchemaReader, given: Mapping[str, str]) -> None:
-        self._reader = reader
-        self._given = given
-        """What tokens stand for, as texts."""
-
-    def fitted(self, given: Any, sent: Any, schemas: list[Any], depth: int) -> Any:
-        """`sent`, which `given` has become, with values of the types that these schemas allow; `given` has the
-        tokens."""
-        if depth > _MAX_DEPTH or not schemas:
-            return sent
-        if isinstance(given, str):
-            text = self._given.get(given)
-            return sent if text is None else _of_type(text, sent, self._kinds(schemas))
-        if isinstance(given, dict):
-            flats = self._alternatives(schemas)
-            return {
-                name: self.fitted(item, made, [*_members(flats, key)], depth + 1)
-                for (key, item), (name, made) in zip(given.items(), sent.items(), strict=True)
-            }
-        if isinstance(given, list):
-            flats = self._alternatives(schemas)
-            return [
-                self.fitted(item, made, [*_items(flats, at)], depth + 1)
-                for at, (item, made) in enumerate(zip(given, sent, strict=True))
-            ]
+def _fitted(
+    given: Any, sent: Any, schemas: list[Any], reader: SchemaReader, texts: Mapping[str, str], depth: int
+) -> Any:
+    """`sent`, which `given` has become, with values of the types that these schemas allow; `given` has the tokens, and
+    `texts` what they stand for."""
+    if depth > _MAX_DEPTH or not schemas or not isinstance(given, str | dict | list):
         return sent
+    flats = _alternatives(schemas, reader)
+    if isinstance(given, str):
+        return _of_type(texts[given], sent, _kinds(flats)) if given in texts else sent
+    if isinstance(given, dict):
+        return {
+            name: _fitted(item, made, [*_members(flats, key)], reader, texts, depth + 1)
+            for (key, item), (name, made) in zip(given.items(), sent.items(), strict=True)
+        }
+    return [
+        _fitted(item, made, [*_items(flats, at)], reader, texts, depth + 1)
+        for at, (item, made) in enumerate(zip(given, sent, strict=True))
+    ]
 
-    def _alternatives(self, schemas: list[Any]) -> list[Flat]:
-        """These schemas and all their alternatives; empty, which allows anything, if they are too many."""
-        found: list[Flat] = []
-        waiting = [*schemas]
-        while waiting:
-            if len(found) == _MAX_ALTERNATIVES:
-                return []
-            flat = self._reader.flat(waiting.pop())
-            found.append(flat)
-            waiting += branches_of(flat)
-        return found
 
-    def _kinds(self, schemas: list[Any]) -> frozenset[str]:
-        """The types that are allowed; empty if any is."""
-        kinds: set[str] = set()
-        waiting = [*schemas]
-        for _ in range(_MAX_ALTERNATIVES):
-            if not waiting:
-                return frozenset(kinds)
-            flat = self._reader.flat(waiting.pop())
-            if named := kinds_of(flat):
-                kinds.update(named)
-            elif branches := branches_of(flat):
-                waiting += branches
-            else:
-                break
-        return frozenset()
+def _alternatives(schemas: list[Any], reader: SchemaReader) -> list[Flat]:
+    """These schemas and all their alternatives; empty, which allows anything, if they are too many."""
+    found: list[Flat] = []
+    waiting = [*schemas]
+    while waiting and len(found) < _MAX_ALTERNATIVES:
+        flat = reader.flat(waiting.pop())
+        found.append(flat)
+        waiting += branches_of(flat)
+    return [] if waiting else found
+
+
+def _kinds(flats: list[Flat]) -> frozenset[str]:
+    """The types that are allowed; empty if any is."""
+    leaves = [frozenset(kinds_of(flat)) for flat in flats if kinds_of(flat) or not branches_of(flat)]
+    return frozenset().union(*leaves) if all(leaves) else frozenset()
 
 
 def _of_type(text: str, sent: Any, kinds: frozenset[str]) -> Any:

@@ -19,7 +19,7 @@ MAX_PIECE_CHARACTERS = 2_000
 MAX_CHARACTERS = 1_000_000
 """Of free text in one value; one with more is withheld."""
 _TWO_WORDS = re.compile(r"\S\s+\S")
-_ENDS = tuple(re.compile(pattern) for pattern in (r"\n\s*\n", r"\n", r"[.!?…]\s", r"\s(?=[a-zß-öø-ÿ])", r"\s"))
+_ENDS = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
 """Where a piece may end, the best places first."""
 _NAME = re.compile(r"[^\W\d_](?:[^\W\d_]|['’.\u00b7-](?=[^\W\d_])|\.?\s{1,2}(?=[^\W\d_]))*")
 """Words of letters: what a recognizer takes for a part of a name beside them is none."""
@@ -73,7 +73,7 @@ def _pieces(text: str, start: int) -> Iterator[Piece]:
 
 
 def _piece_end(text: str, at: int) -> int:
-    """Where the piece ends that begins here: at the end of a paragraph if there is one in its second half."""
+    """Where the piece ends that begins here: at the end of a line if there is one in its second half."""
     if len(text) - at <= MAX_PIECE_CHARACTERS:
         return len(text)
     half = at + MAX_PIECE_CHARACTERS // 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -46,8 +47,8 @@ _MAX_FIELD_CHARACTERS = 300
 _MAX_NAME_CHARACTERS = 80
 _MAX_VALUE_CHARACTERS = 10_000
 """A value with a longer finding counts as not searched, since known values are in memory."""
-_MAX_READ, _MIN_SHARE = 100, 0.3
-"""Values of a column that are looked at, and the share of persons' names that makes it one of names."""
+_MIN_SHARE = 0.3
+"""The share of persons' names that makes a column one of names."""
 _LABEL = re.compile(f"(?:{'|'.join(map(label_of, Kind))})(?:_[0-9]{{1,5}})?")
 """Labels of tokens are no names, even in a field of names."""
 _FREE_FORMS = frozenset({Kind.ADDRESS, Kind.CREDENTIAL, Kind.NAME})
@@ -165,16 +166,15 @@ def _with_pieces(value: JsonValue) -> tuple[SearchedText, list[Piece] | None]:
 
 def _columns_of_people(searched: SearchedText) -> set[tuple[str, int]]:
     """The columns with several names of persons among their values, whatever they are called."""
-    counts: dict[tuple[str, int], tuple[int, int]] = {}
+    persons, values = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
     for part in searched.parts:
-        if part.name and not part.is_key and not part.is_number:
-            column = part.column
-            read, persons = counts.get(column, (0, 0))
-            if read < _MAX_READ:
-                is_short = part.end - part.start <= _MAX_NAME_CHARACTERS
-                is_name = is_short and is_person(searched.text[part.start : part.end].strip(' \r\t"'))
-                counts[column] = read + 1, persons + is_name
-    return {column for column, (read, persons) in counts.items() if persons > 1 and persons >= _MIN_SHARE * read}
+        if part.name and not part.is_key and part.end - part.start <= _MAX_NAME_CHARACTERS:
+            text = searched.text[part.start : part.end].strip(' \r\t"')
+            if " " in text and text[0].isupper() and is_person(text):
+                persons[part.column] += 1
+    if persons:
+        values.update(part.column for part in searched.parts if part.name and not part.is_key and not part.is_number)
+    return {column for column, count in persons.items() if count > 1 and count >= _MIN_SHARE * values[column]}
 
 
 def _evidence(searched: SearchedText, position: int) -> Evidence:

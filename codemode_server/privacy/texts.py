@@ -47,22 +47,19 @@ _CAPITAL = rf"(?:{_SMALL}{{0,3}}[^\W\d_a-zß-öø-ÿ][\w'’.-]{{0,30}})"
 _NUMBER = r"[0-9]{1,5}(?: ?[a-zA-Z](?![^\W_]))?(?:[-/][0-9]{1,4})?"
 _HOUSE = rf",? (?:n[.ºo°]{{1,2}} ?)?{_NUMBER}(?!\w)"
 _WORDS = rf" {_CAPITAL}(?: {_CAPITAL}){{0,3}}"
-_BEHIND_NAME = (
-    "Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Terrace|Way|Close|Crescent|Square|Parkway"
-)
-_BEFORE_NAME = (
-    r"Via|Viale|Piazza|Corso|Vicolo|Strada|Calle|Avenida|Plaza|Paseo|Carrera|Ronda|Rua|Travessa|Praça|Alameda|Largo"
-    r"|Estrada|C/|Av\.|Avda\."
-)
-_BEHIND_NUMBER = "rue|avenue|boulevard|chemin|allée|impasse|quai|cours|chaussée"
-_STREET_WORD = re.compile(
-    rf"(?P<compound>[Ss]traße|[Ss]trasse|[Ss]tr\.|gasse|[Aa]llee|[Pp]latz|[Ww]eg|[Rr]ing|[Dd]amm|[Uu]fer|straat|laan|plein"
-    rf"|gracht|kade)(?={_HOUSE})"
-    rf"|(?<!\w)(?:(?P<behind>{_BEHIND_NAME})(?!\w)|(?P<before>{_BEFORE_NAME})(?={_WORDS}{_HOUSE})"
-    rf"|(?P<french>{_BEHIND_NUMBER})(?={_WORDS}))"
-)
-"""English `12 Mill Road`; Italian, Spanish, Portuguese `Via Roma 12`; French `12 rue de la Paix`; German and Dutch
-`Lindenstraße 12`, `Berliner Platz 12`."""
+_FORMS = {
+    "behind": "Street St Avenue Ave Road Rd Lane Ln Drive Dr Boulevard Blvd Court Ct Terrace Way Close Crescent Square"
+    " Parkway",
+    "before": "Via Viale Piazza Corso Vicolo Strada Calle Avenida Plaza Paseo Carrera Ronda Rua Travessa Praça Alameda"
+    " Largo Estrada C/ Av. Avda.",
+    "number": "rue avenue boulevard chemin allée impasse quai cours chaussée",
+    "compound": "straße strasse str. gasse allee platz weg ring damm ufer straat laan plein gracht kade Straße Strasse"
+    " Str. Allee Platz Weg Ring Damm Ufer",
+}
+"""Where the word for a street stands: English `12 Mill Road`; Italian, Spanish, Portuguese `Via Roma 12`; French
+`12 rue de la Paix`; German and Dutch `Lindenstraße 12`, `Berliner Platz 12`."""
+_FORM_OF = {word: form for form, words in _FORMS.items() for word in words.split()}
+_STREET_WORD = re.compile("|".join(map(re.escape, sorted(_FORM_OF, key=len, reverse=True))))
 _NUMBER_AND_NAME = re.compile(rf"(?<![\w.-]){_NUMBER},?{_WORDS} \Z")
 _NUMBER_BEFORE = re.compile(rf"(?<![\w.-]){_NUMBER}(?:,? (?:bis|ter|quater))?,? \Z")
 _COMPOUND_BEFORE = re.compile(r"(?:[^\W\d_a-zß-öø-ÿ][^\W\d_]*[ -])?[^\W\d_]*\Z")
@@ -160,17 +157,19 @@ def ip_confidence(text: str, says: Evidence) -> float:
 def streets_in(text: str) -> Iterator[tuple[int, int, float]]:
     """Start, end and confidence of each street with its number."""
     for word in _STREET_WORD.finditer(text):
-        start, end = word.span()
+        (start, end), form = word.span(), _FORM_OF[word[0]]
         before = text[max(0, start - _REACH) : start]
-        if word["compound"]:
+        if text[end : end + 1].isalpha() or (form != "compound" and before[-1:].isalnum()):
+            continue
+        if form == "compound":
             name = _COMPOUND_BEFORE.search(before)
             first = start - len(name[0]) if name else start
             if text[first].isupper() and (house := _AFTER.match(text, end)):
                 yield first, house.end(), 0.85
-        elif word["behind"]:
+        elif form == "behind":
             if number := _NUMBER_AND_NAME.search(before):
                 yield start - len(number[0]), end, 0.85
-        elif word["before"]:
+        elif form == "before":
             if named := _NAMED_AFTER.match(text, end):
                 yield start, named.end(), 0.85
         elif (number := _NUMBER_BEFORE.search(before)) and (named := _NAMED.match(text, end)):

@@ -49,7 +49,6 @@ class ProtectedListings:
         """For fingerprints as long as the key of the tokens can't be used."""
         self._made: dict[str, tuple[PrivacySettings, UpstreamListing, UpstreamListing]] = {}
         """What each server lists, and what is shown of it, under these settings."""
-        self._tools: dict[tuple[str, str], tuple[PrivacySettings, ToolDefinition, ToolDefinition]] = {}
         self._detector: tuple[PrivacySettings, Detector] | None = None
 
     def within(self, listings: Iterable[UpstreamListing]) -> list[UpstreamListing]:
@@ -75,7 +74,7 @@ class ProtectedListings:
         error = listing.error and without_output(listing.error)
         return replace(
             listing,
-            tools=tuple(self._tool(listing.name, it) for it in listing.tools),
+            tools=tuple(map(self._masked_tool, listing.tools)),
             description=self._text(listing.description),
             error=error and self._text(error),
             error_for_person=listing.error,
@@ -83,13 +82,6 @@ class ProtectedListings:
             resources=self._resources(listing.name, listing.resources),
             prompts=tuple(map(self._prompt, listing.prompts)),
         )
-
-    def _tool(self, server: str, tool: ToolDefinition) -> ToolDefinition:
-        settings = self._config.settings.privacy
-        known = self._tools.get((server, tool.name))
-        if known is None or known[0] is not settings or known[1] is not tool:
-            known = self._tools[server, tool.name] = settings, tool, self._masked_tool(tool)
-        return known[2]
 
     def _masked_tool(self, tool: ToolDefinition) -> ToolDefinition:
         given = {name: getattr(tool, name) for name in _TEXTS_OF_TOOL}

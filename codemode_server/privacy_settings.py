@@ -21,7 +21,7 @@ _UNITS = {"h": 3_600.0, "d": 86_400.0}
 
 
 class DetectionFields(Section):
-    """What counts as personal data."""
+    """The detection of personal data."""
 
     allow: tuple[KindName, ...] = ()
     """Values that are not personal, whatever their case: `support@ourcompany.com`, `*@ourcompany.com`."""
@@ -76,28 +76,28 @@ class PrivacySettings(DetectionFields):
     Needs the extra `privacy`."""
 
     servers: dict[Glob, ProtectionMode] = Field(default={})
-    """What happens to personal data in results, by glob over the names of servers; the first that matches decides.
+    """The protection of personal data in results, by glob over the names of servers; the first that matches decides.
     `tokens`: the model sees tokens in place of it; `block`: a result with any is refused; `values`: nothing, as for
     servers that no glob matches. A name that no server has is an error, unless it says `values`."""
     programs: Literal["tokens", "values"] = "tokens"
-    """What programs see of servers with `tokens`: the tokens too, or the values. Then only what leaves for the model
-    has tokens, and a program that rewrites a value may get it past that."""
+    """The data that programs see of servers with `tokens`: the tokens too, or the values. Then only what leaves for the
+    model has tokens, and a program that rewrites a value may get it past that."""
     release: dict[Glob, tuple[KindName, ...]] = Field(default={})
     """Kinds of personal data that tools receive in place of tokens, by glob `server/tool` or `server`: `{"crm": [email,
     name]}`. `"*"` as a kind stands for all. What several globs release adds up."""
     on_release: Literal["deny", "ask"] = "deny"
-    """What happens to a call with a token whose value its tool may not receive: it is refused, or a person is asked,
+    """The decision about a call with a token whose value its tool may not receive: it is refused, or a person is asked,
     who sees the values."""
     shown_files: Literal["refuse", "mark"] = "refuse"
-    """What happens to images, sounds and other files that are no text, which can't be searched, where a program or a
+    """The treatment of images, sounds and other files that are no text, which can't be searched, where a program or a
     direct tool shows one to the model: it is left out, or shown with a remark that says so."""
     private_free_text: Literal["allow", "forbid"] = "allow"
     """`forbid`: once a session has read data of a tool with the label `private` (`servers.<name>.labels`), the model
     gets no free text of its programs: only numbers, booleans, values of enumerations that output schemas declare, and
     keys that the program writes out."""
     recognizer: Literal["presidio"] | RecognizerSettings | None = None
-    """What finds names in free text: `presidio`, or `{"engine": "presidio", "models": ["en_core_web_lg"]}`. Default:
-    nothing does."""
+    """The recognizer of names in free text: `presidio`, or `{"engine": "presidio", "models": ["en_core_web_lg"]}`.
+    Default: none."""
     max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, le=1_000_000)
     """How many tokens of a principal may stand for something. A server gets at most half of what the others leave; a
     result that would need more is withheld."""
@@ -134,7 +134,7 @@ class PrivacySettings(DetectionFields):
 
     @property
     def is_on(self) -> bool:
-        """Whether any server is protected."""
+        """True if any server is protected."""
         return any(mode != "values" for mode in self.servers.values())
 
     @property
@@ -145,7 +145,7 @@ class PrivacySettings(DetectionFields):
 
     @property
     def summary(self) -> str:
-        """What is protected, on a line."""
+        """The protection on a line."""
         if not self.is_on:
             return "nothing is protected"
         servers = ", ".join(f"{glob} ({mode})" for glob, mode in self.servers.items())
@@ -159,7 +159,7 @@ class PrivacySettings(DetectionFields):
 
     @property
     def unsearched_files(self) -> UnsearchedFiles:
-        """What happens to a file that is to be shown and can't be searched."""
+        """The treatment of a file that is to be shown and can't be searched."""
         return self.shown_files if self.is_on else "show"
 
     @property

@@ -25,7 +25,7 @@ class PersonalValue:
     """The value in the form in which equal values are equal: an e-mail address in lower case."""
     original: str
     is_number: bool = False
-    """Whether it is a number in JSON, written as its decimal digits."""
+    """True if it is a number in JSON, written as its decimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class KnownToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenChanges:
-    """What has changed about the tokens of a principal."""
+    """The changes of the tokens of a principal."""
 
     tokens: Sequence[KnownToken]
     """New ones, and those that stand for nothing any more."""
     number: int
     """Number of the last change, for the next time."""
     are_all: bool = False
-    """Whether the tokens are all those that stand for something."""
+    """True if the tokens are all those that stand for something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,5 +124,5 @@ def first_of_its_kind(token: str) -> str:
 
 
 def holds_token(text: str) -> bool:
-    """Whether a text has something in it that looks like a privacy token."""
+    """True if a text has something in it that looks like a privacy token."""
     return "<" in text and TOKEN.search(text) is not None

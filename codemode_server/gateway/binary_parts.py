@@ -10,7 +10,7 @@ from codemode_server.privacy.encodings import TextFile, from_base64, text_of_fil
 from codemode_server.sandbox.contract import Reply
 
 _LISTS = ("content", "contents", "messages")
-"""Of raw results, where the protocol has blocks."""
+"""The keys of raw results below which the protocol has blocks."""
 _KEYS = ("data", "blob")
 _BLOCK_DEPTH = 6
 """How deep a block can be."""

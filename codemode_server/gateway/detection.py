@@ -76,7 +76,7 @@ class Detection:
         return None if self._recognizer is not None and is_free(text) else detector.in_value(text)
 
     def allows(self, value: str) -> bool:
-        """Whether the settings say that a value is not personal."""
+        """True if the settings say that a value is not personal."""
         return self._current().allows(value)
 
     def _current(self) -> Detector:

@@ -353,7 +353,7 @@ class CallPrivacy:
         return str(replaced(text, found.found, {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}))
 
     def _is_private(self, target: CallTarget) -> bool:
-        """Whether no text of this server may reach the model while it is called."""
+        """True if no text of this server may reach the model while it is called."""
         return self._settings.private_free_text == "forbid" and PRIVATE in self._labels.of(target)
 
     async def impersonal(self, principal: Principal, server: Server, texts: tuple[str, ...]) -> tuple[str, ...]:

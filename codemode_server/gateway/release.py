@@ -1,4 +1,4 @@
-"""What the arguments of a call would send in place of tokens, and whether its tool may receive that."""
+"""The values that the arguments of a call would send in place of tokens, and the decision about them."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Release:
     rewritten: Mapping[str, str] = field(default_factory=dict)
     """Tokens of values that a program, which sees values, has written in other letters → their kinds."""
     never_made: Mapping[str, str] = field(default_factory=dict)
-    """What looks like tokens of kinds that the tool may receive, and stands for nothing → the token of which it has the
-    letters, in another case; empty if there is none."""
+    """Texts in the form of tokens of kinds that the tool may receive, which stand for nothing → the token with the same
+    letters in another case; empty if there is none."""
     obstacle: str = ""
     """Why a value can't be put in its place; then `arguments` has the tokens."""
 
@@ -68,12 +68,12 @@ class Release:
 
 
 def values_of(known: Mapping[str, KnownToken]) -> dict[str, str | int | float]:
-    """What tokens stand for that were not forgotten."""
+    """The values of tokens that were not forgotten."""
     return {token: it.value for token, it in known.items() if it.value is not None}
 
 
 def restriction_of(settings: PrivacySettings, target: CallTarget, release: Release) -> Deny | Ask | None:
-    """What holds for a call because of the values that it would send; None if nothing does."""
+    """The restriction of a call because of the values that it would send; None if nothing does."""
     if forgotten := release.forgotten:
         return Deny(
             f"{_named(dict.fromkeys(forgotten, ''))} {_FORGOTTEN[len(forgotten) > 1]}",

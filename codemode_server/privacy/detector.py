@@ -79,7 +79,7 @@ class Detector:
         ]
 
     def allows(self, value: str) -> bool:
-        """Whether the settings say that a value is not personal."""
+        """True if the settings say that a value is not personal."""
         return any(allowed.fullmatch(value) for allowed in self._allowed)
 
     def in_value(self, value: JsonValue, name: str = "") -> Findings:

@@ -20,7 +20,7 @@ MAX_CONTEXT_CHARACTERS = 48
 _MAX_FIELD_CHARACTERS = 64
 _MAX_WORDS_BEFORE = 5
 _UP_TO_LAST_END = re.compile(r'.*(?:\n|[.,;"|] )', re.DOTALL)
-"""What ends the words that belong to an earlier value."""
+"""The end of the words that belong to an earlier value."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[^\W\d_]+")
 
 
@@ -139,7 +139,7 @@ _MAX_LABEL_CHARACTERS = 44
 _MAX_LABEL_WORDS = 4
 _NUMBER_WORDS = frozenset({"number", "no", "no.", "nr", "nr.", "nummer", "id"})
 Found = tuple[str, float] | None
-"""What a value is, and with which confidence."""
+"""The kind of a value, and the confidence."""
 
 
 def words_of(text: str) -> list[str]:
@@ -157,7 +157,7 @@ def _joined(name: str) -> str:
 
 @lru_cache(4096)
 def field_evidence(name: str) -> Evidence:
-    """What the name of a field says about its values: `customerPhone` that they are phone numbers."""
+    """The evidence of the name of a field about its values: `customerPhone` says phone numbers."""
     joined = _joined(name)
     if joined in _EVIDENCE:
         return _EVIDENCE[joined]
@@ -169,20 +169,20 @@ def field_evidence(name: str) -> Evidence:
 
 @lru_cache(4096)
 def is_document_field(name: str) -> bool:
-    """Whether values of this field are numbers of passports, identity cards or driving licences."""
+    """True if values of this field are numbers of passports, identity cards or driving licences."""
     return any(part in _joined(name) for part in _DOCUMENTS)
 
 
 @lru_cache(4096)
 def may_tell_alone(name: str) -> bool:
-    """Whether the name of a field may say what its values are, without a syntax of their own."""
+    """True if the name of a field may say what its values are, without a syntax of their own."""
     says = field_evidence(name) in (Kind.BIRTH_DATE, Kind.ADDRESS, Kind.CREDENTIAL, Kind.EMAIL)
     return says or _joined(name) in _PERSON_FIELDS | _NAME_FIELDS | _ROLE_FIELDS or is_document_field(name)
 
 
 @lru_cache(4096)
 def has_evidence(name: str) -> bool:
-    """Whether the name of a field may say anything about its values. A role in the plural may be a title."""
+    """True if the name of a field may say anything about its values. A role in the plural may be a title."""
     joined = _joined(name)
     is_role = joined in _ROLE_FIELDS and not name.rstrip("0123456789 .:").casefold().endswith(("s", "people"))
     says = field_evidence(name) is not None or is_document_field(name)
@@ -191,12 +191,12 @@ def has_evidence(name: str) -> bool:
 
 @lru_cache(4096)
 def describes_person(name: str) -> bool:
-    """Whether a field makes the other fields beside it those of a person."""
+    """True if a field makes the other fields beside it those of a person."""
     return _joined(name) in _PERSON_FIELDS or field_evidence(name) in _PERSONAL_KINDS
 
 
 def context_evidence(before: str) -> Evidence:
-    """What the last words before a value say; those of another line, sentence, cell or pair say nothing."""
+    """The evidence of the last words before a value; those of another line, sentence, cell or pair say nothing."""
     if not before.strip("0123456789 .,;:|/()+-\"'\n\x00"):
         return None
     ended = _UP_TO_LAST_END.match(before)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 
 class Kind(StrEnum):
-    """What a finding is. Patterns of the user have names of their own."""
+    """The kind of a finding. Patterns of the user have names of their own."""
 
     EMAIL = "email"
     PHONE = "phone"
@@ -51,7 +51,7 @@ class Finding:
     """Part of the text that was found. A number is searched as its decimal digits."""
     is_key: bool = False
     is_number: bool = False
-    """Whether it is a number in JSON."""
+    """True if it is a number in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class RecognizerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DetectionSettings:
-    """What counts as a finding."""
+    """The settings of a detection."""
 
     thresholds: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """Minimum confidence by kind, or by the name of an own pattern; `DEFAULT_THRESHOLD` for the others. Above 1 turns a

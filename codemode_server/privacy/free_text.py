@@ -15,9 +15,9 @@ from codemode_server.privacy.given_names import is_person
 from codemode_server.privacy.walk import SearchedText
 
 MAX_PIECE_CHARACTERS = 2_000
-"""What a recognizer reads at once. It needs memory and time for each, and can be stopped only between two."""
+"""The text that a recognizer reads at once. It needs memory and time for each, and can be stopped only between two."""
 MAX_CHARACTERS = 1_000_000
-"""Of free text in one value; one with more is withheld."""
+"""Maximum of free text in one value; one with more is withheld."""
 _TWO_WORDS = re.compile(r"\S\s+\S")
 _ENDS = (re.compile(r"\n"), re.compile(r"[.!?…]\s"), re.compile(r"\s"))
 """Where a piece may end, the best places first."""
@@ -37,11 +37,11 @@ class Piece(NamedTuple):
     """Where it begins in the searched text."""
     text: str
     is_whole: bool
-    """Whether it is a whole text of the value, its white space aside."""
+    """True if it is a whole text of the value, its white space aside."""
 
 
 def is_free(text: str) -> bool:
-    """Whether names can stand in it that no field tells of."""
+    """True if names can stand in it that no field tells of."""
     return _TWO_WORDS.search(text) is not None
 
 
@@ -84,7 +84,7 @@ def _piece_end(text: str, at: int) -> int:
 
 
 def names_in(piece: Piece, spans: Iterable[Span]) -> Iterator[tuple[int, int, Kind, float]]:
-    """What counts of the spans that a recognizer has found in a piece; places are those of the searched text."""
+    """The names among the spans that a recognizer has found in a piece; places are those of the searched text."""
     whole = piece.text.strip() if piece.is_whole else None
     for start, end, confidence in spans:
         for name in _NAME.finditer(piece.text, start, end):

@@ -23,7 +23,7 @@ _SMALL = frozenset(_SMALL_WORDS.split())
 
 
 def is_person(text: str) -> bool:
-    """Whether a text is a given name and more words, each with a capital letter: `Ana María de Souza`, `Lee, Ann`."""
+    """True if a text is a given name and more words, each with a capital letter: `Ana María de Souza`, `Lee, Ann`."""
     if len(text) > _MAX_CHARACTERS or _PERSON.fullmatch(text) is None:
         return False
     words = text.replace(",", "").split(" ")
@@ -34,18 +34,18 @@ def is_person(text: str) -> bool:
 
 
 def is_given_name(word: str) -> bool:
-    """Whether a single word with a capital letter is a given name."""
+    """True if a single word with a capital letter is a given name."""
     return word[:1].isupper() and folded(word) in _names()
 
 
 def begins_with_given_name(text: str) -> bool:
-    """Whether the first word of a text is a given name, in any letter case."""
+    """True if the first word of a text is a given name, in any letter case."""
     first, *_ = re.split(r"[ ,-]", text.strip(), maxsplit=1)
     return folded(first) in _names()
 
 
 def is_listed(word: str) -> bool:
-    """Whether a folded word is a given name."""
+    """True if a folded word is a given name."""
     return word in _names()
 
 

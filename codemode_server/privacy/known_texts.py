@@ -26,7 +26,7 @@ from codemode_server.privacy.given_names import is_person
 
 _MIN_CHARACTERS = 4
 _MIN_FREE_CHARACTERS = 6
-"""Of addresses and passwords, which have no syntax."""
+"""The minimum of addresses and passwords, which have no syntax."""
 _MAX_SHORTENED = 64
 _SURROGATE = re.compile("[\ud800-\udfff]")
 SpansOf = Callable[[str], list[Span]]
@@ -240,7 +240,7 @@ def _is_telling(kind: str, text: str) -> bool:
 
 
 def _is_word(known: KnownToken) -> bool:
-    """Whether it is a name of one word."""
+    """True if it is a name of one word."""
     return known.kind == Kind.NAME and " " not in (known.original or "")
 
 

@@ -79,7 +79,7 @@ _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]){11,30}")
 Match = tuple[int, int, str, float]
 """Start, end, kind and confidence."""
 EvidenceAt = Callable[[int], Evidence]
-"""What stands for or against a number at a position."""
+"""Gives the evidence for or against a number at a position."""
 
 
 def numbers_in(text: str, evidence: EvidenceAt, regions: tuple[str, ...]) -> Iterator[Match]:

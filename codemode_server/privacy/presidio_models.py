@@ -12,7 +12,7 @@ from codemode_server.privacy.free_text import Span
 
 _PERSON = "PERSON"
 _PERSON_LABELS = frozenset({"PERSON", "PER", "PRS", "persName"})
-"""What models call names of persons, the Swedish and the Polish ones too."""
+"""The labels that models have for names of persons, the Swedish and the Polish ones too."""
 _UNUSED = (
     *("tagger", "parser", "senter", "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "morphologizer"),
     *("experimental_arc_labeler", "experimental_arc_predicter"),

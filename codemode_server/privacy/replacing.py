@@ -63,7 +63,7 @@ def _text(text: str, found: Sequence[Finding], tokens: TokensOf) -> str:
 
 
 def tokens_in(value: JsonValue, form: re.Pattern[str] = TOKEN) -> set[str]:
-    """What looks like a token in the texts and keys of a value."""
+    """The texts in the form of a token in the texts and keys of a value."""
     return {found[0] for text in texts_in(value) if "<" in text for found in form.finditer(text)}
 
 

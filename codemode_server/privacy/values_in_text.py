@@ -35,7 +35,7 @@ _QUERY_KEY = re.compile(
 )
 """Names of arguments that take a statement of some language or a condition: `where_clause`, `filterByFormula`."""
 _OUTSIDE = re.compile(rf"{TOKEN.pattern}|['\"`]|--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-"""What matters in SQL outside strings: a token, a mark that begins a string or a name, a comment."""
+"""The marks that matter in SQL outside strings: a token, a mark that begins a string or a name, a comment."""
 _INSIDE = {mark: re.compile(rf"{TOKEN.pattern}|{mark}") for mark in "'\"`"}
 _UNCERTAIN = re.compile(r"#|\\|\$\w*\$|\[")
 """Marks of comments, escapes and strings in some databases only, so that where strings end is not certain."""

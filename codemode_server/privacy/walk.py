@@ -67,9 +67,9 @@ class Part(NamedTuple):
     """Where it begins in its own string: above 0 for a cell of a table."""
     path: Path
     name: str = ""
-    """Of its field or column; empty if it has none."""
+    """The name of its field or column; empty if it has none."""
     is_beside_person: bool = False
-    """Whether another field beside it is one of a person."""
+    """True if another field beside it is one of a person."""
     is_key: bool = False
     is_number: bool = False
     shifts: Shifts = ()
@@ -262,7 +262,7 @@ def _are_of_person(keys: tuple[str, ...]) -> bool:
 
 
 def _is_searched(key: str) -> bool:
-    """Whether a key may be personal data itself."""
+    """True if a key may be personal data itself."""
     return not key.isidentifier() or len(key) > _MAX_NAME_CHARACTERS or _KEY_DIGITS.search(key) is not None
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _TEXTS_OF_TOOL = ("title", "description", "input_schema", "output_schema")
 _VALUES = ("enum", "const", "default", "examples", "example")
-"""Of schemas: what is no description."""
+"""The keywords of schemas that are no descriptions."""
 _MARK_CHARACTERS = 8
 """Hexadecimal digits behind a URI that is shown in place of another one."""
 _UNSEARCHED = "[withheld: it can't be searched for personal data]"
@@ -48,11 +48,11 @@ class ProtectedListings:
         self._spare_key = secrets.token_bytes(32)
         """For fingerprints as long as the key of the tokens can't be used."""
         self._made: dict[str, tuple[PrivacySettings, UpstreamListing, UpstreamListing]] = {}
-        """What each server lists, and what is shown of it, under these settings."""
+        """The listing of each server and the one that is shown, under these settings."""
         self._detector: tuple[PrivacySettings, Detector] | None = None
 
     def within(self, listings: Iterable[UpstreamListing]) -> list[UpstreamListing]:
-        """What is shown of these listings."""
+        """These listings as they are shown."""
         listings = list(listings)
         if not self._config.settings.privacy.is_on:
             return listings

@@ -1,4 +1,4 @@
-"""What the section `privacy` says about a server and a tool. Pure."""
+"""Reads the section `privacy` for a server and a tool. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
 
 
 def mode_of(settings: PrivacySettings, server: Spellings) -> ProtectionMode:
-    """What happens to personal data in answers of a server: the first glob that matches decides."""
+    """The protection of personal data in answers of a server: the first glob that matches decides."""
     for glob, mode in settings.servers.items():
         if fits(server, glob, is_wide=mode != "values"):
             return mode
@@ -37,7 +37,7 @@ def released_to(settings: PrivacySettings, server: Spellings, tool: Spellings) -
 
 
 def protection_lines(settings: PrivacySettings, server: Spellings, tool: Spellings) -> Iterator[str]:
-    """What a person has to know about a call of the tool; nothing if no server is protected."""
+    """Lines that a person has to know about a call of the tool; nothing if no server is protected."""
     if not settings.is_on:
         return
     match mode_of(settings, server):

@@ -52,7 +52,7 @@ def _fitted(
         return sent
     flats = _alternatives(schemas, reader)
     if isinstance(given, str):
-        return _of_type(texts[given], sent, _kinds(flats)) if given in texts else sent
+        return _of_type(texts[given], sent, _kinds(schemas, reader)) if given in texts else sent
     if isinstance(given, dict):
         return {
             name: _fitted(item, made, [*_members(flats, key)], reader, texts, depth + 1)
@@ -75,10 +75,21 @@ def _alternatives(schemas: list[Any], reader: SchemaReader) -> list[Flat]:
     return [] if waiting else found
 
 
-def _kinds(flats: list[Flat]) -> frozenset[str]:
+def _kinds(schemas: list[Any], reader: SchemaReader) -> frozenset[str]:
     """The types that are allowed; empty if any is."""
-    leaves = [frozenset(kinds_of(flat)) for flat in flats if kinds_of(flat) or not branches_of(flat)]
-    return frozenset().union(*leaves) if all(leaves) else frozenset()
+    kinds: set[str] = set()
+    waiting = [*schemas]
+    for _ in range(_MAX_ALTERNATIVES):
+        if not waiting:
+            return frozenset(kinds)
+        flat = reader.flat(waiting.pop())
+        if named := kinds_of(flat):
+            kinds.update(named)
+        elif branches := branches_of(flat):
+            waiting += branches
+        else:
+            break
+    return frozenset()
 
 
 def _of_type(text: str, sent: Any, kinds: frozenset[str]) -> Any:

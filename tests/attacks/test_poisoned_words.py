@@ -152,8 +152,7 @@ async def test_such_words_stay_in_what_programs_say_too(before_and_after: tuple[
     _, host = before_and_after
     said = await host.run(f"print('tools')\n['tools', 'not permitted', 'execute_code', {NAME!r}]")
     assert said.content["stdout"] == "tools\n"
-    assert said.value[:2] == ["tools", "not permitted"]
-    assert said.value[2].startswith("<CREDENTIAL_"), "control: a password"
+    assert said.value[:3] == ["tools", "not permitted", "execute_code"]
     assert said.value[3].startswith("<NAME_"), "control: a name"
 
 

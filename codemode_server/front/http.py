@@ -7,8 +7,7 @@ Without a token nothing is answered but where to get one, before a byte of the b
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -18,9 +17,7 @@ import anyio.to_thread
 import uvicorn
 
 from codemode_server import http_connections
-from codemode_server.front.http_admission import Admission
 from codemode_server.json_size import holds_too_many_values
-from codemode_server.off_loop import Pace
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,9 +34,6 @@ MAX_BODY_BYTES = 1 << 20
 """A program is the largest thing that a host sends."""
 MAX_BODY_VALUES = 20_000
 """Values and keys in the JSON of one request."""
-_LARGE_BODY_BYTES = 64 << 10
-_LARGE_AT_ONCE = 16
-"""Large requests that are received and held at once. One is parsed at a time: it takes several times its size."""
 BODY_SECONDS = 30.0
 
 
@@ -129,9 +123,6 @@ class _Guarded:
         self._metrics_text = metrics_text
         self._authenticator = authenticator
         self._refusal = refusal
-        self._admission = Admission()
-        self._large = anyio.Semaphore(_LARGE_AT_ONCE)
-        self._parsing = anyio.Semaphore(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -150,72 +141,46 @@ class _Guarded:
             if text is not None:
                 await _answer(send, 200, text.encode(), _PROMETHEUS)
                 return
-        async with self._admission.admitted(_session(scope)), AsyncExitStack() as held:
-            try:
-                with anyio.fail_after(BODY_SECONDS):
-                    body = await self._body(scope, receive, held)
-            except TimeoutError:
-                await _refuse(send, 408, f"the request took longer than {BODY_SECONDS:g} seconds\n")
-                return
-            except _TooLarge:
-                await _refuse(send, 413, f"a request may have {MAX_BODY_BYTES:,} bytes\n")
-                return
-            except _Gone:
-                return
-            if holds_too_many_values(body, MAX_BODY_VALUES):
-                await _refuse(send, 413, f"a request may have {MAX_BODY_VALUES:,} values and keys\n")
-                return
-            messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-            del body
+        try:
+            with anyio.fail_after(BODY_SECONDS):
+                body = await _body(scope, receive)
+        except TimeoutError:
+            await _refuse(send, 408, f"the request took longer than {BODY_SECONDS:g} seconds\n")
+            return
+        except _TooLarge:
+            await _refuse(send, 413, f"a request may have {MAX_BODY_BYTES:,} bytes\n")
+            return
+        except _Gone:
+            return
+        if holds_too_many_values(body, MAX_BODY_VALUES):
+            await _refuse(send, 413, f"a request may have {MAX_BODY_VALUES:,} values and keys\n")
+            return
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-            async def replay() -> Message:
-                return messages.pop() if messages else await receive()
+        async def replay() -> Message:
+            return messages.pop() if messages else await receive()
 
-            async def answer(message: Message) -> None:
-                await held.aclose()  # an answer begins once the request was read, and may take as long as a program
-                await send(message)
+        await self._app(scope, replay, send)
 
-            await self._app(scope, replay, answer)
 
-    async def _body(self, scope: Scope, receive: Receive, held: AsyncExitStack) -> bytes:
-        """The whole body. Of one that is large the rest is received when there is room for it, and `held` until it is
-        parsed has the room and the turn to be parsed."""
-        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if int(declared) > MAX_BODY_BYTES:  # h11 let nothing but digits through
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    """The whole body of a request."""
+    declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    if int(declared) > MAX_BODY_BYTES:  # h11 let nothing but digits through
+        raise _TooLarge
+    body, is_more = bytearray(), True
+    while is_more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise _Gone
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
             raise _TooLarge
-        body, is_large = bytearray(), False
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise _Gone
-            body += message.get("body", b"")
-            if len(body) > MAX_BODY_BYTES:
-                raise _TooLarge
-            if len(body) > _LARGE_BODY_BYTES and not is_large:
-                is_large = True
-                await held.enter_async_context(self._large)
-            if not message.get("more_body", False):
-                break
-        if is_large:
-            await held.enter_async_context(self._turn_to_parse())
-        return bytes(body)
-
-    @asynccontextmanager
-    async def _turn_to_parse(self) -> AsyncIterator[None]:
-        async with self._parsing:
-            pace = Pace()
-            try:
-                yield
-            finally:
-                await pace.rest()
+        is_more = message.get("more_body", False)
+    return bytes(body)
 
 
 _PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
-
-
-def _session(scope: Scope) -> bytes:
-    found: bytes = next((value for name, value in scope["headers"] if name == b"mcp-session-id"), b"")
-    return found
 
 
 class _TooLarge(Exception):

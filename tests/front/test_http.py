@@ -108,11 +108,6 @@ async def test_a_request_without_the_token_is_refused_before_its_body_comes() ->
         assert status(await ask(connect, request)) == 401
 
 
-async def test_the_scheme_may_be_written_in_any_case() -> None:
-    async with serving() as connect:
-        assert status(await ask(connect, GET.replace(b"Bearer", b"bearer"))) == 200
-
-
 async def test_a_body_within_the_bound_comes_through_and_a_larger_one_does_not() -> None:
     async with serving() as connect:
         bound = http.MAX_BODY_BYTES
@@ -139,65 +134,6 @@ async def test_a_body_with_more_values_than_a_request_has_is_refused_before_it_i
         assert status(await ask(connect, posted(beyond))) == 413
         text = b'"' + b"," * 900_000 + b'"'
         assert (await ask(connect, posted(text))).endswith(f"\r\n\r\n{len(text)}"), "commas in a text are no values"
-
-
-async def test_large_requests_are_parsed_one_at_a_time_and_no_longer_than_until_their_answer_begins() -> None:
-    reading, answering = 0, 0
-    most = 0
-    read, go_on = anyio.Event(), anyio.Event()
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        nonlocal reading, answering, most
-        if scope["type"] == "lifespan":
-            return
-        is_large = len((await receive())["body"]) > 100_000
-        reading += is_large
-        most = max(most, reading)
-        if is_large:
-            await read.wait()
-        reading -= is_large
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-        answering += is_large
-        if is_large:
-            await go_on.wait()
-        await send({"type": "http.response.body", "body": b"ok"})
-
-    async with serving(app) as connect, anyio.create_task_group() as tasks:
-        for _ in range(6):
-            tasks.start_soon(ask, connect, posted(b"x" * 200_000))
-        with anyio.fail_after(10):
-            while reading < 1:
-                await anyio.sleep(0.01)
-            assert status(await ask(connect, posted(b"x"))) == 200, "small ones don't wait"
-            read.set()
-            while answering < 6:
-                await anyio.sleep(0.01)
-        go_on.set()
-    assert most == 1
-
-
-@pytest.mark.parametrize(("room", "order"), [(1, ["slow", "other"]), (2, ["other", "slow"])])
-async def test_large_bodies_are_received_so_many_at_once(
-    monkeypatch: pytest.MonkeyPatch, room: int, order: list[str]
-) -> None:
-    monkeypatch.setattr(http, "_LARGE_AT_ONCE", room)
-    answered: list[str] = []
-
-    async def other() -> None:
-        assert status(await ask(connect, posted(b"x" * 200_000))) == 200
-        answered.append("other")
-
-    async with serving() as connect, await connect() as slow, anyio.create_task_group() as tasks:
-        request = posted(b"x" * 200_000)
-        await slow.send(request[:150_000])
-        for _ in range(5):
-            assert status(await ask(connect, posted(b"x"))) == 200, "small ones don't wait"
-        tasks.start_soon(other)
-        for _ in range(20):
-            await ask(connect, posted(b"x"))
-        assert status(await answer(slow, request[150_000:])) == 200
-        answered.append("slow")
-    assert answered == order
 
 
 async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from codemode_server.domain.approvals import Approval, ApprovalAnswer
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.execution_calls import MAX_OPEN_QUESTIONS
 
-from .product import Host, asked_of_library, configuration, for_all, library, office, over_stdio
+from .product import Host, asked_of_library, configuration, for_all, library, office
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
@@ -56,22 +56,6 @@ class Person:
         if isinstance(answer, str):
             answer = {"action": "accept", "content": {"answer": answer}}
         return types.ElicitResult(**answer)
-
-
-@dataclass
-class SlowPerson(Person):
-    """Looks at the form until `may_close`, and closes it without an answer."""
-
-    is_asked: anyio.Event = field(default_factory=anyio.Event)
-    may_close: anyio.Event = field(default_factory=anyio.Event)
-
-    async def elicit(self, _context: Any, params: Any) -> types.ElicitResult:
-        self.is_asked.set()
-        try:
-            await self.may_close.wait()
-        finally:
-            self.seen.append("closed")
-        return types.ElicitResult(action="cancel")
 
 
 @dataclass
@@ -176,29 +160,6 @@ async def test_a_refused_call_is_not_sent_and_the_program_can_handle_it(app: App
         assert titles(it.host) == ["two"], "the control: the next one was approved"
 
 
-@BOTH_ERAS
-@pytest.mark.parametrize(
-    "answer",
-    [{"action": "cancel"}, {"action": "accept"}, {"action": "accept", "content": {"answer": "Sure"}}],
-    ids=["cancelled", "without content", "another choice"],
-)
-async def test_a_host_without_an_answer_leaves_the_question_to_the_command_line(
-    app: App, folder: Path, era: str, answer: dict[str, Any]
-) -> None:
-    async with connected(app, folder, Person([answer]), era) as it, anyio.create_task_group() as tasks:
-        answers: list[Any] = []
-
-        async def run() -> None:
-            answers.append(await it.host.run(CREATE + create("one")))
-
-        tasks.start_soon(run)
-        (question,) = await it.open_questions()
-        assert titles(it.host) == []
-        await it.answer(question)
-        await it.host.until(lambda: bool(answers))
-        assert answers[0].value["number"] == 1
-
-
 async def test_a_host_that_can_not_ask_waits_for_another_way_while_other_calls_go_on(tmp_path: Path) -> None:
     """And no limit of time ends the program meanwhile."""
     code = f"""
@@ -256,16 +217,6 @@ async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_
         ):
             assert "the user refused it" in (await it.host.run(CREATE + other)).error["message"]
         assert titles(it.host) == ["the first", "the second"]
-
-
-async def test_an_answer_for_one_session_does_not_hold_in_another(app: App, folder: Path) -> None:
-    first, second = Person([SESSION]), Person([NO])
-    async with connected(app, folder, first) as it:
-        await it.host.run(CREATE + create("mine"))
-        await it.host.run(CREATE + create("mine again"))
-    async with connected(app, folder, second) as it:
-        await it.host.run(CREATE + create("of another session"))
-    assert (len(first.seen), len(second.seen)) == (1, 1)
 
 
 async def test_always_writes_the_narrowest_rule_before_the_one_that_asked_and_the_product_follows(
@@ -334,58 +285,6 @@ async def test_the_person_answers_by_the_command_line(
         await it.host.until(lambda: bool(answers), seconds=5)
         assert titles(it.host) == ([] if says else ["one"])
         assert says in ("" if not says else answers[0].error["message"])
-
-
-@BOTH_ERAS
-async def test_a_question_that_was_answered_elsewhere_is_withdrawn_and_the_host_gets_the_result(
-    app: App, folder: Path, era: str
-) -> None:
-    """In 2026-07-28 the host has the question as an answer, and comes back once its user has closed it."""
-    person = SlowPerson()
-    async with connected(app, folder, person, era) as it, anyio.create_task_group() as tasks:
-        answers: list[Any] = []
-
-        async def run() -> None:
-            answers.append(await it.host.run(CREATE + create("one")))
-
-        tasks.start_soon(run)
-        (question,) = await it.open_questions()
-        await person.is_asked.wait()
-        await it.answer(question)
-        await it.host.until(lambda: titles(it.host) == ["one"])
-        if era == "auto":
-            person.may_close.set()
-        await it.host.until(lambda: bool(answers))
-        assert answers[0].value["number"] == 1
-        assert person.seen == ["closed"]
-
-
-async def test_the_command_answers_a_product_in_another_process(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = configuration(tmp_path, office(tmp_path, "github"), permissions=ASK)
-
-    async def command(*arguments: str) -> str:
-        arguments = ("approvals", *arguments, "--config", str(path))
-        assert await anyio.to_thread.run_sync(main, arguments) == 0
-        return capsys.readouterr().out
-
-    async def is_listed() -> bool:
-        return "github.create_issue" in await command("list")
-
-    async with over_stdio(path) as host, anyio.create_task_group() as tasks:
-        answers: list[Any] = []
-
-        async def run() -> None:
-            answers.append(await host.run(CREATE + create("one")))
-
-        tasks.start_soon(run)
-        await host.until(is_listed)
-        (question,) = json.loads(await command("list", "--json"))
-        await command("deny", question["id"], "--reason", "not today")
-        await host.until(lambda: bool(answers), seconds=5)
-        assert "the user refused it: not today" in answers[0].error["message"]
-        assert not await is_listed()
 
 
 async def test_reading_a_resource_is_approved_one_by_one(tmp_path: Path) -> None:

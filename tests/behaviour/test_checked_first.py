@@ -3,10 +3,8 @@ so, and the model learns what is right."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -36,14 +34,6 @@ MISTAKES = {
 }
 
 
-def recorded(folder: Path) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(next((folder / "state").glob("*.db*"))) as database:
-        return database.execute(
-            "SELECT journal_executions.status, audit.error, calls FROM journal_executions "
-            "JOIN audit USING (execution_id) WHERE kind = 'execution_ended' ORDER BY number"
-        ).fetchall()
-
-
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
     """One product for all mistakes."""
@@ -65,13 +55,6 @@ async def test_a_program_with_a_mistake_after_its_first_call_makes_no_call(
     assert len(shared.reached()) == before
     assert (await shared.run(FIRST)).content["status"] == "succeeded", "the positive control"
     assert len(shared.reached("create_issue")) == before + 1
-
-
-async def test_the_record_says_that_it_was_refused_before_it_ran(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        await host.run(FIRST + MISTAKES["a parameter"][0])
-        await host.run(FIRST)
-    assert recorded(tmp_path) == [("failed", "CheckFailed", 0), ("succeeded", None, 1)]
 
 
 async def test_what_is_doubtful_is_told_beside_the_result_and_the_program_runs(tmp_path: Path) -> None:

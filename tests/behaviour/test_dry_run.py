@@ -22,7 +22,6 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
-from codemode_server.domain.ids import ExecutionId
 
 from .product import PLAIN, UPSTREAMS, Answer, Host, configuration, for_all
 
@@ -173,13 +172,6 @@ async def test_a_dry_run_sends_readings_and_captures_writes_and_apply_sends_them
     assert await shared.open_questions() == 0
 
 
-async def test_the_same_program_without_dry_run_sends_the_writes(shared: Product) -> None:
-    """The control of the test above."""
-    shared.forget()
-    await shared.host.run(IMPORTS + "write(text='a')")
-    assert shared.diary() == ["a"]
-
-
 async def test_the_declared_result_type_makes_the_placeholder_and_the_plan_names_what_derives_from_it(
     shared: Product,
 ) -> None:
@@ -230,14 +222,6 @@ async def test_a_result_of_unknown_type_can_be_used_as_most_things(shared: Produ
     assert dry.content["plan"]["calls"][1]["from_calls"] == {"text": [1]}, dry.text
 
 
-async def test_a_program_that_breaks_on_a_placeholder_has_a_plan_up_to_there(shared: Product) -> None:
-    dry = await shared.dry("write(text='a')\njson.loads(comment(issue=1, text='b'))\nwrite(text='c')")
-    assert dry.content["status"] == "failed"
-    assert [tool for tool, _ in planned(dry)] == ["diary.write", "tracker.comment"]
-    assert "up to where it ended" in dry.text
-    assert "JSONDecodeError" in dry.text
-
-
 async def test_a_reading_of_something_that_does_not_exist_yet_is_not_sent(shared: Product) -> None:
     dry = await shared.dry("read_issue(issue=3)\nissue = create_issue(title='bug')\nread_issue(issue=issue['number'])")
     assert shared.tracker() == [["read", 3]], "control: the other reading was sent"
@@ -262,30 +246,6 @@ async def test_a_number_of_a_placeholder_is_shown_by_its_call(shared: Product) -
     assert dry.value == ["<number from call 1>"] * 2
     assert dry.content["stdout"] == "<number from call 1> known\n"
     assert "400000" not in dry.text
-
-
-async def test_numbers_of_servers_are_shown_as_they_are_in_a_dry_run(shared: Product) -> None:
-    """The control of the test above."""
-    dry = await shared.dry("read_issue(issue=4611686018427387904)['number'], 1764000000000000000")
-    assert dry.value == [4611686018427387904, 1764000000000000000]
-    assert "do not exist yet" not in dry.text
-
-
-async def test_many_alike_calls_are_shown_by_the_first_ones_and_the_last_and_cut_arguments_are_said_to_be(
-    shared: Product,
-) -> None:
-    dry = await shared.dry("for n in range(30): write(text=f'{n}')\ncomment(issue=1, text='x' * 500)")
-    whole = f'[cut: the whole plan, with all arguments: from codemode import results; results["{dry_id(dry)}/plan"]]'
-    shown = [line.split(":")[0].strip() for line in dry.text.splitlines() if line.startswith("  ")]
-    assert shown[:6] == ["call 1", "call 2", "call 3", "… calls 4 to 29", "call 30", "call 31"]
-    assert whole in dry.text
-    short = await shared.dry("for n in range(3): write(text=f'{n}')")
-    assert "[cut" not in short.text, "control"
-
-
-def dry_id(dry: Answer) -> str:
-    name: str = dry.content["execution_id"]
-    return name
 
 
 async def test_a_held_back_tool_that_may_only_read_is_named_with_the_setting(tmp_path: Path) -> None:
@@ -339,15 +299,6 @@ async def test_a_write_with_other_arguments_is_asked_about_and_not_sent_if_refus
     assert shared.diary() == []
 
 
-async def test_a_write_that_depends_on_changed_data_of_a_server_is_asked_about(shared: Product) -> None:
-    dry = await shared.dry("write(text=f'there are {count()}')")
-    await shared.host.run(IMPORTS + "write(text='meanwhile')")
-    applied, asked = await shared.apply_answering(dry, True)
-    assert applied.content["status"] == "succeeded"
-    assert asked[0].question.changes == ('- text: "there are 1"', '+ text: "there are 3"')
-    assert shared.diary() == ["(count)", "meanwhile", "(count)", "there are 3"]
-
-
 @pytest.mark.parametrize("choice", ["random.random()", "time.time_ns()", "uuid.uuid4()"])
 async def test_chance_and_time_are_those_of_the_dry_run(shared: Product, choice: str) -> None:
     dry = await shared.dry(f"write(text=str({choice}))")
@@ -393,16 +344,6 @@ write(text='c')"""
         assert one.tracker() == [["comment", 1, "b"]]
 
 
-async def test_what_is_unforeseen_and_asked_about_anyway_is_one_question(tmp_path: Path) -> None:
-    async with product(tmp_path, permissions={"rules": [{"ask": "tracker/comment"}]}) as one:
-        dry = await one.dry("issue = create_issue(title='bug')\ncomment(issue=issue['number'], text='a')")
-        applied, asked = await one.apply_answering(dry, True)
-        assert applied.content["status"] == "succeeded", applied.text
-        assert "could not foresee issue" in asked[0].question.reason
-        assert "permissions" in asked[0].question.reason
-        assert one.tracker()[-1] == ["comment", 101, "a"]
-
-
 async def test_captured_calls_count_for_no_rate(tmp_path: Path) -> None:
     rules = [{"allow": "diary/write", "limit": "2/hour"}]
     async with product(tmp_path, permissions={"rules": rules}) as one:
@@ -436,21 +377,6 @@ async def test_a_plan_is_applied_once(shared: Product) -> None:
     assert again.result.is_error
     assert f"applied already, as {applied.content['execution_id']}" in again.text
     assert shared.diary() == ["a"]
-
-
-async def test_of_two_that_apply_the_same_plan_one_runs(tmp_path: Path) -> None:
-    async with product(tmp_path) as one, product(tmp_path) as other:
-        dry = await one.dry("write(text='a')")
-        answers: list[Answer] = []
-
-        async def apply(by: Product) -> None:
-            answers.append(await by.apply(dry))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(apply, one)
-            tasks.start_soon(apply, other)
-        assert one.diary() == ["a"]
-        assert sorted(bool(answer.result.is_error) for answer in answers) == [False, True]
 
 
 async def test_an_applied_program_that_breaks_is_resumed_and_still_compared_with_its_plan(shared: Product) -> None:
@@ -494,15 +420,6 @@ async def test_only_a_dry_run_is_applied_and_none_is_resumed(shared: Product, ac
     assert shared.diary() == ["b"]
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"apply": "x1", "code": "1"}, {"apply": "x1", "dry_run": True}, {"dry_run": True}]
-)
-async def test_arguments_that_do_not_go_together_are_refused(shared: Product, arguments: dict[str, Any]) -> None:
-    answer = await shared.host.call("execute_code", **arguments)
-    assert answer.result.is_error
-    assert "execute_code:" in answer.text
-
-
 async def test_nothing_is_learned_and_no_placeholder_is_stored(tmp_path: Path) -> None:
     async with product(tmp_path) as one:
 
@@ -518,26 +435,6 @@ async def test_nothing_is_learned_and_no_placeholder_is_stored(tmp_path: Path) -
         assert learned() == 0
         await one.apply(dry)
         await one.host.until(lambda: learned() == 1)
-
-
-async def test_the_audit_has_captured_calls_with_the_decision_simulate(shared: Product) -> None:
-    dry = await shared.dry("count()\nwrite(text='a')")
-    rows = await shared.app.stores.audit.rows(
-        shared.app.principal, execution_id=ExecutionId(dry.content["execution_id"])
-    )
-    assert [(row.event.decision, row.event.status) for row in rows if row.event.tool] == [
-        ("allow", None),
-        ("allow", "succeeded"),
-        ("simulate", None),
-        ("simulate", "simulated"),
-    ]
-
-
-async def test_a_program_that_changes_nothing_has_nothing_to_apply(shared: Product) -> None:
-    dry = await shared.dry("count()")
-    assert dry.value == 1
-    assert "changes nothing" in dry.text
-    assert dry.content["plan"]["calls"] == []
 
 
 @pytest.mark.parametrize("is_dry_run", [True, False])

@@ -41,7 +41,6 @@ except ToolError as error:
 """
 STORED = "import codemode\n[str(codemode.results[it])[:100] for it in codemode.results]"
 ISSUE = CREATE + "create_issue('acme', 'web', 'Bug')"
-ALLOW = {"action": "accept", "content": {"answer": "Allow this call"}}
 
 
 class Footer(Guardrail):
@@ -114,15 +113,6 @@ class TestBeforeACall:
             assert "the arguments were changed by guardrail" in answer.text
             assert host.reached("create_issue")[0]["body"] == "(made by a program)"
 
-    async def test_the_question_to_the_person_shows_what_is_sent_and_who_changed_it(self, tmp_path: Path) -> None:
-        person = Person(content={"answer": "Allow this call"})
-        path = configuration(tmp_path, **rails("Footer", permissions={"default": "ask"}))
-        async with in_memory(path, elicitation_callback=person.elicit) as host:
-            assert (await host.run(ISSUE)).value["number"] == 1
-        shown = person.seen[0].message
-        assert "(made by a program)" in shown
-        assert "issues have a footer" in shown
-
     async def test_the_permissions_decide_on_what_is_sent(self, tmp_path: Path) -> None:
         rules = {"rules": [{"deny": "github/create_issue", "when": "args.owner == 'other'"}]}
         async with in_memory(configuration(tmp_path, **rails("OwnerIsOther", permissions=rules))) as host:
@@ -150,20 +140,6 @@ class TestBeforeACall:
             execution_id = (await host.run(ISSUE)).content["execution_id"]
         shown = await audited(host, capsys, execution_id)
         assert "issues have a footer" in shown
-
-    async def test_a_limit_of_a_rule_counts_a_guarded_call_once(self, tmp_path: Path) -> None:
-        rules = {"rules": [{"allow": "github/create_issue", "limit": "2/hour"}]}
-        async with in_memory(configuration(tmp_path, **rails("Footer", permissions=rules))) as host:
-            answers = [await host.run(ISSUE) for _ in range(3)]
-        assert [it.content["status"] for it in answers] == ["succeeded", "succeeded", "failed"]
-
-    async def test_a_resumed_program_finds_its_calls_though_they_were_changed(self, tmp_path: Path) -> None:
-        path = configuration(tmp_path, **rails("Footer"))
-        async with in_memory(path) as host:
-            failed = await host.run(ISSUE + "\nimport json\njson.loads('{')")
-            again = await host.call("execute_code", resume=failed.content["execution_id"])
-            assert again.content["status"] == "failed"
-            assert len(host.reached("create_issue")) == 1
 
 
 class TestAfterACall:
@@ -199,12 +175,6 @@ class TestThePrograms:
             assert "no endless loops" in answer.text
             assert host.reached() == []
 
-    async def test_a_changed_program_runs_and_the_model_is_told(self, tmp_path: Path) -> None:
-        async with in_memory(configuration(tmp_path, **rails("NoLoops"))) as host:
-            answer = await host.run("six + 1")
-            assert answer.value == 7
-            assert "the program was changed by guardrail" in answer.text
-
     async def test_a_question_about_a_program_is_asked_about_its_calls(self, tmp_path: Path) -> None:
         person = Person(action="decline")
         async with in_memory(configuration(tmp_path, **rails("NoLoops")), elicitation_callback=person.elicit) as host:
@@ -231,18 +201,6 @@ class TestTheResult:
             await host.until(lambda: "shown!!!" in log())  # the log of the second program has what it printed
             assert "hide!!!" not in log()
             assert "hide-and-seek" * 2 not in log()
-
-    async def test_a_changed_result_is_what_the_model_gets(self, tmp_path: Path) -> None:
-        async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:
-            answer = await host.run("print('mask this')\n'private'")
-            assert answer.value == "masked"
-            assert "private" not in answer.text
-            assert "mask this" not in answer.text
-
-    async def test_an_error_that_ended_the_program_is_part_of_it(self, tmp_path: Path) -> None:
-        async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:
-            answer = await host.run("raise ValueError('hide 42')")
-            assert "42" not in answer.text
 
 
 async def test_a_product_whose_guardrail_cant_be_loaded_runs_no_program(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from codemode_server.domain.executions import CallRecord, ExecutionRecord, Execu
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.repetition import Repeat
-from codemode_server.sandbox.backends.wasm.backend import WasmBackend
 
 from .product import UPSTREAMS, Answer, Host, configuration, for_all
 
@@ -109,24 +108,6 @@ async def test_calls_that_were_answered_are_answered_again_and_not_sent(shared: 
     assert answer.value == [1, 2, 3, 4]
     assert answer.content["execution_id"] == name
     assert shared.diary() == ["a0", "a1", "a2", "b"]
-
-
-async def test_a_resumed_call_adds_no_row_and_new_calls_are_numbered_after_the_old_ones(shared: Product) -> None:
-    name = await shared.broken(f"write(text='a'); write(text='a')\n{ONCE_BROKEN}write(text='b')")
-    await shared.resume(name)
-    rows = await shared.records(name)
-    assert [(row.call.seq, row.call.arguments["text"], row.call.key.occurrence) for row in rows] == [
-        (1, "a", 1),
-        (2, "a", 2),
-        (5, "b", 1),
-    ]
-
-
-async def test_the_audit_says_that_a_call_was_answered_from_the_journal(shared: Product) -> None:
-    name = await shared.broken(f"write(text='a')\n{ONCE_BROKEN}")
-    await shared.resume(name)
-    rows = await shared.app.stores.audit.rows(shared.app.principal, execution_id=ExecutionId(name))
-    assert [row.event.decision for row in rows if row.event.kind == "call_decided"] == ["allow", "replay"]
 
 
 async def test_an_error_of_the_upstream_is_raised_again_and_not_sent(shared: Product) -> None:
@@ -269,23 +250,6 @@ async def test_one_that_succeeded_is_not_run_again(shared: Product) -> None:
     assert shared.diary() == ["a"]
 
 
-async def test_of_one_that_succeeded_without_a_value_none_is_promised(shared: Product) -> None:
-    name = (await shared.host.run("print('a')")).content["execution_id"]
-    answer = await shared.host.call("execute_code", resume=name)
-    assert f"{name} has succeeded already, so nothing is left to do; no value of it is stored" in answer.text
-
-
-async def test_calls_of_the_first_run_are_named_as_such_by_their_numbers_when_the_resumed_one_fails(
-    shared: Product,
-) -> None:
-    name = await shared.broken(f"write(text='a')\n{ONCE_BROKEN}write(text='b')\nwrite_and_fail(text='c')")
-    answer = await shared.resume(name)
-    assert '- [1] diary.write(text="a") succeeded (in the first run; not sent again)' in answer.text
-    assert '- [3] diary.write(text="b") succeeded: ' in answer.text
-    read = await shared.host.run(f"from codemode import results\nsorted(results[{name!r}].calls)")
-    assert read.value == [1, 3]
-
-
 @pytest.mark.parametrize(("code", "is_said"), [("write_and_fail(text='a')", True), ("write(text='a')\n1 / 0", False)])
 async def test_a_failure_says_how_to_go_on_unless_the_program_itself_is_wrong(
     shared: Product, code: str, is_said: bool
@@ -312,35 +276,6 @@ async def test_another_principals_execution_is_not_there(shared: Product) -> Non
     assert found.status is ExecutionStatus.FAILED
 
 
-@pytest.mark.parametrize("arguments", [{}, {"code": "1", "resume": "x1"}])
-async def test_either_code_or_resume_is_passed(shared: Product, arguments: dict[str, str]) -> None:
-    answer = await shared.host.call("execute_code", **arguments)
-    assert "either 'code'" in answer.text
-    assert "to go on with other code, give 'code' alone" in answer.text
-
-
-async def test_one_that_could_not_begin_again_can_be_resumed_later(tmp_path: Path) -> None:
-    async with product(tmp_path, limits={"programs": 1, "queue_seconds": 0.2}) as one:
-        name = await one.broken(f"write(text='a')\n{ONCE_BROKEN}write(text='b')")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(one.host.run, f"import time\n{MEND}\ntime.sleep(3)")
-            await one.host.until(lambda: bool(one.app.executions._live))
-            queued = await one.host.call("execute_code", resume=name)
-        assert queued.content["status"] == "limit_exceeded"
-        assert (await one.resume(name)).value == 2
-
-
-async def test_a_program_that_runs_again_has_the_time_that_the_host_gives_it(shared: Product) -> None:
-    name = await shared.broken(f"write(text='a')\n{ONCE_BROKEN}time.sleep(1.5)\nwrite(text='b')")
-    await shared.host.run(MEND)
-    stopped = await shared.host.call("execute_code", resume=name, timeout=0.5)
-    assert "stopped after 0.5 s (timeout=0.5)" in stopped.text
-    too_long = await shared.host.call("execute_code", resume=name, timeout=1_000_000)
-    assert "limits.wall_seconds" in too_long.text
-    assert shared.diary() == ["a"]
-    assert (await shared.host.call("execute_code", resume=name, timeout=20)).value == 2, "control"
-
-
 async def test_a_replay_is_answered_by_the_journal_alone(shared: Product) -> None:
     name = await shared.broken(f"first = write(text='a')\n{ONCE_BROKEN}[first, write(text='b')]")
     await shared.resume(name)
@@ -350,18 +285,6 @@ async def test_a_replay_is_answered_by_the_journal_alone(shared: Product) -> Non
     assert replayed.outcome.value == [1, 2]
     assert replayed.execution_id != name
     assert shared.diary() == ["a", "b"]
-
-
-async def test_a_replayed_call_without_an_answer_fails_and_the_replay_can_not_be_resumed(shared: Product) -> None:
-    name = await shared.broken("write(text='a' + str(os.path.exists('/workspace/mended'))); raise RuntimeError")
-    await shared.host.run(MEND)
-    context = RequestContext.of(Session("s"), shared.app.config)
-    replayed = await shared.app.executions.replay(ExecutionId(name), context)
-    await replayed.done.wait()
-    assert "the journal has no such call" in str(replayed.outcome.error)
-    answer = await shared.host.call("execute_code", resume=replayed.execution_id)
-    assert "has no program that can run again" in answer.text
-    assert shared.diary() == ["aFalse"]
 
 
 async def test_a_reading_whose_error_ended_the_program_is_sent_again(shared: Product) -> None:
@@ -374,21 +297,6 @@ async def test_a_program_can_not_write_twice_by_chance_or_time(shared: Product, 
     """The seed and the readings of the clock are those of the first run."""
     await shared.again(f"write(text=str({choice}))\n{ONCE_BROKEN}")
     assert len(shared.diary()) == 1
-
-
-@pytest.mark.parametrize("is_updated", [True, False])
-async def test_a_program_in_another_build_of_the_sandbox_is_told_that_sets_have_another_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_updated: bool
-) -> None:
-    """Once in each resumed run: the journal has the build of the first one."""
-    async with product(tmp_path) as one:
-        name = await one.broken(f"write(text='a')\n{ONCE_BROKEN}1 / 0")
-    if is_updated:
-        monkeypatch.setattr(WasmBackend, "build", "wasm of next year")
-    async with product(tmp_path) as one:
-        for _ in range(2):
-            answer = await one.resume(name)
-            assert answer.text.count("sets have another order") == is_updated
 
 
 @pytest.mark.parametrize("limit", ["3/hour", "3/execution"])

@@ -3,90 +3,16 @@ it is resumed once more. In each case nothing is written twice without a person.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from .product import PLAIN, Answer
+from .product import Answer
 from .test_resume import ONCE_BROKEN, Product, product
 
 pytestmark = pytest.mark.slow
-
-CHANGING = f"""{PLAIN}
-from pathlib import Path
-diary, version = Path(sys.argv[1]), sys.argv[2]
-server = Server("diary")
-
-def append(text):
-    with diary.open("a") as file:
-        file.write(f"{{text}}\\n")
-    return len(diary.read_text().splitlines())
-
-if version == "one":
-    @server.tool()
-    def write(text: str) -> int:
-        return append(text)
-if version == "two":
-    @server.tool()
-    def write(text: str, author: str) -> int:
-        return append(f"{{text}} by {{author}}")
-
-if version == "three":
-    @server.tool()
-    def write(text: str, author: str = "nobody") -> int:
-        return append(f"{{text}} by {{author}}")
-
-@server.tool()
-def other(text: str) -> int:
-    return append(text)
-
-server.run()
-"""
-
-
-@asynccontextmanager
-async def with_version(folder: Path, version: str) -> AsyncIterator[Product]:
-    script = folder / "changing.py"
-    script.write_text(CHANGING)
-    server = {"command": sys.executable, "args": [str(script), str(folder / "diary"), version]}
-    async with product(folder, server=server) as one:
-        yield one
-
-
-@pytest.mark.parametrize(("version", "says"), [("two", "write() is missing 'author'"), ("none", "write")])
-async def test_a_program_whose_tool_does_not_fit_it_any_more_can_be_resumed_once_it_does_again(
-    tmp_path: Path, version: str, says: str
-) -> None:
-    """Until then nothing is sent, and what was recorded stays."""
-    async with with_version(tmp_path, "one") as one:
-        name = await one.broken(f"from servers.diary import write\nwrite(text='a')\n{ONCE_BROKEN}write(text='b')")
-    async with with_version(tmp_path, version) as one:
-        assert says in (await one.resume(name)).error["message"]
-        assert one.diary() == ["a"]
-    async with with_version(tmp_path, "one") as one:
-        assert (await one.resume(name)).value == 2
-        assert one.diary() == ["a", "b"]
-
-
-async def test_a_recorded_error_is_the_same_in_every_field(tmp_path: Path) -> None:
-    code = f"""
-from codemode import ToolError
-try:
-    write_and_fail(text='a')
-except ToolError as error:
-    found = [str(error), error.message, error.kind, type(error).__name__]
-if not os.path.exists('/workspace/mended'):
-    open('/workspace/found', 'w').write(repr(found))
-{ONCE_BROKEN}[found, eval(open('/workspace/found').read())]"""
-    async with product(tmp_path) as one:
-        again, first = (await one.again(code)).value
-        assert again == first
-        assert one.diary() == ["a"]
 
 
 async def test_a_program_that_swallows_refused_departures_still_writes_nothing(tmp_path: Path) -> None:
@@ -181,13 +107,6 @@ async def test_a_write_whose_arguments_the_journal_could_not_hold_is_not_made_ag
         assert one.diary() == ["a"]
 
 
-async def test_a_read_whose_result_the_journal_could_not_hold_is_made_again(tmp_path: Path) -> None:
-    async with product(tmp_path) as one:
-        answer, reasons = await resumed_with_full_journal(one, f"count()\n{ONCE_BROKEN}'done'")
-        assert (answer.value, reasons) == ("done", [])
-        assert one.diary() == ["(count)", "(count)"]
-
-
 async def test_a_program_is_resumed_in_the_session_of_who_resumes_it(tmp_path: Path) -> None:
     """The files that it wrote in the workspace are there: what a program does without calls is done again."""
     code = f"""
@@ -200,11 +119,3 @@ write(text='a')
     async with product(tmp_path) as one:
         assert (await one.resume(name)).value == "xx"
         assert one.diary() == ["a"]
-
-
-async def test_a_parameter_that_was_added_and_may_be_left_out_changes_nothing(tmp_path: Path) -> None:
-    async with with_version(tmp_path, "one") as one:
-        name = await one.broken(f"write(text='a')\n{ONCE_BROKEN}write(text='b')")
-    async with with_version(tmp_path, "three") as one:
-        assert (await one.resume(name)).value == 2
-        assert one.diary() == ["a", "b by nobody"]

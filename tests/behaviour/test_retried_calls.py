@@ -6,11 +6,9 @@ started anew between two programs, so that it has forgotten its session when the
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -21,10 +19,8 @@ from codemode_server.cli import run
 from tests.behaviour.product import configuration, in_memory
 from tests.upstreams.kit import Kit
 from tests.upstreams.test_http import address, free_port, killed, serving
-from tests.web.pages import pages_of
 
 CALL_TWICE = "from servers.sums import add\nreturn [add(a=1, b=2), add(a=2, b=2)]"
-WORDS = "tried again after an expired session"
 
 
 @dataclass
@@ -74,31 +70,3 @@ async def test_the_audit_has_the_retry_between_decision_and_end_and_stays_sound(
     assert await rows(recorded.plain) == plain, "the control"
     assert await rows(recorded.retried) == [plain[0], ("call_retried", 1), *plain[1:]]
     assert "the audit is sound" in await recorded.command(capsys, "audit", "verify")
-
-
-@pytest.mark.parametrize("action", ["show", "export"])
-async def test_json_has_the_retries_of_each_call(
-    recorded: Recorded, capsys: pytest.CaptureFixture[str], action: str
-) -> None:
-    async def retries(execution_id: str) -> list[list[dict[str, Any]]]:
-        words = ("show", execution_id, "--json") if action == "show" else ("export",)
-        found = json.loads(await recorded.command(capsys, "executions", *words))
-        (one,) = [it for it in (found if action == "export" else [found]) if it["execution_id"] == execution_id]
-        return [it["retries"] for it in one["calls"]]
-
-    assert await retries(recorded.plain) == [[], []], "the control"
-    (retry,), others = await retries(recorded.retried)
-    assert others == []
-    assert retry == {"reason": "expired_session", "after_ms": retry["after_ms"]}
-    assert 0 <= retry["after_ms"] < 60_000
-
-
-async def test_the_page_has_a_tick_and_words_at_the_call_that_was_tried_again(recorded: Recorded) -> None:
-    async with pages_of(recorded.path) as site:
-        plain, shown = [await site.text(f"executions/{it}") for it in (recorded.plain, recorded.retried)]
-    first, second = re.findall(r'<li id="call-\d">.*?</li>', shown, re.DOTALL)
-    assert first.count('<rect class="retry"') == 1
-    assert re.search(rf'<span class="retried">{WORDS}, at \+[\d,]+ ms</span>', first)
-    for without in (second, plain):
-        assert "sums.add" in without
-        assert "retr" not in without, "the control"

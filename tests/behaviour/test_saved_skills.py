@@ -66,31 +66,7 @@ skills.save(notify_team)
 """
 """The third document, "Pattern 4: The Skill Library Pattern", in Python."""
 
-FETCH_AND_SUMMARIZE = """
-from servers.google_drive import get_document
 
-def analyze_text(text, max_length):
-    return text[:max_length]
-
-async def fetch_and_summarize_report(report_id: str):
-    doc = await get_document(report_id)
-    return analyze_text(doc['content'], max_length=20)
-
-import inspect
-with open('/skills/fetch_and_summarize_report.py', 'w') as f:
-    f.write('from servers.google_drive import get_document\\n')
-    f.write(inspect.getsource(analyze_text) + '\\n' + inspect.getsource(fetch_and_summarize_report))
-"""
-"""The third document, "Benefit 2: Stateful Agents & Persistent Skills", in Python."""
-
-LATER = """
-from skills.fetch_and_summarize_report import fetch_and_summarize_report
-
-q3 = await fetch_and_summarize_report("q3_2025")
-q4 = await fetch_and_summarize_report("q4_2025")
-
-return f'Q3: {q3} Q4: {q4}'
-"""
 USE = "from skills.check_pending_orders import check_pending_orders\nawait check_pending_orders('abc123')"
 
 
@@ -137,13 +113,6 @@ async def test_the_skill_library_of_the_third_document(app: App) -> None:
     accept(it, "notify_team")
     use = "from skills.notify_team import notify_team\nawait notify_team('Deployment failed', True)"
     assert await it.value(use, "two") == ["#engineering: Deployment failed", "#leadership: Deployment failed"]
-
-
-async def test_the_persistent_skill_of_the_third_document(app: App) -> None:
-    it = Person(app)
-    await it.value(FETCH_AND_SUMMARIZE)
-    accept(it, "fetch_and_summarize_report")
-    assert (await it.value(LATER, "two")).startswith("Q3: ")
 
 
 async def test_the_library_of_common_operations_of_the_fourth_document(app: App) -> None:
@@ -247,15 +216,6 @@ async def test_what_a_program_saved_that_did_not_succeed_is_not_kept(app: App) -
     assert ["Reusable" in saved.text for saved in it.store.proposals()] == [True]  # the good one stays
 
 
-async def test_a_dry_run_saves_nothing(app: App) -> None:
-    it = Person(app)
-    execution = app.executions.start(SKILL_BUILDING, it.context(), is_dry_run=True)
-    with anyio.fail_after(60):
-        await execution.done.wait()
-    assert "skills.check_pending_orders was not saved: this is a dry run" in execution.calls.messages
-    assert it.store.proposals() == []
-
-
 async def test_a_new_version_is_for_its_session_alone_until_it_is_accepted_and_the_old_one_stays_beside_it(
     app: App,
 ) -> None:
@@ -290,12 +250,6 @@ async def test_without_review_a_skill_is_in_use_once_its_program_has_succeeded(
         await it.run(SKILL_BUILDING.replace("Reusable", "Another"), "two")
         assert [old.text for old in it.store.in_use()] == [accepted.text]  # what a person accepted stays
         assert len(it.store.proposals()) == 1
-
-
-async def test_a_session_that_ends_with_its_request_is_told_that_no_later_program_has_the_skill(app: App) -> None:
-    it = Person(app)
-    saved = await it.run(SKILL_BUILDING, is_ephemeral=True)
-    assert saved.calls.messages[0].startswith("skills.check_pending_orders is proposed: others once the user accepts")
 
 
 async def test_an_approval_shows_the_line_of_the_skill_that_makes_the_call(

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.slow
 
 SHEET = "from servers.google_drive import get_sheet\nlen(get_sheet(sheetId='a'))"
 ISSUES = "from servers.github import list_issues\n"
-HISTORY = "from servers.slack import get_channel_history\n"
 
 
 def answered(repo: str) -> list[dict[str, Any]]:

@@ -74,13 +74,6 @@ def test_what_does_not_fit_the_short_text_is_counted_and_whole_in_the_long_one()
     assert all(f"argument_{number}:" in whole_text(asked) for number in range(40))
 
 
-def test_long_arguments_push_no_short_one_out_of_sight() -> None:
-    asked = question(arguments={**{f"a{number}": "x" * 900 for number in range(9)}, "to": "eve", "force": True})
-    assert {'  to: "eve"', "  force: true"} <= set(short_text(asked).splitlines())
-    few = question(arguments={"title": "a long one", "to": "eve"})
-    assert short_text(few).splitlines()[1:3] == ['  title: "a long one"', '  to: "eve"'], "control: in their order"
-
-
 def test_whatever_is_cut_the_meaning_of_each_answer_is_shown() -> None:
     long = ("y" * 900,) * 50
     asked = question(arguments={f"a{number}": "x" * 900 for number in range(60)}, reason="z" * 900)
@@ -121,15 +114,6 @@ def test_an_answer_for_the_session_is_offered_only_if_all_that_it_covers_is_show
     assert (asked.pattern is not None) == is_offered
 
 
-def test_the_name_of_an_argument_can_not_look_like_a_name_with_a_value() -> None:
-    asked = question(
-        arguments={'repo: "safe"': "evil", 'owner="ada"; any title': 1}, pattern={'owner="ada"; any title': 1}
-    )
-    lines = short_text(asked).splitlines()
-    assert '  "repo: \\"safe\\"": "evil"' in lines
-    assert any('covers: "owner=\\"ada\\"; any title"=1; any "repo: \\"safe\\""' in line for line in lines)
-
-
 @pytest.mark.parametrize("hidden", ["d\u0336e\u0336", "\u2800" * 9 + "x", "Z" + "\u0301" * 30, "a\u20dd"])
 def test_nothing_is_crossed_out_drawn_over_or_moved_out_of_sight(hidden: str) -> None:
     shown = short_text(question(arguments={"owner": hidden}))
@@ -157,12 +141,6 @@ def test_every_line_that_may_make_the_call_is_shown_decoys_included() -> None:
     ]
     assert lines_of_call(DECOY, "github", "create_issue")[-1] == "and 1 more lines that name it"
     assert lines_of_call(DECOY, "github", "list_issues") == ('9: list_issues(repo="web")',)
-
-
-@pytest.mark.parametrize("code", ["x = (", "1" * 200_000, "(" * 5_000, "getattr(g, 'create' + '_issue')()", "\0"])
-def test_a_program_without_such_a_line_shows_none(code: str) -> None:
-    assert lines_of_call(code, "github", "create_issue") == ()
-    assert "none names this tool" in short_text(question(lines=()))
 
 
 @pytest.mark.parametrize(

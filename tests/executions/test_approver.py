@@ -132,19 +132,6 @@ async def test_all_channels_are_asked_the_first_answer_holds_and_the_others_are_
     assert [one.approval_id for one in first.withdrawn] == [first.asked[0].approval_id]
 
 
-async def test_a_channel_without_an_answer_leaves_the_question_to_the_others() -> None:
-    first, second = Channel(), Channel()
-    calls = execution()
-    async with asking(first, second) as it:
-        it.begin(calls, call(calls, owner="ada"))
-        await second.wait_for(1)
-        first.answer(0, None)
-        await anyio.wait_all_tasks_blocked()
-        assert it.decisions == {}
-        second.answer(0, YES)
-        assert isinstance((await settled(it))[0], Allow)
-
-
 async def test_a_call_that_an_earlier_answer_covers_counts_as_one_about_which_nobody_is_asked() -> None:
     channel, calls = Channel(), execution()
     async with asking(channel) as it:

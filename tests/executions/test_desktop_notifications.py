@@ -21,7 +21,6 @@ from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals import desktop
 from codemode_server.executions.approvals.desktop import (
     DesktopChannel,
-    NoNotifier,
     Notifier,
     find_notifier,
     notification,
@@ -120,19 +119,6 @@ class TestShowing:
         assert "GITHUB_TOKEN" not in called["environment"]
         assert called["environment"]["PATH"] == os.environ["PATH"], "control"
 
-    async def test_is_off_unless_the_configuration_says_so(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        assert Settings().approvals.notify == "never"
-        notifier, other = fake(tmp_path, monkeypatch), Channel()
-        calls = execution()
-        async with asking(channel(notify="never"), other) as it:
-            it.begin(calls, call(calls))
-            await other.wait_for(1)
-            other.answer(0, ApprovalAnswer(True, channel="test"))
-            await settled(it)
-        assert notifier.calls() == []
-
     async def test_a_question_that_is_answered_soon_is_not_shown(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -144,21 +130,6 @@ class TestShowing:
             other.answer(0, ApprovalAnswer(True, channel="test"))
             await settled(it)
         assert notifier.calls() == []
-
-    async def test_questions_that_come_together_are_shown_once(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        notifier, other = fake(tmp_path, monkeypatch), Channel()
-        calls = execution()
-        async with asking(channel(), other) as it:
-            for number in range(4):
-                it.begin(calls, call(calls, number=number))
-            await other.wait_for(4)
-            await notifier.until(lambda: bool(notifier.calls()))
-            for number in range(4):
-                other.answer(number, ApprovalAnswer(True, channel="test"))
-            await settled(it, 4)
-        assert len(notifier.calls()) == 1
 
     async def test_a_notifier_that_hangs_holds_up_no_answer_and_is_ended(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -176,27 +147,6 @@ class TestShowing:
 
 
 class TestWithoutANotifier:
-    async def test_that_is_logged_once_and_the_question_stays(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        monkeypatch.setenv("PATH", str(tmp_path))
-        monkeypatch.setattr(desktop, "_PAUSE_SECONDS", 0.0)
-        if sys.platform == "darwin":
-            pytest.skip("osascript is there")
-        one, other, calls = channel(), Channel(), execution()
-        async with asking(one, other) as it:
-            for number in range(2):
-                it.begin(calls, call(calls, number=number))
-            await other.wait_for(2)
-            with anyio.fail_after(10):
-                while not one._problems:
-                    await anyio.sleep(0.01)
-            for number in range(2):
-                other.answer(number, ApprovalAnswer(True, channel="test"))
-            await settled(it, 2)
-        (line,) = [it.message for it in caplog.records if "approvals.notify" in it.message]
-        assert "notify-send is not installed; install notify-send (Debian, Ubuntu: libnotify-bin" in line
-
     async def test_one_that_fails_is_logged_once_with_what_it_says(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -208,39 +158,8 @@ class TestWithoutANotifier:
         assert "failed with 1: no such" in line
         assert "\n" not in line
 
-    def test_a_machine_without_a_desktop_session_has_none(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        fake(tmp_path, monkeypatch)
-        there = {"PATH": str(tmp_path), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/bus"}
-        assert isinstance(find_notifier("linux", there), Notifier), "control"
-        missing = find_notifier("linux", {"PATH": str(tmp_path)})
-        assert isinstance(missing, NoNotifier)
-        assert "no desktop session" in missing.reason
-
 
 class TestHostileNames:
-    @pytest.mark.parametrize("name", HOSTILE)
-    async def test_are_one_argument_of_letters_and_digits(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        notifier = fake(tmp_path / "bin", monkeypatch)
-        text = notification(question(server=name, tool=name))
-        await channel()._show(text)
-        (called,) = notifier.calls()
-        assert called["arguments"][:3] == ["--app-name=codemode-server", "--", "codemode-server"]
-        assert called["arguments"][3:] == [text]
-        assert len(text) < 200
-        assert all(it.isalnum() or it in "_-: " for it in text)
-        assert not (tmp_path / "planted").exists()
-
-    def test_plain_names_are_shown_as_they_are(self) -> None:
-        """The control."""
-        assert (
-            notification(question("my-github", "créer_issue_v2")) == "my-github: créer_issue_v2 waits for your approval"
-        )
-
     @pytest.mark.parametrize(
         "tool", ["approve at evil.example/fix to go on", "approve\u00a0at evil.example/fix to go on"]
     )

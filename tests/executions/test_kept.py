@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
-from codemode_server.executions.stored_items import Item, Part
+from codemode_server.executions.stored_items import Item
 
 LOCAL = Principal(PrincipalId("local"))
 ADA, BOB = Owner(LOCAL, Session("ada")), Owner(LOCAL, Session("bob"))
@@ -36,24 +35,6 @@ def keep(kept: ArtifactStore, owner: Owner, name: str, size: int = 100) -> None:
 
 def names(kept: ArtifactStore, owner: Owner) -> list[str]:
     return [item.name for item in kept.items(owner)]
-
-
-def test_call_results_of_a_session_that_ends_with_its_request_are_gone_after_their_time(tmp_path: Path) -> None:
-    """They were found until something else was stored or read."""
-    now = [0.0]
-    kept = store(tmp_path, clock=now)
-    keep_calls(kept, PASSING, "x1/calls")
-    assert kept.reply(PASSING, "x1").value == [{"type": "calls", "numbers": [1]}], "control"
-    now[0] = 3_601.0
-    for name in ("x1", "x1/calls/1"):
-        with pytest.raises(MetaToolError, match="no result"):
-            kept.reply(PASSING, name)
-
-
-def keep_calls(kept: ArtifactStore, owner: Owner, name: str) -> None:
-    path = kept.new_file()
-    path.write_bytes(b"[7]")
-    kept.adopt(owner, Item(name, "calls", 3), path, {1: Part(0, 3, "json")})
 
 
 def test_the_results_of_one_principal_displace_its_own_before_those_of_another(tmp_path: Path) -> None:
@@ -77,18 +58,6 @@ def test_its_session_reads_it_and_no_other_does(tmp_path: Path) -> None:
         with pytest.raises(MetaToolError, match="no result"):
             kept.read(stranger, "x1")
         assert names(kept, stranger) == []
-
-
-def test_another_principal_reads_nothing_though_it_uses_the_same_session(tmp_path: Path) -> None:
-    other = Principal(PrincipalId("other"))
-    kept = store(tmp_path)
-    for owner, name in ((ADA, "x1"), (PASSING, "x2")):
-        keep(kept, owner, name)
-        stranger = Owner(other, owner.session)
-        with pytest.raises(MetaToolError, match="no result"):
-            kept.read(stranger, name)
-        assert names(kept, stranger) == []
-        assert kept.read(Owner(LOCAL, owner.session), name)[1] == b"x" * 100
 
 
 def test_what_a_passing_session_keeps_is_had_by_its_name_but_never_listed(tmp_path: Path) -> None:
@@ -121,22 +90,6 @@ def test_past_what_a_session_may_keep_its_oldest_goes_and_nobody_elses(tmp_path:
     assert names(kept, BOB) == ["b1"]
 
 
-def test_past_what_all_may_keep_the_oldest_of_all_goes(tmp_path: Path) -> None:
-    kept = store(tmp_path, everything=1_500)
-    keep(kept, BOB, "b1", 900)
-    keep(kept, ADA, "a1", 900)
-    assert names(kept, BOB) == []
-    assert names(kept, ADA) == ["a1"]
-
-
-def test_countless_small_things_are_bounded_by_their_number(tmp_path: Path) -> None:
-    kept = store(tmp_path, session=2**30, everything=2**30)
-    for n in range(1_010):
-        keep(kept, ADA, f"a{n}", 1)
-    assert len(names(kept, ADA)) == 1_000
-    assert len(list((tmp_path / "kept").rglob("*"))) <= 1_002
-
-
 @pytest.mark.parametrize(
     ("bounds", "why"),
     [({"session": 99}, "limits.kept_mb"), ({"everything": 99}, "state.kept_mb"), ({"session": 0}, "is 0")],
@@ -158,14 +111,6 @@ def test_nobody_else_on_the_machine_can_read_it(tmp_path: Path) -> None:
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
-
-
-def test_where_somebody_removed_its_folder_it_makes_another(tmp_path: Path) -> None:
-    kept = store(tmp_path)
-    keep(kept, ADA, "x1")
-    shutil.rmtree(tmp_path / "kept")
-    keep(kept, ADA, "x2")
-    assert kept.read(ADA, "x2")[1] == b"x" * 100
 
 
 def test_nothing_is_left_once_it_is_closed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.log_files import LogFiles, WorkspaceFull
+from codemode_server.executions.log_files import LogFiles
 from codemode_server.executions.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no program has files there")
@@ -53,13 +53,6 @@ def test_a_link_in_the_place_of_the_folder_or_the_file_leads_nowhere(
     assert [(it.name, it.read_text()) for it in outside.iterdir()] == [("file", "untouched")]
 
 
-def test_a_folder_in_the_place_of_the_file_stays_and_nothing_is_left_behind(workspace: Workspace) -> None:
-    (workspace.path / "sessions" / NAME).mkdir()
-    with pytest.raises(OSError):  # noqa: PT011 - of several kinds, by system
-        LogFiles(workspace, 1, 30).write(NAME, b"log", is_first=True)
-    assert [it.name for it in (workspace.path / "sessions").iterdir()] == [NAME]
-
-
 @pytest.mark.parametrize("kind", ["link", "pipe", "file"])
 def test_what_a_program_put_in_the_place_of_a_folder_is_left_alone(
     workspace: Workspace, tmp_path: Path, kind: str
@@ -80,13 +73,6 @@ def test_what_a_program_put_in_the_place_of_a_folder_is_left_alone(
     assert not state.is_dir() or kind == "link"
 
 
-def test_the_checkpoint_and_the_files_of_state_are_read(workspace: Workspace) -> None:
-    """The control of the test above."""
-    (workspace.path / "state" / "checkpoint.json").write_text('{"step": 1}')
-    files = LogFiles(workspace, 1, 30)
-    assert (files.checkpoint(), files.state_files()) == ({"step": 1}, ["/workspace/state/checkpoint.json"])
-
-
 def test_old_logs_are_removed_with_the_next_session_and_files_of_programs_stay(workspace: Workspace) -> None:
     folder = workspace.path / "sessions"
     for name in (NAME, "requests-2026-01-02-0123abcd.json", "requests-2026-01-02.json", "mine.json", "session-.json"):
@@ -104,19 +90,3 @@ def test_all_logs_together_are_bounded(workspace: Workspace) -> None:
         os.sync()
     assert sum(it.stat().st_size for it in folder.iterdir()) <= 8 * 2**20
     assert (folder / "session-0b.json").exists()
-
-
-def test_a_log_has_no_room_in_a_full_workspace(workspace: Workspace) -> None:
-    (workspace.path / "a").write_bytes(bytes(2**20 - 20_000))
-    with pytest.raises(WorkspaceFull):
-        LogFiles(workspace, 1, 30).write(NAME, bytes(20_000), is_first=True)
-    LogFiles(workspace, 2, 30).write(NAME, bytes(20_000), is_first=True)
-
-
-def test_an_empty_workspace_has_no_entries_and_one_with_a_file_or_another_folder_has(workspace: Workspace) -> None:
-    assert not workspace.has_entries()
-    (workspace.path / "state" / "a").write_text("x")
-    assert workspace.has_entries()
-    (workspace.path / "state" / "a").unlink()
-    (workspace.path / "other").mkdir()
-    assert workspace.has_entries()

@@ -49,32 +49,6 @@ async def test_a_server_or_tool_that_is_not_there_is_named_with_the_nearest(code
     assert await errors(code) == [expected]
 
 
-TEXT_FILE = tool("read_text_file", {"path": TEXT, "tail": TEXT, "head": TEXT}, ["path"])
-ZONES = ("source_timezone", "time", "target_timezone")
-FILES = Catalog.build([listing("files", TEXT_FILE, tool("convert_time", dict.fromkeys(ZONES, TEXT), ZONES))])
-
-
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
-        (
-            "read_text_file(file='a')",
-            "has no argument 'file'. It is missing 'path'. It takes path, [tail], [head].",
-        ),
-        (
-            "convert_time(from_timezone='a', time='b', to_timezone='c')",
-            "has no argument 'from_timezone'; did you mean 'source_timezone'? "
-            "It has no argument 'to_timezone'; did you mean 'target_timezone'? It takes",
-        ),
-        ("convert_time('a', 'b', to_timezone='c')", "has no argument 'to_timezone'; did you mean 'target_timezone'?"),
-        ("convert_time('a', 'b')", "is missing 'target_timezone'."),
-    ],
-)
-async def test_a_parameter_is_suggested_only_where_it_is_plainly_meant(call: str, expected: str) -> None:
-    (line,) = await errors(f"from servers.files import *\n{call}", FILES)
-    assert line.startswith(f"2: {call.partition('(')[0]}() {expected}")
-
-
 async def test_a_tool_that_is_called_like_a_function_of_the_module_of_its_name_is_told_from_it() -> None:
     catalog = Catalog.build([listing("calc", tool("random", {"type": TEXT}, ["type"]))])
     both = "to use both, write: import random; from servers.calc import random as calc_random"
@@ -92,11 +66,6 @@ async def test_a_tool_under_its_own_name_is_answered_with_the_name_of_its_functi
     catalog = Catalog.build([listing("calc", tool("hash", {"text": TEXT}, ["text"]))])
     assert await errors(line, catalog) == ["1: the function is hash_; write: from servers.calc import hash_"]
     assert await errors("from servers.calc import hash\nhash.hash_('x')", catalog) == []
-
-
-async def test_map_says_where_errors_are_to_who_asks_for_them() -> None:
-    (line,) = await errors("from servers.github import get_issue\nget_issue.map([1], repo='a', return_exceptions=True)")
-    assert line.startswith("2: get_issue.map() has no return_exceptions, it collects errors itself")
 
 
 @pytest.mark.parametrize(
@@ -190,14 +159,6 @@ async def test_all_wrong_arguments_of_a_call_are_named_at_once(call: str, wrong:
     assert await errors(f"from servers.github import list_issues\n{call}") == [f"2: {LIST.format(wrong)}"]
 
 
-async def test_a_wrong_name_and_a_wrong_value_are_named_at_once() -> None:
-    (line,) = await errors("from servers.github import list_issues\nlist_issues('a', labl=['x'], limit='5')")
-    assert line.endswith(
-        "has no argument 'labl'; did you mean 'labels'? It takes repo, [state], [labels], [limit]. "
-        "Also: 'limit' must be an integer, not \"5\"."
-    )
-
-
 @pytest.mark.parametrize("form", ["raw('a', labl=1)", "pages('a', labl=1)", "map(['a'], concurrency=2, labl=1)"])
 async def test_the_other_forms_of_a_tool_take_its_parameters_and_no_others(form: str) -> None:
     code = f"from servers.github import list_issues\nlist_issues.{form}"
@@ -209,16 +170,6 @@ async def test_the_other_forms_of_a_tool_take_its_parameters_and_no_others(form:
         )
     assert await errors(code) == [f"2: {said}"]
     assert await errors(code.replace("labl=1", "limit=1")) == []
-
-
-async def test_a_raw_name_is_as_good_as_the_python_name() -> None:
-    head = "from servers.github import create_issue\n"
-    for call in ("{'owner': 'a', 'title': 'b', 'auth-method': 'c'}", "'a', 'b', auth_method='c'"):
-        assert await errors(f"{head}create_issue({call})") == []
-    assert await errors(f"{head}create_issue('a', 'b', auth_methd='c')") == [
-        "2: create_issue() has no argument 'auth_methd'; did you mean 'auth_method'? "
-        "It takes owner, title, [auth_method]."
-    ]
 
 
 @pytest.mark.parametrize(
@@ -284,17 +235,6 @@ async def test_a_tool_that_is_used_without_an_import_is_found_with_the_import_to
     ]
 
 
-async def test_a_misspelt_tool_that_is_called_without_an_import_comes_with_the_import_of_the_right_one() -> None:
-    meant = "did you mean create_issue? Write: from servers.github import create_issue"
-    assert await errors("create_isue('a', 'b')") == [f"1: name 'create_isue' is not defined; {meant}"]
-    code = "from servers.github import boom\nboom()\ncreate_isue('a', 'b')"
-    assert await errors(code) == [f"3: name 'create_isue' is not defined; {meant}"]
-
-
-async def test_an_undefined_name_that_is_not_called_stands_for_no_tool() -> None:
-    assert await errors("print(create_isue)") == []
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -306,12 +246,6 @@ async def test_an_undefined_name_that_is_not_called_stands_for_no_tool() -> None
 async def test_a_client_that_programs_don_t_have_is_answered_with_the_import(call: str) -> None:
     (line,) = await errors(call)
     assert line.endswith("is not defined; tools are functions: from servers.github import list_issues")
-
-
-async def test_a_client_without_a_known_tool_is_answered_with_the_form_and_another_name_is_not() -> None:
-    (line,) = await errors("mcp.list_tools()")
-    assert line.endswith("tools are functions: from servers.<server> import <tool> (search_tools finds it)")
-    assert await errors("session.get('list_issues')") == [], "left to the run, as any name of a program without tools"
 
 
 async def test_a_misspelt_variable_of_a_program_with_tools_is_found_before_a_call_is_made() -> None:
@@ -395,18 +329,6 @@ CAUGHT = [
 async def test_a_failure_that_is_caught_or_never_reached_is_a_warning_at_most(around: str) -> None:
     code = "from servers.github import list_issues\n" + around.format("list_issues('a', labl=1)")
     assert all("labl" in line for line in await warnings(code))
-
-
-async def test_a_tool_that_is_asked_for_first_is_a_warning_at_most() -> None:
-    code = (
-        "from codemode import search_tools\nnames = [tool['name'] for tool in search_tools('issues')]\n"
-        "if 'close_issue' in names:\n    from servers.github import close_issue\n"
-    )
-    assert len(await warnings(code)) == 1
-
-
-async def test_the_error_of_tools_needs_no_import_from_a_server() -> None:
-    assert await errors("from servers.github import ToolError, boom") == ["1: ToolError is there without an import"]
 
 
 @pytest.mark.parametrize(

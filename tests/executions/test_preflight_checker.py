@@ -77,12 +77,6 @@ async def test_the_process_has_no_secret_no_file_of_ours_and_bounds(monkeypatch:
     assert not folder.exists()
 
 
-async def test_packages_that_are_installed_beside_it_are_not_seen() -> None:
-    async with warm() as checker:
-        found = await checker.diagnostics("import ty\nimport anyio\nimport json\n")
-    assert [one.start[0] for one in found or []] == [1, 2]
-
-
 async def test_texts_of_two_programs_at_once_are_not_mixed() -> None:
     async with warm() as checker:
         answers: dict[int, list[int]] = {}
@@ -164,28 +158,6 @@ async def test_whatever_the_process_does_the_program_is_checked_by_our_own_part(
         found = await checked(PROGRAM, checker=checker)
         assert found.errors == ()
         assert checker.pid is None, "it was ended"
-
-
-async def test_a_check_that_is_cancelled_leaves_no_answer_for_the_next() -> None:
-    async with warm() as checker:
-        await checker.diagnostics(WRONG)
-        for _ in range(5):
-            with anyio.move_on_after(0.001):
-                await checker.diagnostics("undefined_name\n" * 50)
-            assert [one.start for one in await checker.diagnostics(WRONG) or []] == [(2, 2)]
-
-
-async def test_a_checker_that_is_not_installed_is_told_once(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "find_executable", lambda: None)
-    async with preflight(checker=TypeChecker()) as check:
-        for _ in range(3):
-            assert len((await check.check(OWN)).errors) == 1
-            assert (await check.check(PROGRAM)).errors == ()
-    assert [record.message for record in caplog.records] == [
-        "the type checker `ty` is not installed; programs are checked without it"
-    ]
 
 
 def test_the_one_that_is_installed_with_us_is_used_and_never_one_from_path(

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.catalog.catalog import Catalog
 from codemode_server.executions.preflight.preflight import SavedCode
 from codemode_server.sandbox.importable import IN_WASM, STANDARD
 
-from .kit import OFFICE, checked, lines, listing, preflight, saved_skills, tool
+from .kit import OFFICE, checked, lines, preflight, saved_skills
 
 HEAD = "from servers.github import boom, create_issue\ncreate_issue('a', 'b')\n"
 
@@ -142,24 +141,6 @@ async def test_a_skill_that_does_not_exist_is_missing_before_the_first_call(
     assert result.warnings == ()
 
 
-@pytest.mark.parametrize(
-    ("module", "advice"),
-    [
-        ("git", "only the standard library is available; servers.git may do it"),
-        ("notion_client", "only the standard library is available; servers.notion may do it"),
-        ("boto3", "programs have no network; call a tool instead (search_tools finds it): from servers."),
-        ("duckdb", "only the standard library is available; search_tools finds tools; a module saved as /workspace."),
-        ("git_helpers", "only the standard library is available; search_tools finds tools; a module saved as."),
-    ],
-)
-async def test_a_missing_package_is_told_with_the_server_that_may_do_the_same(module: str, advice: str) -> None:
-    names = ("excel", "git", "github", "my_postgresql", "notion")
-    async with preflight(Catalog.build([listing(name, tool("run", {})) for name in names])) as check:
-        (error,) = lines((await check.check(f"import {module}", IN_WASM)).errors)
-    told = f"1: no module named {module!r}: {advice}"
-    assert error.startswith(told[:-1]) if advice.endswith(".") else error == told
-
-
 async def test_where_the_modules_of_the_sandbox_are_not_known_nothing_is_missing() -> None:
     assert await found("import pandas", None) == ([], [])
     assert (await found("import lzma, ssl", STANDARD)) == ([], []), "a microVM has all of the standard library"
@@ -201,11 +182,3 @@ async def test_a_module_saved_in_the_workspace_is_no_error() -> None:
 )
 async def test_a_module_that_the_program_writes_itself_is_no_error(writing: str) -> None:
     assert await found(f"{writing}\nimport helpers") == ([], [])
-
-
-async def test_a_saved_file_with_the_name_of_a_standard_module_is_reported_beside_the_result() -> None:
-    shadowed = "3: statistics is the name of a module of Python, so /workspace/statistics.py is never imported"
-    errors, (warning,) = await found("import statistics", saved=SAVED)
-    assert errors == []
-    assert warning.startswith(shadowed)
-    assert await found("import json", saved=SAVED) == ([], [])

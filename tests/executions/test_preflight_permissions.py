@@ -83,17 +83,5 @@ def test_check_and_gateway_say_the_same() -> None:
     assert refusal.message("github.create_issue") == str(refused.value)
 
 
-def test_edited_permissions_are_decided_anew() -> None:
-    config = LiveConfig()
-    refusals = Refusals(config).for_principal(RequestContext.of(Session("s"), config))
-    names = found("create_issue")
-    assert refusals.of(*names) is None
-    config.replace(Settings(permissions=PermissionSettings.model_validate(DENIED)), config.redactor)
-    refusal = refusals.of(*names)
-    assert refusal is not None
-    assert refusal.summary == "not permitted"
-    assert refusals.of(*found("boom")) is None, "control"
-
-
 def found(name: str) -> tuple[Server, Tool]:
     return OFFICE.server("github"), OFFICE.tool("github", name)

@@ -53,15 +53,6 @@ async def test_an_execution_goes_on_while_nobody_waits_and_is_listed_as_running(
             await app.executions.wait(execution.execution_id)
 
 
-async def test_another_principal_does_not_see_it(tmp_path: Path) -> None:
-    async with product(tmp_path) as (app, context):
-        execution = app.executions.start("import time; time.sleep(60)", context)
-        stranger = Principal(PrincipalId("stranger"))
-        assert await app.executions.get(context.principal, execution.execution_id) is not None
-        assert await app.executions.get(stranger, execution.execution_id) is None
-        assert await app.executions.list(stranger) == []
-
-
 async def test_principals_share_neither_workspace_nor_artifacts_of_one_product(tmp_path: Path) -> None:
     """Even over the same session. The control: the same principal has both in its next program."""
     async with product(tmp_path) as (app, context):

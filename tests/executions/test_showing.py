@@ -78,31 +78,11 @@ async def test_past_the_budget_it_is_only_kept(tmp_path: Path, limits: dict[str,
     assert kept.read(ADA, "x1/2")[1] == PNG
 
 
-async def test_bytes_count_as_they_are_sent(tmp_path: Path) -> None:
-    """Base64 makes four of three."""
-    show, files, _ = showing(tmp_path, shown_bytes=4 * -(-len(PNG) // 3) - 1)
-    await show.show(PNG, None, None)
-    assert not files[0].is_within_budget
-
-
-async def test_text_is_shown_within_the_budget_of_tokens(tmp_path: Path) -> None:
-    show, files, _ = showing(tmp_path, output_tokens=100)
-    await show.show(b"word " * 20, None, None)
-    await show.show(b"word " * 200, None, None)
-    assert [file.is_within_budget for file in files] == [True, False]
-
-
 async def test_what_has_no_room_anywhere_is_refused_with_what_to_do(tmp_path: Path) -> None:
     show, files, _ = showing(tmp_path, kept_bytes=10, shown_bytes=10)
     with pytest.raises(MetaToolError, match=r"limits\.shown_bytes.*/workspace"):
         await show.show(PNG, None, None)
     assert files == []
-
-
-async def test_what_can_not_be_kept_is_shown_all_the_same(tmp_path: Path) -> None:
-    show, files, _ = showing(tmp_path, kept_bytes=0)
-    assert await show.show(PNG, None, None) == "shown"
-    assert files[0].artifact is None
 
 
 async def test_a_program_shows_a_bounded_number(tmp_path: Path) -> None:

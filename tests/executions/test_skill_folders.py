@@ -13,7 +13,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.executions.skills.library import SkillLibrary
 from codemode_server.executions.skills.project_skills import ProjectSkills
-from codemode_server.executions.skills.skill_folders import MAX_FILES, folders_in
+from codemode_server.executions.skills.skill_folders import folders_in
 from tests.behaviour.product import configuration, in_memory, office
 from tests.executions.kit import ME
 
@@ -110,12 +110,3 @@ def test_links_and_special_files_are_neither_listed_nor_read(tmp_path: Path) -> 
     for name in ("linked.md", "pipe.md"):
         with pytest.raises(MetaToolError):
             found.read_file(("pdf-forms", name))
-
-
-def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
-    skill = with_skill(tmp_path)
-    for number in range(MAX_FILES + 50):
-        (skill / f"f{number:04}.txt").touch()
-    (folder,) = folders_in(tmp_path / "skills")
-    assert len(folder.files) == MAX_FILES
-    assert folder.skill.summary == "Fill in forms of PDF files."

@@ -102,18 +102,6 @@ async def test_no_place_is_kept_for_a_session_that_has_long_been_idle_or_ended_w
         tasks.cancel_scope.cancel()
 
 
-async def test_with_one_place_sessions_take_turns() -> None:
-    programs = Programs(1)
-    async with anyio.create_task_group() as tasks:
-        await started(programs, tasks, ONE, "a", "b")
-        await started(programs, tasks, OTHER, "c")
-        await programs.end("a")
-        assert programs.running == ["b"], "both have none running, and it came first"
-        await programs.end("b")
-        assert programs.running == ["c"]
-        tasks.cancel_scope.cancel()
-
-
 async def test_a_program_that_waited_too_long_is_refused_and_leaves_the_queue() -> None:
     programs = Programs(1, queue_seconds=0.05)
     async with anyio.create_task_group() as tasks:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from codemode_server.guardrails import Ask, Block, GuardedCall, Pass
-from codemode_server.guardrails.builtin.domains import DomainsGuardrail, DomainsSettings, hosts_in
+from codemode_server.guardrails.builtin.domains import DomainsGuardrail, DomainsSettings
 from codemode_server.guardrails.builtin.rules import RulesGuardrail, RulesSettings
 from codemode_server.guardrails.builtin.secrets import SecretsGuardrail, SecretsSettings
 from codemode_server.guardrails.builtin.size import SizeGuardrail, SizeSettings
@@ -172,28 +172,17 @@ class TestDomains:
             assert isinstance(await probe.call(send(url="https://stra\u00dfe.example/")), Block)
             assert await probe.call(send(url="https://strasse.example/")) == Pass(), "control"
 
-    async def test_a_glob_over_internationalised_hosts_is_read(self) -> None:
-        probe = domains(allow=["*.b\u00fccher.example"])
-        assert await probe.call(send(url="https://a.B\u00dcCHER.example/")) == Pass()
-        assert isinstance(await probe.call(send(url="https://a.bucher.example/")), Block), "control"
-
     async def test_an_internationalised_host_is_the_same_in_either_form(self) -> None:
         probe = domains(deny=["b\u00fccher.example"])
         assert isinstance(await probe.call(send(url="https://xn--bcher-kva.example/")), Block)
         assert isinstance(await probe.call(send(url="https://B\u00dcCHER.example/")), Block)
         assert await probe.call(send(url="https://bucher.example/")) == Pass(), "control"
 
-    async def test_a_letter_that_only_looks_the_same_is_another_host(self) -> None:
-        assert isinstance(await domains(allow=["good.example"]).call(send(url="https://g\u043eod.example/")), Block)
-
     async def test_hosts_below_a_domain_are_meant_by_a_star_alone(self) -> None:
         probe = domains(allow=["*.good.example"])
         assert await probe.call(send(url="https://api.good.example")) == Pass()
         assert isinstance(await probe.call(send(url="https://good.example")), Block)
         assert isinstance(await probe.call(send(url="https://good.example.evil.example")), Block)
-
-    async def test_an_address_of_ipv6_is_read(self) -> None:
-        assert set(hosts_in("http://[0:0::1]:80/")) == {"::1"}
 
     @pytest.mark.parametrize("settings", [{}, {"allow": ["https://good.example"]}, {"alow": ["a.example"]}])
     async def test_settings_that_would_protect_nothing_are_refused(self, settings: dict[str, Any]) -> None:
@@ -225,13 +214,6 @@ class TestSize:
         assert isinstance(await probe.call(send(**arguments)), Block)
         assert await probe.call(send(to=["a"])) == Pass(), "control"
 
-    async def test_answers_and_programs_have_bounds_too(self) -> None:
-        probe = GuardrailProbe(SizeGuardrail(SizeSettings(result_bytes=20, program_characters=20)))
-        assert isinstance(await probe.answer(send(), ["x"] * 10), Block)
-        assert await probe.answer(send(), ["x"]) == Pass(), "control"
-        assert isinstance(await probe.program("1 + 1  # and so on, and on"), Block)
-        assert await probe.program("1 + 1") == Pass(), "control"
-
 
 class TestRules:
     @staticmethod
@@ -251,15 +233,6 @@ class TestRules:
         verdict = await self.probe(require="args.amount <= 1000").call(guarded_call("bank/pay", **arguments))
         assert isinstance(verdict, Block)
         assert "can't be evaluated" in verdict.reason
-
-    async def test_a_person_is_asked_about_all_rules_that_say_so(self) -> None:
-        rules = [
-            {"require": "args.a > 1", "otherwise": "ask", "reason": "a"},
-            {"require": "args.b > 1", "otherwise": "ask"},
-        ]
-        probe = GuardrailProbe(RulesGuardrail(RulesSettings.model_validate({"rules": rules})))
-        verdict = await probe.call(guarded_call("bank/pay", a=1, b=1))
-        assert verdict == Ask("guardrail 'RulesGuardrail' asks: a; requires `args.b > 1`")
 
     async def test_a_condition_that_is_none_is_refused_where_it_is_loaded(self) -> None:
         with pytest.raises(ValueError, match="is not a condition in CEL"):

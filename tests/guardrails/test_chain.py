@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -57,13 +56,6 @@ async def test_each_guardrail_sees_what_those_before_it_have_changed() -> None:
     assert CALL.arguments["to"] == "ada"
 
 
-async def test_the_first_block_ends_it() -> None:
-    last = Scripted(lambda _: Pass())
-    found = await chain(Scripted(lambda _: Block("no")), last).before_call(CALL)
-    assert found.decision == Deny("guardrail 'g0': no")
-    assert last.seen == []
-
-
 async def test_questions_add_up_and_a_block_after_them_decides() -> None:
     asks = [Scripted(lambda _: Ask("a")), Scripted(lambda _: Ask("b"))]
     found = await chain(*asks).before_call(CALL)
@@ -74,10 +66,6 @@ async def test_questions_add_up_and_a_block_after_them_decides() -> None:
 
 def fail(_: GuardedCall) -> Any:
     raise RuntimeError("the list can't be read: secret-value")
-
-
-def leave(_: GuardedCall) -> Any:
-    raise SystemExit(3)
 
 
 @pytest.mark.parametrize("kind", [Scripted, Quick])
@@ -100,18 +88,6 @@ async def test_one_that_fails_or_gives_no_verdict_blocks(kind: type[Scripted], a
     assert await GuardrailProbe(kind(lambda _: Pass())).call(CALL) == Pass(), "control"
 
 
-async def test_one_that_wants_to_end_the_process_blocks() -> None:
-    assert isinstance(await GuardrailProbe(Scripted(leave)).call(CALL), Block)
-
-
-async def test_a_change_that_is_nested_in_itself_blocks() -> None:
-    endless: dict[str, Any] = {}
-    endless["a"] = endless
-    verdict = await GuardrailProbe(Scripted(lambda _: Change(endless, "r"))).call(CALL)
-    assert isinstance(verdict, Block)
-    assert "nested" in verdict.reason
-
-
 class TestOneThatHangs:
     async def test_blocks_once_its_time_is_up_and_the_event_loop_goes_on(self) -> None:
         may_end, turns = threading.Event(), 0
@@ -131,24 +107,6 @@ class TestOneThatHangs:
         assert isinstance(verdict, Block)
         assert "no answer within 0.2 s" in verdict.reason
         assert turns > 3
-
-    @pytest.mark.parametrize("value", ["small", "large" * 20_000])
-    async def test_without_a_thread_blocks_once_it_has_answered_and_the_log_says_so(
-        self, caplog: pytest.LogCaptureFixture, value: str
-    ) -> None:
-        """Nothing can interrupt it; `large` values are looked at in a thread that others wait for."""
-        call = guarded_call("mail/send", body=value)
-
-        def answer_late(_: GuardedCall) -> Any:
-            time.sleep(0.05)
-            return Pass()
-
-        late = Quick(answer_late)
-        verdict = await GuardrailProbe(late, timeout_s=0.01).call(call)
-        assert isinstance(verdict, Block)
-        assert "no answer within 0.01 s" in verdict.reason
-        assert "everything else waited, so it needs needs_thread = True" in caplog.text
-        assert await GuardrailProbe(late, timeout_s=5).call(call) == Pass(), "control: in time"
 
     async def test_takes_a_bounded_number_of_threads(self) -> None:
         may_end, began = threading.Event(), list[GuardedCall]()
@@ -174,12 +132,6 @@ class TestResults:
         verdict = await GuardrailProbe(Scripted(lambda _: Ask("may it?"))).answer(CALL, 1)
         assert isinstance(verdict, Block)
 
-    async def test_blocks_stay_blocks(self) -> None:
-        guarded, result = chain(Scripted(lambda _: Change({"no": "list"}, "r"))), GuardedResult([], "blocks")
-        assert isinstance((await guarded.after_call(CALL, result)).decision, Deny)
-        plain = await guarded.after_call(CALL, GuardedResult([]))
-        assert plain.value == {"no": "list"}, "control"
-
     async def test_the_result_of_a_program_is_changed_as_a_whole(self) -> None:
         class Quiet(Guardrail):
             def on_result(self, program: Any, result: ProgramResult) -> Any:
@@ -194,9 +146,3 @@ async def test_a_guardrail_for_some_tools_is_not_asked_about_others() -> None:
     probe = GuardrailProbe(Scripted(lambda _: Block("no")), tools=("bank/*", "mail/send"))
     assert isinstance(await probe.call(CALL), Block)
     assert await probe.call(guarded_call("mail/read")) == Pass()
-
-
-async def test_methods_that_are_not_overridden_are_never_called() -> None:
-    assert await GuardrailProbe(Guardrail(None)).program("1") == Pass()
-    assert not chain(Guardrail(None)).looks_at("before_call")
-    assert chain(Scripted(fail)).looks_at("before_call"), "control"

@@ -103,7 +103,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class Recorded:
     """An earlier run of the execution made this call; its outcome is used again and nothing is sent."""
 
     kind: ClassVar[str] = "replay"
@@ -127,7 +127,7 @@ class Capture:
     """Whether it only reads, and its arguments could not be foreseen."""
 
 
-Decision = Allow | Deny | Ask | Replay | Capture
+Decision = Allow | Deny | Ask | Recorded | Capture
 """The decision on a call, always with a reason; `kind` is its name in records, traces and permission rules."""
 
 

@@ -13,7 +13,7 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.repetition import ClockRecord
 from codemode_server.executions.plan_report import PlanReport, plan_report
-from codemode_server.executions.reopening import PastRun
+from codemode_server.executions.reopening import RecordedRun
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.plan import Plan
 from codemode_server.off_loop import run_large
@@ -32,7 +32,7 @@ async def plan_of(execution_id: ExecutionId, records: Sequence[CallRecord], conf
     return await run_large(partial(Plan, redact=config.redactor.text), execution_id, records)
 
 
-async def with_planned_clock(journal: Journal, principal: Principal, past: PastRun) -> PastRun:
+async def with_planned_clock(journal: Journal, principal: Principal, past: RecordedRun) -> RecordedRun:
     """An execution that applies a dry run gets the clock readings of that once its own are used up."""
     planned = await journal.repeat(principal, past.record.applies) if past.record.applies is not None else None
     own, rest = past.repeat.clock, planned.clock if planned is not None else None
@@ -46,7 +46,7 @@ async def with_planned_clock(journal: Journal, principal: Principal, past: PastR
     return replace(past, repeat=replace(past.repeat, clock=clock))
 
 
-async def to_apply(journal: Journal, principal: Principal, execution_id: ExecutionId) -> PastRun:
+async def to_apply(journal: Journal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
     """The program of a dry run that may be applied, with its randomness, its clock and its calls.
 
     Raises:
@@ -71,4 +71,4 @@ async def to_apply(journal: Journal, principal: Principal, execution_id: Executi
         raise MetaToolError(
             f"the dry run {execution_id} did not come to an end ({record.status.value}); make a new one"
         )
-    return PastRun(record, record.code, repeat, await journal.calls(principal, execution_id))
+    return RecordedRun(record, record.code, repeat, await journal.calls(principal, execution_id))

@@ -58,7 +58,7 @@ class ExecutionRecorder:
         if execution.is_rerun:  # the journal has it
             return
         # Without what repeats it, a replay can't be resumed: then it would send what it has not sent.
-        is_replay = execution.calls.past is not None and execution.calls.past.is_closed
+        is_replay = execution.calls.resumed is not None and execution.calls.resumed.is_closed
         repeat = None if execution.direct_call or is_replay else execution.repeat
         await self._journal.begin_execution(execution.record(), repeat=repeat)
 

@@ -19,7 +19,7 @@ _TRIES, _PAUSE_SECONDS = 6, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class PastRun:
+class RecordedRun:
     """What the journal has of the execution."""
 
     record: ExecutionRecord
@@ -28,7 +28,7 @@ class PastRun:
     calls: Sequence[CallRecord]
 
 
-async def recorded(journal: Journal, principal: Principal, execution_id: ExecutionId) -> PastRun:
+async def recorded(journal: Journal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
     """An execution of this principal with a program, as it is recorded.
 
     Raises:
@@ -44,10 +44,10 @@ async def recorded(journal: Journal, principal: Principal, execution_id: Executi
     repeat = await journal.repeat(principal, execution_id)
     if record.kind is ExecutionKind.DIRECT_CALL or not record.code or repeat is None:
         raise MetaToolError(f"{execution_id} has no program that can run again")
-    return PastRun(record, record.code, repeat, await journal.calls(principal, execution_id))
+    return RecordedRun(record, record.code, repeat, await journal.calls(principal, execution_id))
 
 
-async def reopened(journal: Journal, past: PastRun, session: Session, *, has_value: bool) -> PastRun:
+async def reopened(journal: Journal, past: RecordedRun, session: Session, *, has_value: bool) -> RecordedRun:
     """An execution that did not succeed, which is this product's to run again from now on, in this session.
     `has_value`: whether its value is stored.
 

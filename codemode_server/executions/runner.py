@@ -222,7 +222,7 @@ class ExecutionRunner:
         execution.outcome = await self._guard.after(execution, outcome)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
-        for earlier in (execution.calls.past, execution.calls.plan):
+        for earlier in (execution.calls.resumed, execution.calls.plan):
             execution.calls.messages += earlier.remarks() if earlier is not None else []
         if execution.is_dry_run:
             execution.plan = await self._guard.plan(execution, await self._recorder.plan(execution))

@@ -28,15 +28,15 @@ from codemode_server.executions.events import ExecutionEvent, ExecutionSettled, 
 from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
 from codemode_server.executions.host_waiting import WaitEnd, host_returns, wait_with_host
 from codemode_server.executions.plans import plan_of, to_apply, with_planned_clock
-from codemode_server.executions.reopening import PastRun, recorded, reopened
+from codemode_server.executions.reopening import RecordedRun, recorded, reopened
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.scheduling import Turns
 from codemode_server.executions.suspension import Suspensions
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.journal import Journal
-from codemode_server.gateway.past_calls import PastCalls
 from codemode_server.gateway.read_sources import ReadSources
+from codemode_server.gateway.resumed_calls import ResumedCalls
 
 _CANCEL_SECONDS = 5.0
 """How long `cancel` waits for the end of a program."""
@@ -174,7 +174,7 @@ class ExecutionService(OwnsTasks):
         past = await with_planned_clock(self._journal, context.principal, past)
         calls = ExecutionCalls(execution_id, context, host=host)
         unknown, redact = settings.approvals.unknown, self._config.redactor.text
-        calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown=unknown, redact=redact)
+        calls.resumed = ResumedCalls(past.calls, effect_of=self._effect_of, unknown=unknown, redact=redact)
         execution = self._new_rerun(past, calls, timeout_s)
         execution.is_rerun = execution.is_recorded = True  # so its end is recorded even if it never begins
         if (planned := past.record.applies) is not None:
@@ -204,12 +204,12 @@ class ExecutionService(OwnsTasks):
         execution.applies = execution_id
         return self._launch(execution)
 
-    async def _take_over(self, past: PastRun, context: RequestContext) -> None:
+    async def _take_over(self, past: RecordedRun, context: RequestContext) -> None:
         """The session of `context` gets a program, which may hold all that the session of its earlier run had read."""
         has_read = any(it.outcome is not None and it.outcome.status is CallStatus.SUCCEEDED for it in past.calls)
         await self._sources.take_over_session(context, past.record.session, has_read=has_read)
 
-    def _new_rerun(self, past: PastRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
+    def _new_rerun(self, past: RecordedRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
         """An execution of a recorded program, with the same randomness and clock."""
         execution = self._new_execution(past.code, calls, timeout_s, repeat=past.repeat)
         execution.description = past.record.description or ""
@@ -225,7 +225,7 @@ class ExecutionService(OwnsTasks):
         past = await recorded(self._journal, context.principal, execution_id)
         await self._take_over(past, context)
         calls = ExecutionCalls(new_id(), context)
-        calls.past = PastCalls(past.calls, effect_of=self._effect_of, unknown="fail", is_closed=True)
+        calls.resumed = ResumedCalls(past.calls, effect_of=self._effect_of, unknown="fail", is_closed=True)
         return self._launch(self._new_rerun(past, calls))
 
     def detach(self, execution: Execution) -> None:

@@ -140,7 +140,7 @@ class SessionLogs(OwnsTasks):
 
     def is_logged(self, execution: Execution) -> bool:
         """Whether the log may have the program now; what its session reads later may change that."""
-        is_replay = execution.calls.past is not None and execution.calls.past.is_closed
+        is_replay = execution.calls.resumed is not None and execution.calls.resumed.is_closed
         is_real = not is_replay and not execution.is_dry_run and not execution.direct_call
         return (
             self._config.settings.state.session_days > 0

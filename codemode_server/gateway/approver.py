@@ -7,9 +7,9 @@ from typing import Protocol
 
 from codemode_server.domain.calls import Allow, Ask, Deny, ToolCall
 from codemode_server.gateway.call_attempt import CallAttempt
-from codemode_server.gateway.earlier_runs import naming_departure
 from codemode_server.gateway.events import CallApprovalRequested, CallApprovalSettled, CallEvents
 from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.resumed_calls import naming_departure
 from codemode_server.gateway.targets import CallTarget
 
 

@@ -9,7 +9,7 @@ import logging
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Replay
+from codemode_server.domain.calls import Recorded
 from codemode_server.gateway.events import CallEnded, CallEvent
 from codemode_server.gateway.learning import Learning, contradiction
 from codemode_server.gateway.received_keys import ResultKey, keys_in
@@ -30,7 +30,7 @@ class CallLearning:
 
     def __call__(self, event: CallEvent) -> None:
         match event:
-            case CallEnded(decision=Replay()):
+            case CallEnded(decision=Recorded()):
                 pass  # learned when it was made
             case CallEnded(calls=calls) if calls.captured is not None:
                 pass  # a dry run teaches nothing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import CallStatus, Replay, ToolCall
+from codemode_server.domain.calls import CallStatus, Recorded, ToolCall
 from codemode_server.gateway import summaries
 from codemode_server.gateway.events import CallApprovalRequested, CallEnded, CallEvent, CallSent, CallUnresolved
 from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls, RunningCall, UnmarkedErrors
@@ -53,7 +53,7 @@ class CallReports:
                 result=result.text,
                 effect=target.effect,
                 has_error_text=result.unmarked_error is not None,
-                is_replayed=isinstance(event.decision, Replay),
+                is_replayed=isinstance(event.decision, Recorded),
             )
         )
 

@@ -13,7 +13,7 @@ from asyncio import get_running_loop
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, Decision, Deny, Replay, RetryReason, ToolCall
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, Decision, Deny, Recorded, RetryReason, ToolCall
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.results import NO_RESULT, ResultSummary
 from codemode_server.gateway.targets import CallTarget
@@ -119,7 +119,7 @@ class CallEnded:
     @property
     def seq(self) -> int:
         """Number of the call for the model: that of the earlier run if it is answered from there."""
-        return (self.decision.seq if isinstance(self.decision, Replay) else 0) or self.call.seq
+        return (self.decision.seq if isinstance(self.decision, Recorded) else 0) or self.call.seq
 
 
 CallEvent = (

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -18,12 +19,15 @@ from codemode_server.domain.savings import ServerTokens
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.host_log import HostLog
-from codemode_server.gateway.past_calls import PastCalls
-from codemode_server.gateway.plan import Plan
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.contract import HostWait
 from codemode_server.text import clean_line
 from codemode_server.upstreams.progress import CallProgress
+
+if TYPE_CHECKING:
+    from codemode_server.gateway.plan import Plan
+    from codemode_server.gateway.resumed_calls import ResumedCalls
+
 
 _MAX_NUMBERS = 5
 MAX_OPEN_QUESTIONS = 5
@@ -152,7 +156,7 @@ class ExecutionCalls:
     question: Ask | None = None
     """What guardrails ask the person about each of its calls, since the program is as it is."""
 
-    past: PastCalls | None = None
+    resumed: ResumedCalls | None = None
     """The calls of the earlier run, if the program runs again."""
     plan: Plan | None = None
     """What the program may do unasked, if it applies a dry run."""
@@ -192,25 +196,25 @@ class ExecutionCalls:
 
     def next_seq(self) -> int:
         self.started += 1
-        return self.started + (self.past.last_seq if self.past else 0)
+        return self.started + (self.resumed.last_seq if self.resumed else 0)
 
     def next_key(self, server: str, tool: str, digest: str) -> CallKey:
         """The key of the next call with these raw names and arguments."""
         self.occurrences[server, tool, digest] += 1
         key = CallKey(server, tool, digest, self.occurrences[server, tool, digest])
-        if self.past is not None:
-            self.past.order.note_made(key)
+        if self.resumed is not None:
+            self.resumed.order.note_made(key)
         return key
 
     async def wait_for_turn(self, key: CallKey) -> None:
         """Wait until the program may get the answer to this call, if it runs again."""
-        if self.past is not None:
-            await self.past.order.wait(key)
+        if self.resumed is not None:
+            await self.resumed.order.wait(key)
 
     def note_answered(self, key: CallKey) -> None:
         """The program gets the answer to this call now."""
-        if self.past is not None:
-            self.past.order.note_answered(key)
+        if self.resumed is not None:
+            self.resumed.order.note_answered(key)
 
     def doubted_keys_of(self, tool: Tool) -> set[str]:
         return {one.key for one in self.doubted_keys if (one.server, one.tool) == (tool.server, tool.name)}

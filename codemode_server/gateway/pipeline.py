@@ -26,7 +26,7 @@ from codemode_server.domain.calls import (
     CallStatus,
     Capture,
     Deny,
-    Replay,
+    Recorded,
     RetryReason,
     ToolCall,
     arguments_digest,
@@ -54,12 +54,6 @@ from codemode_server.gateway.dry_run import (
     has_to_capture,
     placeholder_reply,
 )
-from codemode_server.gateway.earlier_runs import (
-    decision_after,
-    departure_of,
-    recorded_reply,
-    with_departure,
-)
 from codemode_server.gateway.events import (
     CallBegan,
     CallEnded,
@@ -77,6 +71,12 @@ from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.privacy import CallPrivacy
 from codemode_server.gateway.release import naming_release
 from codemode_server.gateway.results import NO_RESULT, ResultSummary, summarise, without_secrets
+from codemode_server.gateway.resumed_calls import (
+    decision_after,
+    departure_of,
+    recorded_reply,
+    with_departure,
+)
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, SharedUpstreams, title_of
 from codemode_server.off_loop import is_large, run_sized
@@ -161,7 +161,7 @@ class CallPipeline:
         arguments, has_many = guarded.arguments, is_large(guarded.arguments)
         digest = await run_sized(has_many, arguments_digest, arguments)
         call = ToolCall(calls.execution_id, seq, server, tool, arguments, calls.next_key(server, tool, digest))
-        is_made = calls.past is not None and calls.past.has_answer(call)
+        is_made = calls.resumed is not None and calls.resumed.has_answer(call)
         also = self._privacy.restriction(target, release)
         decision = self._guard.decide(calls, target, guarded, also=also, is_made=is_made, is_captured=is_captured)
         revision = self._config.revision
@@ -187,7 +187,7 @@ class CallPipeline:
 
     async def _result(self, attempt: CallAttempt) -> Reply:
         """What the upstream answers, or what it answered to this call in an earlier run of the program."""
-        if isinstance(attempt.decision, Replay):
+        if isinstance(attempt.decision, Recorded):
             return recorded_reply(attempt.decision.outcome)
         if not attempt.derives:  # a placeholder may be of another type than the result will be
             await attempt.check_arguments()
@@ -328,7 +328,7 @@ class CallPipeline:
 
     async def _record_end(self, attempt: CallAttempt, outcome: CallOutcome) -> None:
         call = attempt.call
-        if isinstance(attempt.decision, Replay):  # the journal has it
+        if isinstance(attempt.decision, Recorded):  # the journal has it
             return
         if not attempt.is_recorded:  # it was refused or invalid, so there is nothing that a crash could lose
             await self._journal.begin_call(call, attempt.decision, is_read_only=True, clock=attempt.calls.clock)

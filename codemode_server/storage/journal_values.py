@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Replay
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Recorded
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
@@ -95,7 +95,7 @@ def applying(connection: sqlite3.Connection, record: ExecutionRecord) -> Executi
 def detail_of(decision: Decision) -> JsonValue:
     """What a decision contains beside its reason."""
     match decision:
-        case Replay(outcome=it):
+        case Recorded(outcome=it):
             return {
                 "status": it.status.value,
                 "milliseconds": it.milliseconds,
@@ -118,7 +118,7 @@ def to_decision(name: str, reason: str, detail: JsonValue) -> Decision:
         case "ask":
             return Ask(reason)
         case "replay" if isinstance(detail, dict):
-            return Replay(CallOutcome(**detail | {"status": CallStatus(detail["status"])}), reason)
+            return Recorded(CallOutcome(**detail | {"status": CallStatus(detail["status"])}), reason)
         case "simulate" if isinstance(detail, dict):
             return Capture(reason=reason, **detail)
         case _:

@@ -19,7 +19,7 @@ from codemode_server.domain.calls import (
     Capture,
     Decision,
     Deny,
-    Replay,
+    Recorded,
     ToolCall,
     arguments_digest,
 )
@@ -149,7 +149,7 @@ async def test_a_call_is_read_back_with_complete_arguments_and_result_in_the_ord
         Allow("rule 1"),
         Deny("rule 2"),
         Ask("rule 3"),
-        Replay(SUCCEEDED, "the same call of x0"),
+        Recorded(SUCCEEDED, "the same call of x0"),
         Capture("dict[str, int]", "dry run", "rule 4", is_reading=True),
     ],
     ids=lambda decision: type(decision).__name__,

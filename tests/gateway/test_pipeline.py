@@ -24,7 +24,7 @@ from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing
 from codemode_server.gateway.events import CallBegan, CallEnded, CallEvent, CallSent, Subscriber
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
-from codemode_server.gateway.past_calls import PastCalls
+from codemode_server.gateway.resumed_calls import ResumedCalls
 from codemode_server.settings import Settings
 from tests.memory.journal import MemoryJournal
 from tests.memory.upstreams import MemoryUpstreams
@@ -128,7 +128,7 @@ class TestAnAnswerThatWaitsForAnEarlierOne:
         earlier = ToolCall(calls.execution_id, 1, "github", "list-issues", {}, CallKey("github", "list-issues", "", 1))
         outcome = CallOutcome(CallStatus.SUCCEEDED, 1.0)
         past = [CallRecord(earlier, Allow("test"), 1.0, outcome, ended_at=2.0)]
-        calls.past = PastCalls(past, effect_of=lambda _, __: Effect.READS, unknown="fail")
+        calls.resumed = ResumedCalls(past, effect_of=lambda _, __: Effect.READS, unknown="fail")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(gateway(steps).call, calls, "github", "create_issue", {"title": "Bug"})
             await anyio.wait_all_tasks_blocked()

@@ -79,7 +79,7 @@ class ProgramSkills:
         execution.skills.saves += 1
         if execution.skills.saves > MAX_SAVES:
             raise MetaToolError(f"a program may save at most {MAX_SAVES} skills")
-        if execution.calls.past is not None and execution.calls.past.is_closed:
+        if execution.calls.resumed is not None and execution.calls.resumed.is_closed:
             return f"skills.{name} was not saved: this is a replay"
         if execution.is_dry_run:
             line = f"skills.{name} was not saved: this is a dry run"

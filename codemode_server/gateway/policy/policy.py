@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.calls import Allow, Ask, Capture, Decision, Deny, Replay
+from codemode_server.domain.calls import Allow, Ask, Capture, Decision, Deny, Recorded
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.permission_step import PermissionStep
 from codemode_server.gateway.policy.rates import CallQuota
 from codemode_server.gateway.targets import CallTarget
 
-_STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Capture: 2, Replay: 3, Deny: 4}
+_STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Capture: 2, Recorded: 3, Deny: 4}
 """Nobody is asked about a call that is only captured or replayed, since nothing is sent."""
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Replay
+from codemode_server.domain.calls import Allow, Ask, CallOutcome, CallStatus, Capture, Decision, Deny, Recorded
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
@@ -19,7 +19,7 @@ from codemode_server.settings import PermissionSettings, Settings
 
 CATALOG = Catalog.build([UpstreamListing("github", UpstreamState.READY, (ToolDefinition("create_issue"),))])
 TARGET = ToolTarget(CATALOG.server("github"), CATALOG.tool("github", "create_issue"))
-REPLAY = Replay(CallOutcome(CallStatus.SUCCEEDED, 1.0), "recorded")
+REPLAY = Recorded(CallOutcome(CallStatus.SUCCEEDED, 1.0), "recorded")
 
 
 class Step:

@@ -20,7 +20,9 @@ concurrent calls:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import anyio
 
 from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.calls import (
@@ -31,21 +33,29 @@ from codemode_server.domain.calls import (
     CallStatus,
     Decision,
     Deny,
-    Replay,
+    Recorded,
     ToolCall,
 )
+from codemode_server.domain.errors import ToolFailed
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.answer_order import AnswerOrder
 from codemode_server.gateway.argument_differences import argument_differences, common_names
-from codemode_server.gateway.expected_calls import left_when_quiet, named
+from codemode_server.gateway.policy.policy import joined
+from codemode_server.gateway.targets import CallTarget
 from codemode_server.off_loop import is_large, run_sized
+from codemode_server.sandbox.contract import Reply
+
+if TYPE_CHECKING:
+    from codemode_server.gateway.execution_calls import ExecutionCalls
 
 _UNKNOWN = (CallStatus.STARTED, CallStatus.TIMED_OUT, CallStatus.CANCELLED, CallStatus.UNKNOWN)
+_MAX_NAMES = 3
+T = TypeVar("T")
 UnknownPolicy = Literal["ask", "retry", "skip", "fail"]
 
 
-class PastCalls:
+class ResumedCalls:
     """The recorded calls of one execution, and which of them it has made again. Used from one event loop."""
 
     def __init__(
@@ -102,7 +112,7 @@ class PastCalls:
             if is_repeatable:
                 return decided
             return Deny(f"it succeeded in the earlier run as call {record.call.seq}, and {record.unreadable}")
-        return Replay(outcome, f"call {record.call.seq} of the earlier run", record.call.seq)
+        return Recorded(outcome, f"call {record.call.seq} of the earlier run", record.call.seq)
 
     def _of_unknown(self, record: CallRecord, effect: Effect, decided: Decision) -> Decision:
         if effect is Effect.READS and not self.is_closed:
@@ -115,7 +125,7 @@ class PastCalls:
                 return decided
             case "skip":
                 outcome = CallOutcome(CallStatus.SUCCEEDED, 0.0)
-                return Replay(outcome, f"{reason} (approvals.unknown is 'skip')", record.call.seq)
+                return Recorded(outcome, f"{reason} (approvals.unknown is 'skip')", record.call.seq)
         return Ask(f"{reason}; approve it only if it did not")
 
     def _went_on_after(self, record: CallRecord) -> bool:
@@ -174,3 +184,78 @@ def _was_sent(record: CallRecord) -> bool:
     if not isinstance(record.decision, Allow):
         return False
     return record.outcome is None or record.outcome.status.may_have_been_sent
+
+
+def decision_after(
+    calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: Decision
+) -> tuple[Decision, Ask | None]:
+    """The decision on a call where `decided` is that of the policy, and what a person has to approve beside that."""
+    if calls.resumed is None:
+        return decided, None
+    found = calls.resumed.decision(call, target.effect, decided)
+    if isinstance(found, Recorded) and calls.plan is not None and target.effect is not Effect.READS:
+        calls.plan.take_replayed(call)
+    if isinstance(found, Ask) and found is not decided:
+        return with_departure(decided, found), found
+    return found, None
+
+
+async def departure_of(calls: ExecutionCalls, call: ToolCall, target: CallTarget) -> Ask | None:
+    """What a person has to approve about a call that differs from the earlier run or from the plan; else None."""
+    found: list[Ask] = []
+
+    def has_others() -> bool:
+        return bool(calls.in_flight)
+
+    if calls.resumed is not None:
+        departing = await calls.resumed.departure(call, target.effect, has_others)
+        found += [] if departing is None else [departing]
+    if calls.plan is not None and target.effect is not Effect.READS:
+        unplanned = await calls.plan.departure(call, has_others)
+        found += [] if unplanned is None else [unplanned]
+    return joined(found) if found else None
+
+
+def with_departure(decided: Decision, departure: Ask | None) -> Decision:
+    """One question about a departure and about what the policy asks."""
+    if departure is None or not isinstance(decided, Allow | Ask):
+        return decided
+    return joined([departure, *([decided] if isinstance(decided, Ask) else [])])
+
+
+def naming_departure(calls: ExecutionCalls, ask: Ask, answer: Allow | Deny) -> Allow | Deny:
+    """The answer to a question; that of a program that runs again names the call of its earlier run."""
+    is_compared = calls.resumed is not None or calls.plan is not None
+    if isinstance(answer, Deny) and is_compared and ask.reason not in answer.reason:
+        return Deny(f"{answer.reason} ({ask.reason})")
+    return answer
+
+
+def recorded_reply(outcome: CallOutcome) -> Reply:
+    """The answer of an earlier run; raises `ToolFailed` if that was an error."""
+    if outcome.status is CallStatus.FAILED and outcome.result is None:
+        raise ToolFailed(outcome.error or "it failed in the earlier run")
+    return Reply(outcome.result, outcome.encoding)
+
+
+async def left_when_quiet(
+    left: Callable[[], list[T]],
+    *,
+    changed: ChangeSignal,
+    patience_s: Callable[[], float],
+    has_others: Callable[[], bool],
+) -> list[T]:
+    """What is left of the expected calls once all are made, or once nothing has changed for `patience_s` and
+    `has_others` says that nothing else of the program is in flight."""
+    while left():
+        with anyio.move_on_after(patience_s()) as quiet:
+            await changed.wait()
+        if quiet.cancelled_caught and not has_others():
+            break
+    return left()
+
+
+def named(calls: Sequence[ToolCall]) -> str:
+    """`call 1 (github/create_issue), …`."""
+    shown = ", ".join(f"call {it.seq} ({it.server}/{it.tool})" for it in calls[:_MAX_NAMES])
+    return f"{shown} and {len(calls) - _MAX_NAMES} more" if len(calls) > _MAX_NAMES else shown

@@ -6,17 +6,16 @@ line of the file each line of the program comes from.
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from codemode_server.config.document import Node, parse
 from codemode_server.config.problems import Problems
 from codemode_server.workflows.expressions import Scope
 from codemode_server.workflows.fields import NAME_RULE, Fields, is_function_name
-from codemode_server.workflows.inputs import WorkflowInput, literal, read_inputs
-from codemode_server.workflows.steps import StepCompiler
+from codemode_server.workflows.inputs import WorkflowInput, read_inputs
+from codemode_server.workflows.steps import Line, StepCompiler
 
 _KEYS = ("description", "inputs", "steps", "result")
 _PRELUDE = '''\
@@ -89,7 +88,7 @@ class CompiledWorkflow:
 
     @property
     def signature(self) -> str:
-        return f"{self.name}({ast.unparse(_parameters(self.inputs))})"
+        return f"{self.name}({', '.join(one.parameter for one in self.inputs)})"
 
 
 def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
@@ -107,75 +106,50 @@ def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
     workflow = Fields(root, _KEYS, problems)
     inputs = read_inputs(workflow)
     compiler = StepCompiler(problems)
-    scope = Scope(inputs=frozenset(it.name for it in inputs))
+    scope = Scope(inputs=frozenset(one.name for one in inputs))
     steps, after = compiler.steps(workflow.items("steps"), scope)
     if not workflow.items("steps"):
         workflow.complain(root, "needs `steps`")
-    result = workflow.get("result")
-    if result is not None:
-        returned = ast.Return(compiler.value(result, after))
-        compiler.lines[returned] = result.line
-        steps.append(returned)
+    if (result := workflow.get("result")) is not None:
+        steps.append(Line(f"return {compiler.value(result, after)}", result.line))
     if problems.found:
         raise problems.error()
     description = " ".join(workflow.text("description").split())
-    modules = tuple(dict.fromkeys(it for it, _ in compiler.imports))
-    imports = compiler.import_statements()
+    imports = list(compiler.imports.values())
+    source, lines = _written([*imports, *_functions(name, description, inputs, steps)])
+    variables = [Line(f"input_{one.name}: {one.annotation} = {one.checked('None')}", 0) for one in inputs]
+    check_source, check_lines = _written([*imports, *variables, *steps])
     try:
-        written = _written([*imports, *_functions(name, description, inputs, steps)], compiler.lines)
-        compile(written[0], file, "exec", dont_inherit=True)
-        checked = _written([*imports, *_input_variables(inputs), *steps], compiler.lines)
+        compile(source, file, "exec", dont_inherit=True)
     except (SyntaxError, RecursionError, MemoryError) as error:  # "too many statically nested blocks"
         problems.add(0, "", f"the steps are nested too deep: {error}")
         raise problems.error() from None
-    return CompiledWorkflow(name, file, description, tuple(inputs), *written, modules, *checked)
+    modules = tuple(dict.fromkeys(module for module, _ in compiler.imports))
+    return CompiledWorkflow(name, file, description, tuple(inputs), source, lines, modules, check_source, check_lines)
 
 
-def _input_variables(inputs: list[WorkflowInput]) -> list[ast.stmt]:
-    """The inputs, of which the check only knows the types."""
+def _functions(name: str, description: str, inputs: list[WorkflowInput], steps: list[Line]) -> list[Line]:
+    """The steps as a function of checked inputs, and the public function."""
+    notes = [f"        {one.name}: {one.description}" for one in inputs if one.description]
+    documentation = "\n".join([description or f"The workflow {name}.", *(["", "    Args:", *notes] if notes else [])])
+    public = [
+        "",
+        f"def {name}({', '.join(one.parameter for one in inputs)}):",
+        f"    {documentation!r}",
+        f"    return _run({', '.join(one.checked(one.name) for one in inputs)})",
+    ]
     return [
-        ast.AnnAssign(ast.Name(f"input_{it.name}", ast.Store()), it.annotation, it.check_of(ast.Constant(None)), 1)
-        for it in inputs
+        Line(f"def _run({', '.join(f'input_{one.name}: {one.annotation}' for one in inputs)}):", 0),
+        *(line.indented() for line in steps or [Line("pass", 0)]),
+        *(Line(text, 0) for text in public),
     ]
 
 
-def _functions(name: str, description: str, inputs: list[WorkflowInput], steps: list[ast.stmt]) -> list[ast.stmt]:
-    """The steps as a function of checked inputs, and the public function."""
-    checked = [ast.arg(f"input_{it.name}", it.annotation) for it in inputs]
-    run = _function("_run", ast.arguments([], checked, None, [], [], None, []), steps or [ast.Pass()])
-    call = ast.Call(ast.Name("_run", ast.Load()), [it.check_of(ast.Name(it.name, ast.Load())) for it in inputs], [])
-    notes = [f"        {it.name}: {it.description}" for it in inputs if it.description]
-    documentation = "\n".join([description or f"The workflow {name}.", *(["", "    Args:", *notes] if notes else [])])
-    public = _function(name, _parameters(inputs), [ast.Expr(ast.Constant(documentation)), ast.Return(call)])
-    return [run, public]
-
-
-def _parameters(inputs: list[WorkflowInput] | tuple[WorkflowInput, ...]) -> ast.arguments:
-    defaults = [literal(it.default) for it in inputs if not it.is_required]
-    return ast.arguments([], [it.parameter for it in inputs], None, [], [], None, defaults)
-
-
-def _function(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.FunctionDef:
-    return ast.FunctionDef(name, arguments, body, [], lineno=0)
-
-
-def _written(statements: list[ast.stmt], known: Mapping[ast.stmt, int]) -> tuple[str, dict[int, int]]:
-    """The program with these statements behind the prelude, and its line table."""
-    module = ast.fix_missing_locations(ast.Module(statements, []))
-    source = f"{_PRELUDE}\n\n{ast.unparse(module)}\n"
-    written = ast.parse(source)
-    # Both trees have the same statements in the same order.
-    theirs = _statements(ast.Module(written.body[-len(statements) :], []))
-    pairs = zip(_statements(module), theirs, strict=True)
-    return source, {other.lineno: known[one] for one, other in pairs if one in known}
-
-
-def _statements(node: ast.AST) -> Iterator[ast.stmt]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt):
-            yield child
-        if isinstance(child, ast.stmt | ast.ExceptHandler):
-            yield from _statements(child)
+def _written(lines: list[Line]) -> tuple[str, dict[int, int]]:
+    """The program with these lines behind the prelude, and its line table."""
+    first = _PRELUDE.count("\n") + 3
+    numbers = {first + number: line.file_line for number, line in enumerate(lines) if line.file_line}
+    return f"{_PRELUDE}\n\n" + "".join(f"{line.text}\n" for line in lines), numbers
 
 
 def _check_numbers(node: Node, problems: Problems) -> None:

@@ -6,6 +6,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from codemode_server.config.document import Node
 from codemode_server.config.problems import Problems, nearest, printable
@@ -101,6 +102,15 @@ def is_name(text: str) -> bool:
 def is_function_name(text: str) -> bool:
     """Whether it may name a workflow, which is a function beside those of Python."""
     return is_name(text) and not hasattr(builtins, text)
+
+
+def plain(node: Node) -> Any:
+    """The value of a node as data."""
+    if isinstance(node.value, dict):
+        return {key: plain(child) for key, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(child) for child in node.value]
+    return node.value
 
 
 def shown(name: str) -> str:

@@ -14,7 +14,7 @@ from codemode_server.text import clean_line
 from codemode_server.workflows.compiling import CompiledWorkflow, compile_workflow
 
 PACKAGE = "workflows"
-_SUFFIXES = (".yaml", ".yml")
+_SUFFIXES = (".yaml", ".yml", ".json")
 _SUMMARY_CHARACTERS = 120
 _SIGNATURE_CHARACTERS = 240
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from codemode_server.config.document import Node
 from codemode_server.config.problems import Problems
-from codemode_server.workflows.fields import NAME_RULE, Fields, is_name
+from codemode_server.workflows.fields import NAME_RULE, Fields, is_name, plain
 
 TYPES = {"text": "str", "number": "float", "integer": "int", "boolean": "bool", "list": "list", "object": "dict"}
 """Types of inputs, and their types in Python."""
@@ -30,21 +29,17 @@ class WorkflowInput:
     """`one_of`, `pattern`, `min` and `max`, as far as they are given."""
 
     @property
-    def parameter(self) -> ast.arg:
-        return ast.arg(self.name, self.annotation)
+    def annotation(self) -> str:
+        return TYPES[self.type] + (" | None" if not self.is_required and self.default is None else "")
 
     @property
-    def annotation(self) -> ast.expr:
-        kind: ast.expr = ast.Name(TYPES[self.type], ast.Load())
-        if not self.is_required and self.default is None:
-            kind = ast.BinOp(kind, ast.BitOr(), ast.Constant(None))
-        return kind
+    def parameter(self) -> str:
+        """For instance `most: int=2`."""
+        return f"{self.name}: {self.annotation}" + ("" if self.is_required else f"={self.default!r}")
 
-    def check_of(self, value: ast.expr) -> ast.expr:
-        """The call that checks the value it is given."""
-        constants: list[ast.expr] = [ast.Constant(self.name), value, ast.Constant(self.type), literal(self.rules)]
-        constants.append(ast.Constant(self.is_required))
-        return ast.Call(ast.Name("_checked", ast.Load()), constants, [])
+    def checked(self, value: str) -> str:
+        """The call that checks a value."""
+        return f"_checked({self.name!r}, {value}, {self.type!r}, {self.rules!r}, {self.is_required!r})"
 
 
 def read_inputs(workflow: Fields) -> list[WorkflowInput]:
@@ -82,21 +77,3 @@ def _read(name: str, node: Node, problems: Problems) -> WorkflowInput | None:
     is_required = fields.flag("required", default=default is None)
     value = None if default is None else plain(default)
     return WorkflowInput(name, kind, fields.text("description"), is_required and default is None, value, rules)
-
-
-def plain(node: Node) -> Any:
-    """The value of a node as data."""
-    if isinstance(node.value, dict):
-        return {key: plain(child) for key, child in node.value.items()}
-    if isinstance(node.value, list):
-        return [plain(child) for child in node.value]
-    return node.value
-
-
-def literal(value: Any) -> ast.expr:
-    """A value as an expression of constants."""
-    if isinstance(value, dict):
-        return ast.Dict([ast.Constant(str(key)) for key in value], [literal(it) for it in value.values()])
-    if isinstance(value, list):
-        return ast.List([literal(it) for it in value], ast.Load())
-    return ast.Constant(value)

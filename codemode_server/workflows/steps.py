@@ -1,12 +1,10 @@
-"""Compiles the steps of a workflow to statements of a program.
+"""Compiles the steps of a workflow to lines of a program.
 
-The statements are built as a syntax tree, never as text: a value of the file is a constant in it, and every name is
-made of a prefix and a checked name.
+A value of the file gets into the program only as a literal, and every name there is a prefix and a checked name.
 """
 
 from __future__ import annotations
 
-import ast
 import keyword
 import re
 from collections.abc import Callable, Iterable
@@ -15,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from codemode_server.config.document import Node
 from codemode_server.config.problems import Problems
 from codemode_server.workflows.expressions import NotAnExpression, Scope, expression, template
-from codemode_server.workflows.fields import NAME_RULE, Fields, is_name, shown
-from codemode_server.workflows.inputs import literal, plain
+from codemode_server.workflows.fields import NAME_RULE, Fields, is_name, plain, shown
 
 ACTIONS = {
     "call": ("with", "retry"),
@@ -41,70 +38,76 @@ PERSON = "person"
 """The server whose tool `ask` asks the user."""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the program."""
+
+    text: str
+    file_line: int
+    """The line of the file that it comes from."""
+
+    def indented(self) -> Line:
+        return replace(self, text=f"    {self.text}")
+
+
+Lines = list[Line]
+
+
 @dataclass(slots=True)
 class StepCompiler:
     """Compiles all steps of one workflow."""
 
     problems: Problems
-    imports: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Module and name → the name under which the program has it."""
-    lines: dict[ast.stmt, int] = field(default_factory=dict)
-    """Statement → line of the file."""
-    import_lines: dict[str, int] = field(default_factory=dict)
-    """Name in the program → line of the file that needs it first."""
+    imports: dict[tuple[str, str], Line] = field(default_factory=dict)
+    """Module and name → the line that imports it."""
     count: int = 0
     line: int = 0
-    """Of the step that is compiled."""
+    """Line in the file of the step that is compiled."""
     ids: dict[str, str] = field(default_factory=dict)
-    """Each with what its step does."""
+    """Each with the action of its step."""
 
-    def steps(self, nodes: Iterable[Node], scope: Scope) -> tuple[list[ast.stmt], Scope]:
-        """The statements, and what can be named after them."""
-        found: list[ast.stmt] = []
+    def steps(self, nodes: Iterable[Node], scope: Scope) -> tuple[Lines, Scope]:
+        """The lines, and what can be named after them."""
+        lines: Lines = []
         for node in nodes:
             made, scope = self._step(node, scope)
-            for statement in made:
-                for one in ast.walk(statement):
-                    if isinstance(one, ast.stmt):
-                        self.lines.setdefault(one, node.line)
-            found += made
-        return found, scope
+            lines += made
+        return lines, scope
 
-    def body(self, nodes: list[Node], scope: Scope) -> tuple[list[ast.stmt], Scope]:
-        """Steps below another; one that may not run gives None."""
-        statements, after = self.steps(nodes, scope)
-        return statements or [ast.Pass()], after
-
-    def value(self, node: Node, scope: Scope) -> ast.expr:
+    def value(self, node: Node, scope: Scope) -> str:
         """A value of the file, with the expressions in its texts."""
         if isinstance(node.value, dict):
-            keys: list[ast.expr | None] = [ast.Constant(key) for key in node.entries]
-            return ast.Dict(keys, [self.value(it, scope) for it in node.entries.values()])
+            return f"{{{', '.join(f'{key!r}: {self.value(child, scope)}' for key, child in node.entries.items())}}}"
         if isinstance(node.value, list):
-            return ast.List([self.value(it, scope) for it in node.value], ast.Load())
-        if isinstance(node.value, str):
-            return self._parsed(node, lambda: template(str(node.value), scope))
-        return ast.Constant(node.value)
+            return f"[{', '.join(self.value(child, scope) for child in node.value)}]"
+        if isinstance(text := node.value, str):
+            return self._parsed(node, lambda: template(text, scope))
+        return repr(node.value)
 
-    def _expression(self, node: Node, scope: Scope) -> ast.expr:
+    def _expression(self, node: Node, scope: Scope) -> str:
         text = node.value if isinstance(node.value, str) else node.text
         if not text or isinstance(node.value, list | dict):
             self.problems.add(node.line, node.where, "must be an expression, for instance `steps.user.active`")
-            return ast.Constant(None)
-        if text.startswith("${") and text.endswith("}"):
-            text = text[2:-1]
+            return "None"
         if isinstance(node.value, bool):
-            return ast.Constant(node.value)
-        return self._parsed(node, lambda: expression(text, scope))
+            return repr(node.value)
+        inner = text[2:-1] if text.startswith("${") and text.endswith("}") else text
+        return self._parsed(node, lambda: expression(inner, scope))
 
-    def _parsed(self, node: Node, parse: Callable[[], ast.expr]) -> ast.expr:
+    def _parsed(self, node: Node, parse: Callable[[], str]) -> str:
         try:
             return parse()
         except NotAnExpression as error:
             self.problems.add(node.line, node.where, str(error))
-            return ast.Constant(None)
+            return "None"
 
-    def _step(self, node: Node, scope: Scope) -> tuple[list[ast.stmt], Scope]:
+    def _lines(self, *texts: str) -> Lines:
+        return [Line(text, self.line) for text in texts]
+
+    def _block(self, head: str, body: Lines) -> Lines:
+        return [*self._lines(head), *(line.indented() for line in body or self._lines("pass"))]
+
+    def _step(self, node: Node, scope: Scope) -> tuple[Lines, Scope]:
         self.count, self.line = self.count + 1, node.line
         if self.count > MAX_STEPS:
             if self.count == MAX_STEPS + 1:
@@ -112,7 +115,7 @@ class StepCompiler:
             return [], scope
         actions = [key for key in ACTIONS if key in node.entries]
         if len(actions) != 1:
-            every = ", ".join(f"`{it}`" for it in ACTIONS)
+            every = ", ".join(f"`{action}`" for action in ACTIONS)
             self.problems.add(node.line, node.where, f"a step has exactly one of {every}")
             return [], scope
         (action,) = actions
@@ -121,9 +124,7 @@ class StepCompiler:
         made, after = self._action(action, fields, name, scope)
         if (handler := fields.get("on_error")) is not None:
             made, after = self._guarded(fields, handler, made, name, scope, after)
-        if name:
-            after = replace(after, steps=after.steps | {name})
-        return made, after
+        return made, replace(after, steps=after.steps | {name}) if name else after
 
     def _id(self, fields: Fields, action: str) -> str:
         name = fields.text("id")
@@ -140,7 +141,7 @@ class StepCompiler:
             return name
         return ""
 
-    def _action(self, action: str, fields: Fields, name: str, scope: Scope) -> tuple[list[ast.stmt], Scope]:
+    def _action(self, action: str, fields: Fields, name: str, scope: Scope) -> tuple[Lines, Scope]:
         node = fields.entries[action]
         match action:
             case "call" | "skill":
@@ -150,68 +151,64 @@ class StepCompiler:
             case "set":
                 if not name:
                     fields.complain(node, "needs an `id`, by which later steps name it")
-                return [_assign(name or "unnamed", self.value(node, scope))], scope
+                return self._lines(f"step_{name or 'unnamed'} = {self.value(node, scope)}"), scope
             case "if":
                 return self._if(fields, node, scope)
             case "each":
                 return self._each(fields, node, name, scope)
             case "while":
                 return self._while(fields, node, scope)
-        message = ast.Call(ast.Name("str", ast.Load()), [self.value(node, scope)], [])
-        return [_raise_stopped(message)], scope
+        return self._lines(f"raise WorkflowStopped(str({self.value(node, scope)}))"), scope
 
-    def _call(self, action: str, fields: Fields, name: str, scope: Scope) -> list[ast.stmt]:
+    def _call(self, action: str, fields: Fields, name: str, scope: Scope) -> Lines:
         target = fields.text(action).replace("/", ".", 1)
         if action == "call" and _TARGET.fullmatch(target) and not any(map(keyword.iskeyword, target.split("."))):
             server, tool = target.split(".")
-            function = self.imported(f"servers.{server}", tool)
+            function = self._imported(f"servers.{server}", tool)
         elif action == "skill" and _SKILL.fullmatch(target) and not keyword.iskeyword(target):
-            function = self.imported(f"skills.{target}", target)
+            function = self._imported(f"skills.{target}", target)
         else:
-            what = "`server.tool`, by the names that programs import" if action == "call" else "the name of a skill"
-            fields.complain(fields.entries[action], f"must be {what}")
+            kind = "`server.tool`, by the names that programs import" if action == "call" else "the name of a skill"
+            fields.complain(fields.entries[action], f"must be {kind}")
             return []
-        given = {key: self.value(it, scope) for key, it in fields.members("with").items()}
+        given = {key: self.value(node, scope) for key, node in fields.members("with").items()}
         if all(key.isidentifier() and not keyword.iskeyword(key) for key in given):
-            call = ast.Call(function, [], [ast.keyword(key, it) for key, it in given.items()])
+            arguments = ", ".join(f"{key}={value}" for key, value in given.items())
         elif action == "call":
-            names: list[ast.expr | None] = [ast.Constant(key) for key in given]
-            call = ast.Call(function, [ast.Dict(names, list(given.values()))], [])
+            arguments = f"{{{', '.join(f'{key!r}: {value}' for key, value in given.items())}}}"
         else:
             fields.complain(fields.entries["with"], "has a name that no parameter of a skill can have")
             return []
+        call = f"{function}({arguments})"
         if action == "skill":  # it may be an `async def`
-            call = ast.Call(ast.Name("_awaited", ast.Load()), [call], [])
-        statement = _assign(name, call) if name else ast.Expr(call)
-        return self._retried(fields, statement) if fields.get("retry") is not None else [statement]
+            call = f"_awaited({call})"
+        lines = self._lines(f"step_{name} = {call}" if name else call)
+        return self._retried(fields, lines) if fields.get("retry") is not None else lines
 
-    def _retried(self, fields: Fields, statement: ast.stmt) -> list[ast.stmt]:
+    def _retried(self, fields: Fields, call: Lines) -> Lines:
         node = fields.entries["retry"]
         if isinstance(node.value, int) and not isinstance(node.value, bool):
             node = node.with_value({"times": node})
         retry = Fields(node, ("times", "wait", "on"), self.problems)
         times, wait = int(retry.number("times", 3, 1, 20)), retry.number("wait", 1, 0, 60)
-        kinds = [str(plain(it)) for it in retry.items("on")] or ["unavailable", "timed_out"]
+        kinds = [str(plain(one)) for one in retry.items("on")] or ["unavailable", "timed_out"]
         for kind in kinds:
             if kind not in _RETRIED:
                 retry.complain(retry.entries["on"], f"{shown(kind)} is none of {', '.join(_RETRIED)}")
-        attempt, caught = ast.Name("attempt", ast.Load()), ast.Name("caught_error", ast.Load())
-        kind_of: ast.expr = ast.Attribute(caught, "kind", ast.Load())
-        is_last = ast.Compare(attempt, [ast.Eq()], [ast.Constant(times - 1)])
-        is_other = ast.Compare(kind_of, [ast.NotIn()], [literal(kinds)])
-        again: list[ast.stmt] = [
-            ast.If(ast.BoolOp(ast.Or(), [is_last, is_other]), [ast.Raise()], []),
-            ast.Expr(ast.Call(ast.Name("_sleep", ast.Load()), [ast.Constant(wait)], [])),
+        again = [
+            *self._block(f"if attempt == {times - 1} or caught_error.kind not in {kinds!r}:", self._lines("raise")),
+            *self._lines(f"_sleep({wait!r})"),
         ]
-        handler = ast.ExceptHandler(ast.Name("ToolError", ast.Load()), "caught_error", again)
-        attempts = ast.Call(ast.Name("range", ast.Load()), [ast.Constant(times)], [])
-        body: list[ast.stmt] = [ast.Try([statement, ast.Break()], [handler], [], [])]
-        return [ast.For(ast.Name("attempt", ast.Store()), attempts, body, [], lineno=0)]
+        attempt = self._block("try:", [*call, *self._lines("break")])
+        return self._block(
+            f"for attempt in range({times}):",
+            [*attempt, *self._block("except ToolError as caught_error:", again)],
+        )
 
-    def _ask(self, fields: Fields, name: str, scope: Scope) -> list[ast.stmt]:
+    def _ask(self, fields: Fields, name: str, scope: Scope) -> Lines:
         if not name:
             fields.complain(fields.entries["ask"], "needs an `id`, by which later steps name the answers")
-        asked: list[ast.expr] = []
+        asked: list[str] = []
         for key, node in fields.members("fields").items():
             if not is_name(key):
                 self.problems.add(node.line, node.where, f"the name of a field {NAME_RULE}")
@@ -219,110 +216,86 @@ class StepCompiler:
                 node = node.with_value({"type": node})
             one = Fields(node, _FIELD_KEYS, self.problems)
             one.choice("type", FIELD_TYPES, "text")
-            values: list[ast.expr] = [ast.Constant(key), *(self.value(it, scope) for it in one.entries.values())]
-            keys: list[ast.expr | None] = [ast.Constant("name"), *map(ast.Constant, one.entries)]
-            asked.append(ast.Dict(keys, values))
+            rules = (f"{rule!r}: {self.value(child, scope)}" for rule, child in one.entries.items())
+            asked.append("{" + ", ".join([f"'name': {key!r}", *rules]) + "}")
         if not asked:
             fields.complain(fields.node, "needs `fields`: what the user is asked for")
-        ask = self.imported(f"servers.{PERSON}", "ask")
-        message = ast.keyword("message", self.value(fields.entries["ask"], scope))
-        call = ast.Call(ask, [], [message, ast.keyword("fields", ast.List(asked, ast.Load()))])
+        ask = self._imported(f"servers.{PERSON}", "ask")
+        call = f"{ask}(message={self.value(fields.entries['ask'], scope)}, fields=[{', '.join(asked)}])"
         may_decline = fields.choice("on_decline", ("stop", "continue"), "stop") == "continue"
-        answered = ast.Call(
-            ast.Name("_answered", ast.Load()), [call], [ast.keyword("may_decline", ast.Constant(may_decline))]
-        )
-        statement = _assign(name or "unnamed", answered)
-        return [_or_none_if_invalid(statement, name or "unnamed")] if may_decline else [statement]
+        answers = f"step_{name or 'unnamed'}"
+        lines = self._lines(f"{answers} = _answered({call}, may_decline={may_decline!r})")
+        if not may_decline:
+            return lines
+        # The answers are None if they were never valid, which is a `tool_failed`.
+        others = self._block("if caught_error.kind != 'tool_failed':", self._lines("raise"))
+        caught = [*others, *self._lines(f"{answers} = None")]
+        return [*self._block("try:", lines), *self._block("except ToolError as caught_error:", caught)]
 
-    def _if(self, fields: Fields, node: Node, scope: Scope) -> tuple[list[ast.stmt], Scope]:
-        test = self._expression(node, scope)
-        body, then = self.body(fields.items("then"), scope)
+    def _if(self, fields: Fields, node: Node, scope: Scope) -> tuple[Lines, Scope]:
+        head = f"if {self._expression(node, scope)}:"
+        line = self.line
+        body, then = self.steps(fields.items("then"), scope)
         other, otherwise = self.steps(fields.items("else"), scope)
-        return self._maybe(ast.If(test, body, other), scope, then, otherwise)
+        self.line = line
+        lines = [*self._block(head, body), *(self._block("else:", other) if other else [])]
+        return self._optional(lines, scope, then, otherwise)
 
-    def _each(self, fields: Fields, node: Node, name: str, scope: Scope) -> tuple[list[ast.stmt], Scope]:
+    def _each(self, fields: Fields, node: Node, name: str, scope: Scope) -> tuple[Lines, Scope]:
         item = fields.text("as", "item")
         if not is_name(item):
             fields.complain(fields.entries["as"], f"the name of an item {NAME_RULE}")
             item = "item"
-        source = self._expression(node, scope)
-        body, inner = self.body(fields.items("do"), replace(scope, items=scope.items | {item}))
-        before: list[ast.stmt] = []
+        head, line = f"for each_{item} in {self._expression(node, scope)}:", self.line
+        body, inner = self.steps(fields.items("do"), replace(scope, items=scope.items | {item}))
+        self.line = line
         collect = fields.get("collect")
+        before: Lines = []
         if (collect is not None) is not bool(name):
             fields.complain(fields.node, "`id` and `collect` belong together: the list of what each item gives")
         elif collect is not None:
-            before = [_assign(name, ast.List([], ast.Load()))]
-            append = ast.Attribute(ast.Name(f"step_{name}", ast.Load()), "append", ast.Load())
-            body.append(ast.Expr(ast.Call(append, [self.value(collect, inner)], [])))
-        loop = ast.For(ast.Name(f"each_{item}", ast.Store()), source, body, [], lineno=0)
-        made, after = self._maybe(loop, scope, replace(inner, items=scope.items))
+            before = self._lines(f"step_{name} = []")
+            body += self._lines(f"step_{name}.append({self.value(collect, inner)})")
+        made, after = self._optional(self._block(head, body), scope, replace(inner, items=scope.items))
         return [*before, *made], after
 
-    def _while(self, fields: Fields, node: Node, scope: Scope) -> tuple[list[ast.stmt], Scope]:
-        rounds = int(fields.number("max", 100, 1, 10_000))
-        body, inner = self.body(fields.items("do"), scope)
-        test = self._expression(node, inner)
-        stop = ast.If(ast.UnaryOp(ast.Not(), test), [ast.Break()], [])
-        times = ast.Call(ast.Name("range", ast.Load()), [ast.Constant(rounds)], [])
-        message = ast.Constant(f"a loop of the workflow did not end within {rounds} rounds (max)")
-        loop = ast.For(ast.Name("round_number", ast.Store()), times, [stop, *body], [_raise_stopped(message)], lineno=0)
-        return self._maybe(loop, scope, inner)
+    def _while(self, fields: Fields, node: Node, scope: Scope) -> tuple[Lines, Scope]:
+        rounds, line = int(fields.number("max", 100, 1, 10_000)), self.line
+        body, inner = self.steps(fields.items("do"), scope)
+        self.line = line
+        stop = self._block(f"if not ({self._expression(node, inner)}):", self._lines("break"))
+        message = f"a loop of the workflow did not end within {rounds} rounds (max)"
+        lines = [
+            *self._block(f"for round_number in range({rounds}):", [*stop, *body]),
+            *self._block("else:", self._lines(f"raise WorkflowStopped({message!r})")),
+        ]
+        return self._optional(lines, scope, inner)
 
     def _guarded(
-        self, fields: Fields, handler: Node, made: list[ast.stmt], name: str, scope: Scope, after: Scope
-    ) -> tuple[list[ast.stmt], Scope]:
+        self, fields: Fields, handler: Node, made: Lines, name: str, scope: Scope, after: Scope
+    ) -> tuple[Lines, Scope]:
         """What happens if a call of the step fails: `stop`, `continue`, or steps."""
         if handler.value == "stop" or not made:
             return made, after
-        if handler.value == "continue":
-            steps: list[ast.stmt] = [_assign(name, ast.Constant(None)) if name else ast.Pass()]
-            caught = after
-        elif isinstance(handler.value, list):
-            steps, caught = self.body(handler.value, replace(scope, has_error=True))
-            if name:
-                steps = [_assign(name, ast.Constant(None)), *steps]
-        else:
+        line, steps, caught = self.line, list[Line](), after
+        if isinstance(handler.value, list):
+            steps, caught = self.steps(handler.value, replace(scope, has_error=True))
+            self.line = line
+        elif handler.value != "continue":
             fields.complain(handler, "must be `stop`, `continue`, or a list of steps")
             return made, after
-        error = ast.Call(ast.Name("_error", ast.Load()), [ast.Name("caught_error", ast.Load())], [])
-        noted = ast.Assign([ast.Name("caught", ast.Store())], error, lineno=0)
-        catch = ast.ExceptHandler(ast.Name("ToolError", ast.Load()), "caught_error", [noted, *steps])
-        return self._maybe(ast.Try(made, [catch], [], []), scope, after, replace(caught, has_error=scope.has_error))
+        failed = [*self._lines("caught = _error(caught_error)", *([f"step_{name} = None"] if name else [])), *steps]
+        lines = [*self._block("try:", made), *self._block("except ToolError as caught_error:", failed)]
+        return self._optional(lines, scope, after, replace(caught, has_error=scope.has_error))
 
-    def _maybe(self, statement: ast.stmt, before: Scope, *after: Scope) -> tuple[list[ast.stmt], Scope]:
-        """A statement whose steps may not run: what they would give is None then."""
-        new = sorted(frozenset().union(*(it.steps for it in after)) - before.steps)
-        return [*(_assign(name, ast.Constant(None)) for name in new), statement], replace(
-            before, steps=before.steps | frozenset(new)
-        )
+    def _optional(self, lines: Lines, before: Scope, *after: Scope) -> tuple[Lines, Scope]:
+        """Lines that may not run: the results of their steps are None then."""
+        new = sorted(frozenset().union(*(scope.steps for scope in after)) - before.steps)
+        lines = [*self._lines(*(f"step_{name} = None" for name in new)), *lines]
+        return lines, replace(before, steps=before.steps | frozenset(new))
 
-    def imported(self, module: str, name: str) -> ast.Name:
-        """The function under its name in the program."""
-        alias = self.imports.setdefault((module, name), f"{module.replace('.', '_')}_{name}")
-        self.import_lines.setdefault(alias, self.line)
-        return ast.Name(alias, ast.Load())
-
-    def import_statements(self) -> list[ast.stmt]:
-        """One for each function that the steps call."""
-        made: list[ast.stmt] = []
-        for (module, name), alias in self.imports.items():
-            made.append(ast.ImportFrom(module, [ast.alias(name, alias)], 0))
-            self.lines[made[-1]] = self.import_lines[alias]
-        return made
-
-
-def _assign(name: str, value: ast.expr) -> ast.stmt:
-    return ast.Assign([ast.Name(f"step_{name}", ast.Store())], value, lineno=0)
-
-
-def _or_none_if_invalid(question: ast.stmt, name: str) -> ast.stmt:
-    """The statement of a question; the answers are None if they were never valid, which is a `tool_failed`."""
-    kind = ast.Attribute(ast.Name("caught_error", ast.Load()), "kind", ast.Load())
-    is_other = ast.Compare(kind, [ast.NotEq()], [ast.Constant("tool_failed")])
-    steps: list[ast.stmt] = [ast.If(is_other, [ast.Raise()], []), _assign(name, ast.Constant(None))]
-    return ast.Try([question], [ast.ExceptHandler(ast.Name("ToolError", ast.Load()), "caught_error", steps)], [], [])
-
-
-def _raise_stopped(message: ast.expr) -> ast.stmt:
-    return ast.Raise(ast.Call(ast.Name("WorkflowStopped", ast.Load()), [message], []))
+    def _imported(self, module: str, name: str) -> str:
+        """The name of the function in the program."""
+        alias = f"{module.replace('.', '_')}_{name}"
+        self.imports.setdefault((module, name), Line(f"from {module} import {name} as {alias}", self.line))
+        return alias

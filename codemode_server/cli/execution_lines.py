@@ -1,25 +1,18 @@
-"""Recorded executions as commands print them: rows and lines for a person, JSON for scripts, and exports.
-
-An export is `json`, a list, `jsonl`, an execution a line, or `session`, the form of the logs in /workspace/sessions
-but from the journal, which no program can change; values and output of programs are not in it.
-"""
+"""Recorded executions as commands print them: rows and lines for a person, JSON for scripts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from codemode_server.domain.executions import CallRecord, ExecutionRecord
 from codemode_server.domain.history import CallRetry
-from codemode_server.executions.session_log import Task
 from codemode_server.records.executions import Records
 from codemode_server.redaction import payload
 from codemode_server.text import clean_line
 
-Format = Literal["json", "jsonl", "session"]
-FORMATS: tuple[Format, ...] = ("json", "jsonl", "session")
 _MAX_ERROR_CHARACTERS = 300
 
 
@@ -74,26 +67,15 @@ def call_json(
     }
 
 
-async def exported(records: Records, form: Format, since: float) -> AsyncGenerator[str]:
-    """All executions that started since then, oldest first, in pieces that end at the end of a line."""
-    if form == "session":
-        yield await _sessions(records, since)
-        return
-    separator = ""
-    if form == "json":
-        yield "["
+async def exported(records: Records, since: float) -> AsyncGenerator[str]:
+    """All executions that started since then with their calls, oldest first, each as a line of JSON."""
     for name in [it.execution_id for it in reversed(await records.executions(None, since=since))]:
         if (recorded := await records.find(name)) is None:  # it was deleted meanwhile
             continue
         execution, calls, _ = recorded
         retries = await records.retries(name)
-        content = execution_json(records, execution) | {
-            "calls": [_call_with_values(records, it, retries.get(it.call.seq, ())) for it in calls]
-        }
-        yield f"{separator}{json.dumps(content)}"
-        separator = "," if form == "json" else ""
-    if form == "json":
-        yield "]"
+        shown = [_call_with_values(records, it, retries.get(it.call.seq, ())) for it in calls]
+        yield json.dumps(execution_json(records, execution) | {"calls": shown})
 
 
 def _call_with_values(records: Records, it: CallRecord, retries: Sequence[CallRetry]) -> dict[str, Any]:
@@ -106,35 +88,6 @@ def _call_with_values(records: Records, it: CallRecord, retries: Sequence[CallRe
         "arguments": None if arguments is None else json.loads(arguments),
         "result": None if result is None else json.loads(result),
     }
-
-
-async def _sessions(records: Records, since: float) -> str:
-    sessions: dict[str, list[ExecutionRecord]] = {}
-    for it in reversed(await records.executions(None, since=since)):
-        if it.level is not None and not it.is_dry_run:  # the logs have programs alone, and only what they really did
-            sessions.setdefault(it.session.session_id, []).append(it)
-    return json.dumps([_session(records, name, executions) for name, executions in sessions.items()], indent=1)
-
-
-def _session(records: Records, name: str, executions: list[ExecutionRecord]) -> dict[str, Any]:
-    ended = [it.ended_at for it in executions]
-    tasks = []
-    for it in executions:
-        fields = execution_json(records, it)
-        texts = (fields["description"] or "", fields["code"] or "", it.started_at, it.status.value)
-        tasks.append(Task(it.execution_id, *texts, error=fields["error"] or "").as_json())
-    return {
-        "session_id": f"session-{name}",
-        "customer_uid": records.principal.principal_id,  # the form has this name
-        "started_at": _moment(executions[0].started_at),
-        "ended_at": None if None in ended else _moment(max(filter(None, ended))),
-        "tasks": tasks,
-    }
-
-
-def _moment(seconds: float) -> str:
-    """A time as the logs of sessions have it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def local_time(seconds: float) -> str:

@@ -21,8 +21,6 @@ import anyio.to_thread
 from codemode_server.cli.arguments import config_file, count, days
 from codemode_server.cli.audit import AuditLines
 from codemode_server.cli.execution_lines import (
-    FORMATS,
-    Format,
     call_fields,
     call_json,
     execution_json,
@@ -61,8 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     following = actions.add_parser("tail", help="follow what programs do, a line for each event, until Ctrl+C")
     following.add_argument("id", nargs="?", metavar="ID", help="only this one")
     following.add_argument("--lines", type=count, default=10, metavar="COUNT", help="earlier events first; default 10")
-    exporting = actions.add_parser("export", help="print all of them for other software")
-    exporting.add_argument("--format", choices=FORMATS, default="json", help="default json")
+    exporting = actions.add_parser("export", help="print all of them for other software, as lines of JSON")
     exporting.add_argument("--since", type=days, metavar="DAYS", help="so many days back; default: all")
     exporting.add_argument("--output", type=Path, metavar="FILE", help="a new file that only you can read")
     again = actions.add_parser("resume", help="go on with one that did not come to its end")
@@ -80,7 +77,7 @@ def run(parsed: argparse.Namespace) -> int:
         anyio.run(partial(tail, loaded, execution_id, rows=parsed.lines, as_json=as_json))
     if parsed.action == "export":
         since = 0.0 if parsed.since is None else time.time() - parsed.since * 86_400
-        anyio.run(partial(export, loaded, parsed.format, since=since, output=parsed.output))
+        anyio.run(partial(export, loaded, since=since, output=parsed.output))
         return 0
     if parsed.action in ("resume", "replay"):
         page, is_success = anyio.run(partial(run_again, loaded, parsed.action, parsed.id, as_json=as_json))
@@ -122,7 +119,7 @@ async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows
             await anyio.sleep(_POLL_SECONDS)
 
 
-async def export(loaded: LoadedSettings, form: Format, *, since: float, output: Path | None) -> None:
+async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -> None:
     """Write all executions that started since then, oldest first, to standard output or a new private file.
 
     Raises:
@@ -130,21 +127,16 @@ async def export(loaded: LoadedSettings, form: Format, *, since: float, output: 
     """
     with stored_records(loaded) as records:
         if output is None:
-            if records is None:
-                show("" if form == "jsonl" else "[]")
-                return
-            async for piece in exported(records, form, since):
-                show(piece)
+            if records is not None:
+                async for line in exported(records, since):
+                    show(line)
             return
         try:
-            descriptor = open_private(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                if records is None:
-                    file.write("" if form == "jsonl" else "[]\n")
-                    return
-                async with aclosing(exported(records, form, since)) as pieces:
-                    async for piece in pieces:
-                        file.write(f"{piece}\n")
+            with os.fdopen(open_private(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as file:
+                if records is not None:
+                    async with aclosing(exported(records, since)) as lines:
+                        async for line in lines:
+                            file.write(f"{line}\n")
         except FileExistsError as error:
             raise CodemodeError(f"{output} is there already; name a new file") from error
         except OSError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -15,8 +15,8 @@ import anyio
 from codemode_server.cli.arguments import config_file, count, days
 from codemode_server.cli.terminal import show, table
 from codemode_server.config import LoadedSettings, load
-from codemode_server.config.live import LiveConfig, local_principal
-from codemode_server.domain.savings import METHOD, Grouping, Savings, ServerRow, TokenUsage, UsageRow
+from codemode_server.config.live import local_principal
+from codemode_server.domain.savings import METHOD, Grouping, Savings, TokenUsage
 from codemode_server.first_listing import state_folder
 from codemode_server.records.state_database import has_database
 from codemode_server.redaction import Redactor
@@ -50,7 +50,7 @@ def run(parsed: argparse.Namespace) -> int:
     loaded = load(config_file(parsed))
     since = time.time() - parsed.since * 86_400
     found = anyio.run(partial(read, loaded, since, by=parsed.by, limit=parsed.limit))
-    show(json.dumps(as_json(found, parsed.by), indent=2) if parsed.json else _Page(loaded).text(found, parsed.by))
+    show(json.dumps(as_json(found, parsed.by), indent=2) if parsed.json else _page(loaded, found, parsed.by))
     return 0
 
 
@@ -111,45 +111,31 @@ def usage_json(usage: TokenUsage) -> dict[str, int]:
     }
 
 
-class _Page:
-    """Writes the numbers for a terminal of 80 columns."""
-
-    def __init__(self, loaded: LoadedSettings) -> None:
-        self._redactor = LiveConfig(loaded.settings, Redactor(loaded.secrets)).redactor
-
-    def text(self, found: Savings, by: Grouping) -> str:
-        if not found.total.exchanges:
-            return "no tokens are counted in this time; a program that a host runs is"
-        rows = self._servers(found.servers) if by == "server" else self._usage(found, by)
-        return "\n".join([*table(rows, numbers_from=1), "", *_summary(found.total), *_wrapped(f"{METHOD} {_MORE}")])
-
-    def _usage(self, found: Savings, by: Grouping) -> list[tuple[str, ...]]:
-        rows: Sequence[UsageRow] = found.days if by == "day" else found.executions
-        heads = (by, "programs", "calls", "spent", "direct", "saved", "uncached")
-        lines = [(it.name, it.usage) for it in rows] + [("all", found.total)]
-        return [heads, *((self._name(name), *_numbers(usage)) for name, usage in lines)]
-
-    def _servers(self, rows: Sequence[ServerRow]) -> list[tuple[str, ...]]:
+def _page(loaded: LoadedSettings, savings: Savings, by: Grouping) -> str:
+    """The numbers for a terminal of 80 columns."""
+    if not savings.total.exchanges:
+        return "no tokens are counted in this time; a program that a host runs is"
+    mask = Redactor(loaded.secrets).text
+    heads: tuple[str, ...]
+    rows: list[tuple[str, tuple[int, ...]]]
+    if by == "server":
         heads = ("server", "calls", "arguments", "results", "together")
-        return [
-            heads,
-            *(
-                (
-                    self._name(it.name),
-                    *(f"{number:,}" for number in (it.tokens.calls, it.tokens.arguments, it.tokens.results)),
-                    f"{it.tokens.arguments + it.tokens.results:,}",
-                )
-                for it in rows
-            ),
-        ]
-
-    def _name(self, name: str) -> str:
-        return one_line(self._redactor.text(name), _MAX_NAME_CHARACTERS)
+        tokens = [(it.name, it.tokens) for it in savings.servers]
+        rows = [(name, (it.calls, it.arguments, it.results, it.arguments + it.results)) for name, it in tokens]
+    else:
+        heads = (by, "programs", "calls", "spent", "direct", "saved", "uncached")
+        usages = [(it.name, it.usage) for it in (savings.days if by == "day" else savings.executions)]
+        rows = [(name, _numbers(usage)) for name, usage in [*usages, ("all", savings.total)]]
+    cells = [
+        (one_line(mask(name), _MAX_NAME_CHARACTERS), *(f"{number:,}" for number in numbers)) for name, numbers in rows
+    ]
+    explained = textwrap.wrap(f"{METHOD} {_MORE}", 80)
+    return "\n".join([*table([heads, *cells], numbers_from=1), "", *_summary(savings.total), *explained])
 
 
-def _numbers(usage: TokenUsage) -> tuple[str, ...]:
-    numbers = (usage.executions, usage.calls, usage.spent(), usage.direct(), usage.saved())
-    return (*(f"{number:,}" for number in numbers), f"{usage.saved(is_cached=False):,}")
+def _numbers(usage: TokenUsage) -> tuple[int, ...]:
+    spent, direct = usage.spent(), usage.direct()
+    return usage.executions, usage.calls, spent, direct, usage.saved(), usage.saved(is_cached=False)
 
 
 def _summary(total: TokenUsage) -> list[str]:
@@ -163,9 +149,3 @@ def _summary(total: TokenUsage) -> list[str]:
     if total.saved() < 0:
         lines.append("small tasks cost more than they save; programs with several calls or large results save most")
     return lines
-
-
-def _wrapped(text: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, 80)

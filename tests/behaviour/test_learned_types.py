@@ -162,57 +162,6 @@ async def test_a_result_that_differs_from_its_stub_is_handed_on_and_told(tmp_pat
         assert f"[note: {note}]" in answer.text
 
 
-async def test_a_text_is_known_by_its_layout_or_first_line_in_search_and_stub_after_the_first_call(
-    tmp_path: Path,
-) -> None:
-    known = {"shapes": "lines of text", "all": 'lines of text, first line seen: "On branch main"'}
-    for payloads, remark in known.items():
-        (folder := tmp_path / payloads).mkdir()
-        async with in_memory(desk(folder, state={"dir": str(folder / "state"), "payloads": payloads})) as host:
-            found = await host.call("search_tools", query="the state of a folder")
-            assert "status(folder: str) -> Any  # text or parsed JSON\n" in found.text
-            await host.run("from servers.desk import status\nstatus(folder='main')\nNone")
-            found = await host.call("search_tools", query="the state of a folder")
-            assert f"status(folder: str) -> str  # {remark}" in found.text
-            assert f"-> str:  # {remark}, observed in 1 call\n" in await stub(host, "status")
-
-
-async def test_correct_queries_carry_no_remark_and_the_stub_lists_no_columns(tmp_path: Path) -> None:
-    """Regression: after two SELECTs, a third was answered with "'total' was not in what read_query() gave"."""
-    programs = {
-        "SELECT * FROM orders": "total_cents",
-        "SELECT * FROM people": "city",
-        "SELECT sum(total_cents) AS total FROM orders": "total",
-        "SELECT total_cents AS totals, note AS notes FROM orders": "totals",
-    }
-    async with in_memory(desk(tmp_path)) as host:
-        for _ in range(2):
-            for query, key in programs.items():
-                code = f"from servers.desk import read_query\nread_query(query={query!r})[0][{key!r}]"
-                answer = await host.run(code)
-                assert answer.content["status"] == "succeeded", answer.text
-                assert {"warnings", "notes"}.isdisjoint(answer.content), answer.text
-        text = await stub(host, "read_query")
-        assert "def read_query(query: str) -> list[dict[str, Any]]:  # keys depend on query, observed in" in text
-        assert "total" not in text
-        found = await host.call("search_tools", query="run a SELECT")
-        assert (
-            "read_query(query: str) -> list[dict[str, Any]]  # keys depend on query; read_tool adds nothing\n"
-            in found.text
-        )
-
-
-async def test_a_key_that_the_run_received_is_not_reported_however_unlike_earlier_results_it_is(tmp_path: Path) -> None:
-    async with in_memory(desk(tmp_path)) as host:
-        await host.run("from servers.desk import address\n[address(person=p) for p in 'abcdef']\nNone")
-        answer = await host.run("from servers.desk import address\naddress(person='Ann')['county']")
-        assert answer.value == "b"
-        assert "warnings" not in answer.content
-        again = await host.run("from servers.desk import address\naddress(person='Bob')['city']")
-        assert again.content["error"]["type"] == "KeyError", "control: not received"
-        assert again.content["error"]["hint"]
-
-
 @pytest.mark.parametrize("learn", [True, False])
 async def test_types_learn_false_turns_it_off(tmp_path: Path, learn: bool) -> None:
     async with in_memory(desk(tmp_path, types={"learn": learn})) as host:

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
 
-from .product import Host, configuration
+from .product import configuration
 
 pytestmark = pytest.mark.slow
 
@@ -119,19 +118,3 @@ async def test_nothing_is_left(tmp_path: Path, end: Callable[[subprocess.Popen[b
         for pid in map(int, told.read_text().split() if told.exists() else ()):
             if is_alive(pid):
                 os.kill(pid, signal.SIGKILL)
-
-
-async def test_a_real_client_that_leaves_finds_it_gone_before_it_loses_patience(tmp_path: Path) -> None:
-    """The client kills a server that takes more than two seconds to end; ours has a stubborn upstream to end first."""
-    script, told = tmp_path / "stubborn.py", tmp_path / "pids"
-    script.write_text(STUBBORN)
-    servers = {"stubborn": {"command": sys.executable, "args": [str(script), str(told)]}}
-    command = StdioServerParameters(
-        command=sys.executable, args=["-m", "codemode_server", "--config", str(configuration(tmp_path, servers))]
-    )
-    with (tmp_path / "stderr").open("w") as errors:
-        async with Client(stdio_client(command, errlog=errors)) as client:
-            host = Host(client, tmp_path)
-            assert "stubborn/" in await host.settled()
-            assert (await host.run("1 + 1")).value == 2
-    await gone(set(map(int, told.read_text().split())), 4)

@@ -109,18 +109,6 @@ async def test_time_spent_waiting_for_upstreams_counts_apart(tmp_path: Path) -> 
     assert answer.content["calls"][0]["status"] == "cancelled"
 
 
-async def test_calls_past_those_in_flight_wait_for_their_turn(tmp_path: Path) -> None:
-    """A gather over many calls is no fault of a program: it is slowed down, not ended."""
-    code = (
-        "import asyncio\nfrom servers.slow import wait, most_at_once\n"
-        "await asyncio.gather(*[wait(seconds=0.1) for _ in range(12)])\nmost_at_once()"
-    )
-    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"), limits={"calls_in_flight": 3})) as host:
-        assert (await host.run(code)).value == 3
-    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"))) as host:
-        assert (await host.run(code)).value > 3, "control: without the limit more are on their way"
-
-
 async def test_programs_past_those_at_once_wait_and_then_are_refused(tmp_path: Path) -> None:
     servers = office(tmp_path, "slow")
     wait = "from servers.slow import wait\nwait(seconds={seconds})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from codemode_server.domain.calls import CallStatus
@@ -20,11 +20,6 @@ _LAST = 4
 _MAX_GROUPS = 4
 _MAX_RANGES = 5
 _MAX_FAILED = 3
-_FEW_VALUES = 4
-"""Up to so many values of the argument by which the calls of a group differ are listed; of more, the first two and the
-last."""
-_MAX_DIFFERING = 100
-"""Characters of each of those."""
 _ANSWERED_WITH_ERROR = "answered with an error"
 _REPLAYED = "(in the first run; not sent again)"
 _GIVEN_UP = "cancelled by the program before the answer; the server may still have done it"
@@ -91,19 +86,15 @@ def _entries(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
     if len(ordered) <= _ONE_BY_ONE:
         return [_call(report, message) for report in ordered]
     writes = [report for report in ordered if _may_write(report)]
-    others = [report for report in ordered if not _may_write(report)]
     if not writes:
-        return _folded_but_last(others, message)
+        return _folded_but_last(ordered, message)
     is_few = len(writes) <= _ONE_BY_ONE
     first = [_call(report, message) for report in writes] if is_few else _folded_but_last(writes, message)
-    return [*first, *_folded(others, message)]
+    return [*first, *_folded([report for report in ordered if not _may_write(report)], message)]
 
 
 def _folded_but_last(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
-    last = reports[-_LAST:]
-    if len({(it.tool, it.server, _status(it), it.error, *it.arguments.items()) for it in last}) == 1:
-        return _folded(reports, message)  # equal calls say nothing that the count does not
-    return [*_folded(reports[:-_LAST], message), *(_call(report, message) for report in last)]
+    return [*_folded(reports[:-_LAST], message), *(_call(report, message) for report in reports[-_LAST:])]
 
 
 def _folded(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
@@ -125,8 +116,6 @@ def _group(reports: list[CallReport]) -> dict[str, Any]:
         "status": _status(first),
         "count": len(reports),
     }
-    if _may_write(first) and (arguments := _differing(reports)):
-        entry["arguments"] = arguments
     if result := next((report.result for report in reports if report.result and not report.has_error_text), None):
         entry["result"] = f"each like {clean_line(result, 100)}"
     if error := next((report.error for report in reports if report.error), None):
@@ -136,28 +125,9 @@ def _group(reports: list[CallReport]) -> dict[str, Any]:
 
 def _numbers(numbers: list[int]) -> str:
     """`1-3, 7`; of many ranges the first ones."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][-1] + 1:
-            ranges[-1] = [ranges[-1][0], number]
-        else:
-            ranges.append([number])
-    shown = ["-".join(map(str, ends)) for ends in ranges[:_MAX_RANGES]]
+    ranges = [[number for _, number in group] for _, group in groupby(enumerate(numbers), lambda it: it[1] - it[0])]
+    shown = [str(it[0]) if len(it) == 1 else f"{it[0]}-{it[-1]}" for it in ranges[:_MAX_RANGES]]
     return ", ".join([*shown, "…"] if len(ranges) > _MAX_RANGES else shown)
-
-
-def _differing(reports: list[CallReport]) -> str:
-    """The argument by which these calls of one tool differ, with its values: `path="a.txt", "b.txt", … 3 more`."""
-    values: dict[str, dict[str, None]] = {}
-    for report in reports:
-        for name, value in report.arguments.items():
-            values.setdefault(name, {})[value] = None
-    name = max(values, key=lambda name: len(values[name]), default="")
-    if not name or len(values[name]) < 2:
-        return ""
-    every = [clean_line(value, _MAX_DIFFERING) for value in values[name]]
-    shown = every if len(every) <= _FEW_VALUES else [*every[:2], f"… {len(every) - 3} more …", every[-1]]
-    return f"{name}={', '.join(shown)}"
 
 
 def _status(report: CallReport) -> str:
@@ -201,9 +171,7 @@ def call_lines(calls: list[dict[str, Any]], reports: Sequence[CallReport]) -> li
 
 
 def _call_line(call: dict[str, Any]) -> str:
-    arguments = f"({call.get('arguments', '')})"
-    if "count" in call:
-        arguments = f" x{call['count']}" + (f" {arguments}" if "arguments" in call else "")
+    arguments = f" x{call['count']}" if "count" in call else f"({call.get('arguments', '')})"
     number = f"[{call['number']}] " if "number" in call else ""
     line = f"{number}{call['tool']}{arguments} {call['status']}"
     return line + "".join(f": {call[part]}" for part in ("result", "error") if part in call)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Any
 
 from codemode_server.domain.executions import ExecutionStatus
@@ -17,7 +16,6 @@ _MAX_FAILED_CALLS = 10
 """After a failure there is less room."""
 _MAX_CHARACTERS = 240
 _MAX_UNSTATED = 3
-_MAX_ALIKE, _FIRST_ALIKE = 6, 3
 _ARGUMENT_CHARACTERS = 500
 
 
@@ -28,42 +26,15 @@ def plan_lines(execution: Execution) -> list[str]:
         return []
     is_whole = execution.status is ExecutionStatus.SUCCEEDED
     most = _MAX_CALLS if is_whole else _MAX_FAILED_CALLS
-    shown = _grouped(plan)
-    lines = [clean_line(line, _MAX_CHARACTERS) for line in shown[:most]]
-    if len(shown) > most:
-        lines.append(f"… {len(shown) - most} more")
+    lines = [clean_line(line, _MAX_CHARACTERS) for line in plan.lines[:most]]
+    if len(plan.lines) > most:
+        lines.append(f"… {len(plan.lines) - most} more")
     is_cut = any("…" in line for line in lines)
     lines += [f"not foreseen: {clean_line(line, _MAX_CHARACTERS)}" for line in plan.unforeseen]
     end = "" if is_whole else ", up to where it ended"
     head = f"plan ({_count(plan)}{end}; nothing was sent):" if plan.lines else ""
     section = [head, *(f"  {line}" for line in lines)] if head else []
     return [*section, *_held_back(plan), _next_step(plan, name, execution), *_stored(execution, is_cut)]
-
-
-def _grouped(plan: PlanReport) -> list[str]:
-    """The lines of a plan; of many calls in a row that differ only in arguments the first ones and the last one."""
-    if len(plan.lines) != len(plan.calls):  # a guardrail has changed them
-        return list(plan.lines)
-    lines: list[str] = []
-    for _, those in groupby(zip(plan.calls, plan.lines, strict=True), key=lambda it: _kind(it[0])):
-        group = list(those)
-        if len(group) <= _MAX_ALIKE:
-            lines += [line for _, line in group]
-            continue
-        first, last = group[_FIRST_ALIKE][0], group[-2][0]
-        lines += [line for _, line in group[:_FIRST_ALIKE]]
-        lines.append(
-            f"… calls {first.get('call')} to {last.get('call')}: {len(group) - _FIRST_ALIKE - 1} more like these"
-        )
-        lines.append(group[-1][1])
-    return lines
-
-
-def _kind(call: dict[str, Any]) -> object:
-    """Equal for calls of one tool with the same names of arguments and the same remarks."""
-    arguments = call.get("arguments")
-    remarks = {name: it for name, it in call.items() if name not in ("call", "arguments", "from_calls")}
-    return repr((remarks, sorted(call.get("from_calls", ())), sorted(arguments or ())))
 
 
 def plan_content(execution: Execution, redactor: Redactor) -> dict[str, Any]:

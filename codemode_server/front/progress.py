@@ -1,7 +1,4 @@
-"""Reports a program's progress to the host: its phase, the call it waits for, and what that call's upstream reports.
-
-The events of the execution say when there is news. What an upstream reports and what the sandbox does at its start are
-no events, so they are looked at in intervals."""
+"""Reports a program's progress to the host: its phase, the call it waits for, and what that call's upstream reports."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from collections.abc import Callable
 
 import anyio
 
-from codemode_server.executions.events import Subscription
 from codemode_server.executions.execution import Execution, Phase
 from codemode_server.front.tools.registry import Progress
 from codemode_server.gateway.execution_calls import ExecutionCalls, RunningCall
@@ -18,16 +14,14 @@ from codemode_server.text import clean_line
 
 HEARTBEAT_SECONDS = 2.0
 """Maximum time between two notifications; hosts give up on a silent request."""
-_MIN_INTERVAL_SECONDS = 0.25
-"""Minimum time between two notifications, however often an upstream reports."""
+_INTERVAL_SECONDS = 0.25
+"""Time between two looks at the execution, and so the minimum between two notifications."""
 _MIN_PROGRESS_STEP = 0.01
 """Growth of the progress number if nothing else is known; 100 is a whole call."""
 _MAX_MESSAGE_CHARACTERS = 160
 
 
-async def report_progress(
-    execution: Execution, events: Subscription, send: Progress, sandbox: Callable[[], str]
-) -> None:
+async def report_progress(execution: Execution, send: Progress, sandbox: Callable[[], str]) -> None:
     """Notify the host of each change, and at least every `HEARTBEAT_SECONDS`, until cancelled.
 
     `sandbox` gives the current sandbox start-up step; empty when ready.
@@ -38,17 +32,7 @@ async def report_progress(
         if line != last or now >= due:
             await send(*meter.read(execution.calls), line)
             last, due = line, now + HEARTBEAT_SECONDS
-        await anyio.sleep(_MIN_INTERVAL_SECONDS)
-        if _has_event_for_next_change(execution):
-            with anyio.move_on_after(due - anyio.current_time()):
-                await events.read_all()
-
-
-def _has_event_for_next_change(execution: Execution) -> bool:
-    """Whether an event will announce it: the program waits for its turn, or runs without a call in flight."""
-    if execution.phase is Phase.QUEUED:
-        return True
-    return execution.begun.is_set() and not execution.calls.in_flight
+        await anyio.sleep(_INTERVAL_SECONDS)
 
 
 class Meter:

@@ -15,8 +15,6 @@ indented. Hosts cut the text of an error at about 11,000 characters; ours is alw
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +26,6 @@ from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.preflight.reading import Reading, last_name, read
 from codemode_server.executions.stored_items import Item
 from codemode_server.front import call_reports
 from codemode_server.front.plans import plan_content, plan_lines
@@ -57,7 +54,6 @@ _MAX_CALLED = 3
 _SAMPLE_ITEMS = 1_000
 SLOW_SECONDS = 10.0
 """A program that took longer says so, since its model may want to wait less or know the limits."""
-_EXITS = frozenset({"exit", "quit", "_exit", "SystemExit"})
 _LABELS = {"stdout": "output", "stderr": "stderr", "value": "value", "error": "error"}
 _REMARKS = {
     "unmarked_errors": "warning",
@@ -120,8 +116,6 @@ def _success(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     if not parts and not execution.shown and not execution.is_dry_run:
         remarks.insert(0, _nothing_remark(execution))
     texts = {name: as_text(part) if name == "value" else part for name, part in parts.items()}
-    if has_value and _is_odd_line(execution.outcome.value):
-        texts["value"] = json.dumps(parts["value"], ensure_ascii=False)
     content |= plan_content(execution, redactor)
     remarks += call_reports.failed_calls(content["calls"], "\n".join(texts.values()))
     stored = execution.artifacts.get("value")
@@ -136,8 +130,6 @@ def _failure(execution: Execution, limits: LimitSettings, redactor: Redactor) ->
     error, shown = rendered_error(execution, redactor)
     content = _head(execution) | ({"error": error} if error else {})
     lines = _lines(execution, redactor, _MAX_ERROR_REMARKS)
-    if "hint" in error and "warnings" in lines:  # the hint knows the values that the warning guessed
-        lines["warnings"] = [it for it in lines["warnings"] if not it.startswith(f"line {error.get('line')}:")]
     stored = execution.artifacts.get("calls")
     calls = call_reports.listed(execution.calls.reports, error.get("message", ""), has_results=isinstance(stored, Item))
     hints = [error["hint"]] if "hint" in error else []
@@ -189,7 +181,7 @@ def _fit(
         for share, given in zip(shares([len(text) for text in texts], max_characters), tokens, strict=True)
     ]
     if has_value:
-        is_plain_text = isinstance(outcome.value, str) and not _is_odd_line(outcome.value)
+        is_plain_text = isinstance(outcome.value, str)
         safe = redactor.visible if is_plain_text else _safe_in_json(redactor.visible)
         most = min(max(room[0], _MIN_TOKENS), limits.value_bytes)
         fitted = fit_value(outcome.value, tokens[0], most, safe, whole, _safe_in_json(redactor.visible))
@@ -210,11 +202,6 @@ def _safe_in_json(visible: Callable[[str], str]) -> Callable[[str], str]:
         return masked if masked != clean(text) else clean_in_json(text)
 
     return safe
-
-
-def _is_odd_line(value: Any) -> bool:
-    """Whether it is a text with a carriage return, which only JSON shows, and without the lines that it could end."""
-    return isinstance(value, str) and "\r" in value and "\n" not in value
 
 
 def _wanted(text: str, budget: int) -> int:
@@ -309,22 +296,9 @@ def _nothing_remark(execution: Execution) -> str:
     counts = Counter(f"{report.server}.{report.tool}" for report in effective)
     named = [f"{tool} x{count}" if count > 1 else tool for tool, count in islice(counts.items(), _MAX_CALLED)]
     called = f"; called: {', '.join([*named, '…'] if len(counts) > _MAX_CALLED else named)}" if counts else ""
-    program = read(execution.code)
-    if program is None or _may_end_early(program):
-        return f"[no output and no value{called}]"
-    if isinstance(program.last, ast.Expr):
-        return f"[no output: the value of the last expression is None{called}]"
     if called:
-        return f"[no output and no value: the program does not end with an expression{called}]"
-    return "[no output and no value: end the program with an expression, or print]"
-
-
-def _may_end_early(program: Reading) -> bool:
-    """Whether it may end before its last statement: by `return` at top level, or by an exit."""
-    return any(
-        last_name(node) in _EXITS or (isinstance(node, ast.Return) and not program.functions(node))
-        for node in program.nodes
-    )
+        return f"[no output, and the last line gives no value{called}]"
+    return "[no output, and the last line gives no value: end the program with an expression, or print]"
 
 
 def _how_to_go_on(execution: Execution) -> list[str]:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool
 from codemode_server.catalog.mistyped_tools import mistyped_tools
-from codemode_server.domain.errors import UnknownTool
 from codemode_server.front.tools.registry import meta_tools
 from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.text import clean_line
@@ -25,23 +24,20 @@ def unknown_tool(name: str, direct: Collection[str], catalog: Catalog, refusal_o
     head = f"There is no tool {clean_line(name, 100)!r}"
     offered = [*meta_tools(), *direct]
     bare = _HOST_PREFIX.sub("", name, count=1) if _HOST_PREFIX.match(name) else name
-    meant = [it for it in offered if bare == it or _ends_with(bare, it)] or list(filter(None, [_alike(bare, offered)]))
-    if meant:
-        return f"{head}; did you mean {meant[0]}?"
-    if found := list(_tools(bare, catalog))[:_MAX_IMPORTS]:
-        refusals = [(server, tool, refusal_of(server, tool)) for server, tool in found]
-        if len(found) == 1 and (refusal := refusals[0][2]):
-            return refusal.message(f"{found[0][0].name}.{found[0][1].name}")
-        lines = [tool.import_line for _, tool, refusal in refusals if not refusal]
-        return f"{head}; call it from a program in execute_code: {' or '.join(lines or [found[0][1].import_line])}"
-    near = [tool for server, tool in mistyped_tools(catalog, bare) if not refusal_of(server, tool)]
-    if has_direct := [it for tool in near for it in direct if it.endswith(f"__{tool.raw_name}")]:
-        return f"{head}; did you mean {has_direct[0]}?"
-    if near:
-        imports = " or ".join(tool.import_line for tool in near[:_MAX_IMPORTS])
-        return f"{head}; did you mean {near[0].name}? Call it from a program in execute_code: {imports}"
-    if problem := _wrong_tool(bare, catalog):
-        return f"{head}: {problem}. Tools of servers are called from a program in execute_code."
+    if meant := next((it for it in offered if bare == it or _ends_with(bare, it)), None) or _alike(bare, offered):
+        return f"{head}; did you mean {meant}?"
+    call = "call it"
+    if not (found := list(_tools(bare, catalog))):
+        rest = next((rest for _, rest in _servers(bare, catalog)), bare)
+        near = mistyped_tools(catalog, bare) or mistyped_tools(catalog, rest)
+        found = [each for each in near if not refusal_of(*each)]
+        if meant := next((it for _, tool in found for it in direct if it.endswith(f"__{tool.raw_name}")), None):
+            return f"{head}; did you mean {meant}?"
+        call = f"did you mean {found[0][1].name}? Call it" if found else ""
+    if len(found) == 1 and (refusal := refusal_of(*found[0])):
+        return refusal.message(f"{found[0][0].name}.{found[0][1].name}")
+    if imports := [tool.import_line for server, tool in found[:_MAX_IMPORTS] if not refusal_of(server, tool)]:
+        return f"{head}; {call} from a program in execute_code: {' or '.join(imports)}"
     listed = ", ".join(offered[:_MAX_LISTED]) + (", …" if len(offered) > _MAX_LISTED else "")
     return (
         f"{head}; there are {listed}. Other tools of the servers are called from a program in execute_code; "
@@ -78,13 +74,3 @@ def _servers(name: str, catalog: Catalog) -> Iterator[tuple[Server, str]]:
     for found in reversed(list(_SEPARATOR.finditer(name))):
         if server := catalog.by_name.get(name[: found.start()]):
             yield server, name[found.end() :].lstrip("_")
-
-
-def _wrong_tool(name: str, catalog: Catalog) -> str:
-    """What a server that is named says of the rest of the name."""
-    for server, rest in _servers(name, catalog):
-        try:
-            server.tool(rest)
-        except UnknownTool as error:
-            return clean_line(str(error), 300)
-    return ""

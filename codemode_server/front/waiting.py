@@ -48,11 +48,10 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
     executions = context.services.executions
     if execution.done.is_set():
         return None
-    events = executions.subscribe(execution.execution_id)
     end: WaitEnd | None = None
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(report_progress, execution, events, context.progress, context.services.activity)
+            tasks.start_soon(report_progress, execution, context.progress, context.services.activity)
             tasks.start_soon(_forward_log, execution.calls.log, context.host)
             end = await executions.wait_with_host(execution)
             tasks.cancel_scope.cancel()

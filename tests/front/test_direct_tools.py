@@ -79,11 +79,6 @@ def clock(folder: Path, **settings: Any) -> dict[str, Any]:
     return {"clock": small_upstream(script, str(folder / "clock.log")) | settings}
 
 
-def reached(folder: Path) -> list[str]:
-    log = folder / "clock.log"
-    return log.read_text().splitlines() if log.exists() else []
-
-
 async def names(host: Host) -> list[str]:
     return [tool.name for tool in (await host.client.list_tools()).tools]
 
@@ -122,11 +117,6 @@ class TestWhatIsOffered:
         assert every == [*FOUR, *(f"clock__{name}" for name in ("time_in", "stop", "rows", "fail", "face"))]
         assert one == [*FOUR, "clock__time_in"]
         assert answer.text == "12:00 in Ulm"
-
-    async def test_the_four_stay_as_they_are(self, host: Host, tmp_path: Path) -> None:
-        async with in_memory(configuration(tmp_path, clock(tmp_path), results={"structured_content": False})) as plain:
-            four = (await plain.client.list_tools()).tools
-        assert (await host.client.list_tools()).tools[:4] == four
 
     async def test_a_definition_has_the_upstream_s_words_and_the_name_of_its_server(self, host: Host) -> None:
         listed = {tool.name: tool for tool in (await host.client.list_tools()).tools}
@@ -210,13 +200,6 @@ class TestACall:
         assert (shown["kind"], shown["sandbox"], shown["code"]) == ("direct call", None, None)
         assert [(call["tool"], call["status"]) for call in shown["calls"]] == [("clock.time_in", "succeeded")]
 
-    async def test_says_what_is_wrong_with_arguments_and_sends_nothing(self, host: Host, folder: Path) -> None:
-        before = reached(folder)
-        answer = await host.call("clock__time_in", town="Ulm")
-        assert answer.result.is_error
-        assert answer.text == ("clock.time_in: 'city' is required; there is no 'town'. It takes city, seconds?.")
-        assert reached(folder) == before
-
 
 class TestAuto:
     async def test_offers_what_was_called_alone_from_the_next_start_on(self, tmp_path: Path) -> None:
@@ -231,11 +214,3 @@ class TestAuto:
             assert await names(host) == [*FOUR, "clock__time_in"]
             answer = await host.call("clock__time_in", city="Ulm")
         assert answer.text == "12:00 in Ulm"
-
-    async def test_offers_no_tool_whose_results_are_long(self, tmp_path: Path) -> None:
-        path = configuration(tmp_path, clock(tmp_path, expose="auto"))
-        async with in_memory(path) as host:
-            for _ in range(4):
-                await host.run("from servers.clock import rows\nlen(rows(count=500)['rows'])")
-        async with in_memory(path) as host:
-            assert await names(host) == FOUR

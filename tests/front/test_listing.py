@@ -5,7 +5,6 @@ whole session. Seen by a real client; the text itself also from listings made he
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.config import load
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.first_listing import LastRun
-from codemode_server.front.example import example_of
 from codemode_server.front.instructions import instructions
 from codemode_server.front.listing import list_servers
 from codemode_server.front.meta_tools import definitions
@@ -66,16 +64,6 @@ async def test_a_host_is_told_every_server_and_how_to_call_its_tools(tmp_path: P
         assert names in text[:150], "Qwen Code shows no more of a description"
     assert names not in description, "the names stand in the list below"
     assert isinstance(answer.value, list)
-
-
-@pytest.mark.parametrize(("budget", "is_listed"), [(0, False), (600, True)])
-async def test_a_budget_of_0_lists_nothing_and_one_of_600_lists_the_servers(
-    tmp_path: Path, budget: int, is_listed: bool
-) -> None:
-    path = configuration(tmp_path, office(tmp_path, "slack"), search={"ranker": "lexical", "listed_tokens": budget})
-    async with in_memory(path) as host:
-        definitions = [tool.model_dump_json() for tool in (await host.client.list_tools()).tools]
-    assert any("slack" in definition for definition in definitions) == is_listed
 
 
 async def test_a_tool_that_the_permissions_refuse_is_not_listed(tmp_path: Path) -> None:
@@ -181,51 +169,12 @@ def test_the_examples_in_the_descriptions_use_a_tool_that_is_there(
     assert "github" not in json.dumps(texts)
 
 
-def test_the_example_of_a_tool_with_very_many_keys_is_made_at_once() -> None:
-    """An upstream declares them, and the host waits for its first list."""
-
-    def seconds(keys: int) -> float:
-        schema = {
-            "type": "object",
-            "properties": {f"a{number}": {} for number in range(keys)},
-            "required": [f"b{number}" for number in range(keys)],
-        }
-        (server,) = catalog(hotel=(replace(tool("rooms"), output_schema=schema),)).servers
-        started = time.process_time()
-        assert example_of(server.tools).program.endswith("found = rooms()\nstr(found)[:500]")
-        return time.process_time() - started
-
-    assert min(seconds(16_000) for _ in range(3)) < 40 * min(seconds(2_000) for _ in range(3)), "eight times the keys"
-
-
-def test_without_a_tool_that_reads_the_example_is_an_invented_one() -> None:
-    found = list_servers(catalog(hotel=(tool("book", effect=Effect.WRITES),)), EVERYTHING, {}, 600, str)
-    assert "from servers.github import list_issues" in json.dumps(definitions(Settings(), found))
-
-
 def test_with_many_servers_the_names_are_listed_alone() -> None:
     many = {f"server_number_{number:02}": (tool("easy"),) for number in range(80)}
     text = listed(catalog(**many), 200)
     assert text.startswith("servers: server_number_00, server_number_01, ")
     assert text.endswith(" more")
     assert tokens_of(text) <= 200
-
-
-def test_the_time_for_a_listing_grows_with_the_number_of_tools_and_not_with_its_square() -> None:
-    """It is made before the host's first answer, and the settings allow budgets of 20,000 tokens."""
-
-    def of(servers: int) -> tuple[str, float]:
-        tools = tuple(
-            tool(f"do_something_{number}_with", "first", "second", optional=("third",)) for number in range(60)
-        )
-        found = catalog(**{f"server_{number:02}": tools for number in range(servers)})
-        started = time.process_time()
-        return listed(found, 20_000), time.process_time() - started
-
-    few, seconds_for_few = min((of(1) for _ in range(3)), key=lambda each: each[1])
-    many, seconds_for_many = min((of(8) for _ in range(3)), key=lambda each: each[1])
-    assert (few.count("do_"), many.count("do_")) == (60, 480), "all fit"
-    assert seconds_for_many < 20 * seconds_for_few, "eight times the tools"
 
 
 def test_upstream_text_is_cleaned_and_secrets_are_masked() -> None:

@@ -5,7 +5,6 @@ arguments; and that what they give fits the schema they declare. Through the rea
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client
 
 from codemode_server.app import App
 from codemode_server.config import load
@@ -204,17 +203,6 @@ async def test_by_default_no_tool_has_an_output_schema_and_no_result_structured_
     assert all(answer.text for answer in answers)
 
 
-async def test_the_setting_brings_both_back_over_stdio_as_well(tmp_path: Path) -> None:
-    """`tools/list` is the first thing that a host asks after the handshake, before the product is built."""
-    path = configuration(tmp_path, {}, results={"structured_content": True})
-    command = StdioServerParameters(command=sys.executable, args=["-m", "codemode_server", "--config", str(path)])
-    async with Client(command) as client:
-        listed = (await client.list_tools()).tools
-        answer = await client.call_tool("execute_code", {"code": "6 * 7"})
-    assert [tool.output_schema for tool in listed] == [definition["outputSchema"] for definition in DEFINITIONS]
-    assert (answer.structured_content or {})["value"] == 42
-
-
 def test_all_that_a_host_carries_of_us_is_under_1200_tokens() -> None:
     """The part that is the same for all users; `search.listed_tokens` bounds the rest (`test_listing`)."""
     assert tokens_of(instructions()) + tokens_of(json.dumps(definitions(Settings()))) < 1_200
@@ -224,12 +212,6 @@ def test_every_description_says_something_and_fits_into_two_kilobytes() -> None:
     """Claude Code cuts descriptions and instructions at 2 KB."""
     texts = [instructions(), *(tool["description"] for tool in definitions(Settings()))]
     assert all(20 < len(text.encode()) < 2_048 for text in texts)
-
-
-def test_every_schema_is_one() -> None:
-    for tool in STRUCTURED:
-        jsonschema.Draft202012Validator.check_schema(tool["inputSchema"])
-        jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -307,14 +289,6 @@ async def test_the_answer_to_huge_arguments_is_short(tmp_path: Path) -> None:
             assert len(answer.text) < 1_000
 
 
-async def test_arguments_of_the_longest_allowed_size_are_taken(tmp_path: Path) -> None:
-    """The control of the test above."""
-    async with product(tmp_path) as host:
-        assert not (await host.call("search_tools", query="issue " * 3_333)).result.is_error
-        assert "no file or folder" in (await host.call("list_dir", path="/" + "a" * 19_999)).text
-        assert (await host.call("execute_code", code=f"len({'a' * 100_000!r})")).content["value"] == 100_000
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "told"),
     [
@@ -370,43 +344,6 @@ async def test_what_each_gives_fits_the_schema_it_declares_whether_it_succeeds_o
             assert answer.result.is_error == (answer.content.get("status", "succeeded") != "succeeded")
             statuses.add(answer.content.get("status"))
     assert statuses == {None, "succeeded", "failed", "limit_exceeded"}
-
-
-async def test_skills_are_found_beside_tools_and_as_their_files_are_now(tmp_path: Path) -> None:
-    async with product(tmp_path, search={"ranker": "lexical"}) as host:
-        assert (await host.call("search_tools", query="", server="skills")).content["tools"] == []
-        skills = tmp_path / "skills"
-        skills.mkdir()
-        (skills / "digest.py").write_text('"""Sum up the issues of a week."""\n\ndef digest(week: int) -> str: ...\n')
-        found = await host.call("search_tools", query="sum up a week")
-        (skills / "digest.py").write_text('"""Water the plants."""\n')
-        changed = await host.call("search_tools", query="water the plants", server="skills")
-    assert found.text.startswith(
-        "from skills.digest import digest\n  digest(week: int) -> str\n    Sum up the issues of a week."
-    )
-    assert changed.text == "import skills.digest\n    Water the plants."
-
-
-async def test_what_nothing_fits_is_told_to_programs_that_read_the_structure_as_well(tmp_path: Path) -> None:
-    async with product(tmp_path, search={"ranker": "lexical"}) as host:
-        answer = await host.call("search_tools", query="zebra crossing")
-    assert answer.content == {"tools": [], "note": 'nothing found for "zebra crossing"; servers: github'}
-    assert answer.text == answer.content["note"]
-
-
-async def test_nothing_but_tools_is_offered(tmp_path: Path) -> None:
-    async with App.open(load(configuration(tmp_path, {}))) as app, Client(app.front) as client:
-        with pytest.raises(MCPError):
-            await client.get_prompt("none")
-
-
-async def test_some_lines_of_a_large_workspace_file_are_read_and_all_of_it_is_not(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, {})) as host:
-        await host.run("open('/workspace/big.txt', 'w').write(''.join(f'line {n}\\n' for n in range(200_000)))")
-        lines = await host.call("read_tool", path="/workspace/big.txt:100000-100001")
-        assert lines.text == "# /workspace/big.txt · lines 100000-100001 of 200000\nline 99999\nline 100000"
-        whole = await host.call("read_tool", path="/workspace/big.txt")
-        assert "or read some lines: /workspace/big.txt:1-100" in whole.text
 
 
 def test_before_any_server_has_connected_the_description_says_that_search_finds_its_tools() -> None:

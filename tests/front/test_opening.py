@@ -113,22 +113,6 @@ def test_a_session_of_the_newest_protocol_goes_on_at_the_server(tmp_path: Path) 
     assert refused["error"]["code"] == -32022, "the era is settled by the first request"
 
 
-def test_what_is_unusual_is_left_to_the_server(tmp_path: Path) -> None:
-    """It answers as if it had read everything from the beginning."""
-    path = configuration(tmp_path, {})
-    with product(path) as wire:
-        malformed = wire.ask("initialize", protocolVersion="2025-11-25")
-    with product(path) as wire:
-        unknown = wire.initialize("1999-01-01")
-        paged = wire.ask("tools/list", cursor="x")
-    with product(path) as wire:
-        early = wire.ask("tools/list")
-    assert malformed["error"]["code"] == -32602
-    assert unknown["result"]["protocolVersion"] == "2025-11-25"
-    assert "result" in paged
-    assert early["error"]["code"] == -32602
-
-
 LOGS_WHAT_IT_READS = """
 import sys, threading
 log = open(sys.argv.pop(1), "a", buffering=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import anyio
 import pytest
 
 from codemode_server.config.live import LiveConfig, RequestContext
@@ -12,11 +11,9 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.call_results import CallResults
-from codemode_server.executions.events import ExecutionCallBegan, Subscription
 from codemode_server.executions.execution import Execution, Phase
 from codemode_server.executions.scheduling import QueuePlace
-from codemode_server.front import progress
-from codemode_server.front.progress import Meter, progress_line, report_progress
+from codemode_server.front.progress import Meter, progress_line
 from codemode_server.gateway.execution_calls import ExecutionCalls, RunningCall
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Limits
@@ -49,30 +46,6 @@ def execution(phase: Phase) -> Execution:
 async def test_only_a_program_that_waits_for_the_sandbox_says_what_the_sandbox_does(phase: Phase, line: str) -> None:
     """Regression: the last line about the sandbox opened the progress of every later program."""
     assert progress_line(execution(phase), COMPILED) == line
-
-
-async def test_an_event_of_the_execution_makes_a_line_that_comes_before_the_next_heartbeat(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """While a program runs without a call in flight, nothing else does."""
-    monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 3_600.0)
-    running, events, lines = execution(Phase.RUNNING), Subscription(), list[str]()
-    running.begun.set()
-    is_first_sent, is_next_sent = anyio.Event(), anyio.Event()
-
-    async def send(done: float, total: float | None, line: str) -> None:
-        lines.append(line)
-        (is_next_sent if is_first_sent.is_set() else is_first_sent).set()
-
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(report_progress, running, events, send, str)
-            await is_first_sent.wait()
-            running.calls.in_flight[1] = RunningCall("ci.build", CallProgress())
-            events.take(ExecutionCallBegan(running.execution_id, 1, "ci", "build"))
-            await is_next_sent.wait()
-            tasks.cancel_scope.cancel()
-    assert lines == ["running", "waiting for ci.build"]
 
 
 async def test_the_number_grows_when_an_upstream_counts_back_or_sends_nonsense() -> None:

@@ -85,17 +85,6 @@ async def test_a_toy_is_listed_and_called_and_its_arguments_are_checked(tmp_path
     assert "did you mean count_servers?" in text_of(unknown.content)
 
 
-async def test_a_toy_answers_with_the_reason_while_there_is_no_configuration(tmp_path: Path) -> None:
-    path = tmp_path / "upstream.yaml"
-    path.write_text("servers: 1")
-    async with client_of(path) as client:
-        names = [tool.name for tool in (await client.list_tools()).tools]
-        answer = await client.call_tool("count_servers", {})
-    assert "count_servers" in names
-    assert answer.is_error
-    assert "the configuration of codemode-server can't be used" in text_of(answer.content)
-
-
 def test_the_tools_that_change_nothing_come_first() -> None:
     assert list(meta_tools()) == ["list_dir", "read_tool", "search_tools", "execute_code"]
 

@@ -79,10 +79,10 @@ def test_a_refused_tool_is_answered_with_the_refusal_and_no_import() -> None:
     assert answer("git__git_push") == "git.git_push is not permitted: the user forbids it"
 
 
-def test_a_wrong_tool_of_a_server_is_answered_with_what_the_server_has() -> None:
+def test_a_wrong_tool_of_a_server_is_answered_with_the_nearest_of_that_server() -> None:
     assert answer("memory__open_node") == (
-        "There is no tool 'memory__open_node': no tool \"open_node\" in servers.memory; nearest: open_nodes. "
-        "Tools of servers are called from a program in execute_code."
+        "There is no tool 'memory__open_node'; did you mean open_nodes? Call it from a program in execute_code: "
+        "from servers.memory import open_nodes"
     )
 
 

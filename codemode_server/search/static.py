@@ -206,15 +206,6 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
-def known_words(path: Path = TABLE) -> list[str]:
-    """The words and pieces of words of the table, without accents and in small letters; reads the file at each call.
-
-    Raises:
-        EncoderFailed: the file is missing or damaged.
-    """
-    return _vocabulary(*_read(path))
-
-
 def _vocabulary(header: _Header, body: bytes) -> list[str]:
     return body[: header.vocabulary_bytes].decode("utf-8").split("\n")[:-1]
 

@@ -77,12 +77,6 @@ class TestRanking:
     def test_the_tool_that_is_meant_comes_first(self, query: str, best: str) -> None:
         assert names(search(query))[0] == best
 
-    def test_only_what_has_to_do_with_the_query_is_found(self) -> None:
-        assert names(search("channel")) == ["slack.post_message"]
-
-    def test_one_server_alone(self) -> None:
-        assert {found.module for found in search("issue message", server="slack").results} == {"servers.slack"}
-
     def test_the_order_is_the_same_every_time_where_scores_are_equal(self) -> None:
         twins = [
             UpstreamListing(name, UpstreamState.READY, (ToolDefinition("b_do"), ToolDefinition("a_do")))
@@ -125,13 +119,6 @@ class TestTexts:
             f"    Bring a branch in.\n{NO_ARROW}"
         )
 
-    def test_a_sentence_that_all_tools_say_is_told_once(self) -> None:
-        tools = tuple(ToolDefinition(f"{verb}_call", "The API of the phone.") for verb in ("get", "list"))
-        assert search("call", [UpstreamListing("phone", UpstreamState.READY, tools)]).text == (
-            "from servers.phone import <name>\n  get_call()  # read_tool adds nothing\n"
-            f"    The API of the phone.\n  list_call()  # read_tool adds nothing\n{NO_ARROW}"
-        )
-
     def test_a_deprecated_tool_is_marked_and_stands_behind_the_one_to_be_used_instead(self) -> None:
         keys = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}
         path = {"required": ["path"], "properties": {"path": {"type": "string"}}}
@@ -151,28 +138,6 @@ class TestTexts:
         assert found.text.endswith("    Read a file. (deprecated)")
         assert names(search("read_file", files))[0] == "files.read_file"
 
-    def test_a_result_further_down_shows_its_key_where_it_has_only_one(self) -> None:
-        def giving(*keys: str) -> dict[str, Any]:
-            return {"type": "object", "properties": {key: {"type": "string"} for key in keys}, "required": list(keys)}
-
-        tools = tuple(ToolDefinition(f"f{n}", "Find a file.", output_schema=giving("one")) for n in range(5))
-        tools = (*tools[:4], dataclasses.replace(tools[4], output_schema=giving("one", "two")))
-        shown = search("", [UpstreamListing("files", UpstreamState.READY, tools)]).text.splitlines()
-        assert [line for line in shown if "f3()" in line or "f4()" in line] == [
-            "  f3() -> F3Result  # keys: one",
-            "  f4() -> F4Result",
-        ]
-
-    def test_a_class_of_parameters_that_several_tools_of_a_server_take_is_shown_once(self) -> None:
-        place = {"type": "object", "title": "Place", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-        schema = {"properties": {"place": place}, "required": ["place"]}
-        tools = tuple(ToolDefinition(f"{verb}_shop", input_schema=schema) for verb in ("find", "visit"))
-        assert search("shop", [UpstreamListing("town", UpstreamState.READY, tools)]).text == (
-            "from servers.town import <name>\n"
-            "  find_shop(place: Place)  # Place = {city: str}; read_tool adds nothing\n"
-            f"  visit_shop(place: Place)  # read_tool adds nothing\n{NO_ARROW}"
-        )
-
     def test_a_skill_is_shown_with_the_function_to_import(self) -> None:
         weekly = Skill("weekly", "Sum up the issues of a week.", "weekly", "weekly(week: int) -> str")
         assert search("sum up a week", skills=[weekly]).text == (
@@ -182,10 +147,6 @@ class TestTexts:
             "import skills.weekly\n    Sum up a week."
         )
         assert search("sum up a week", skills=[weekly], detail_level="name_only").text == "skills.weekly"
-
-    def test_in_full(self) -> None:
-        source = Catalog.build([GITHUB]).tool("github", "create_issue").stub.source
-        assert search("issue", limit=1, detail_level="full").text == f"# /servers/github/create_issue.py\n{source}"[:-1]
 
     def test_tools_of_a_server_that_is_not_there_are_found_and_marked(self) -> None:
         assert search("channel", detail_level="name_only").text == (
@@ -255,11 +216,6 @@ class TestTexts:
     def test_filters_narrow_what_is_found_and_what_is_listed(self, arguments: dict[str, Any], text: str) -> None:
         skills = [Skill("weekly", "Sum up the issues of a week.")]
         assert search(**arguments, skills=skills, detail_level="name_only").text == text
-
-    def test_a_server_named_skills_is_that_server(self) -> None:
-        listing = UpstreamListing("skills", UpstreamState.READY, (ToolDefinition("learn", "Learn."),))
-        found = search("", [listing], skills=[Skill("weekly", "Sum up.")], server="skills", detail_level="name_only")
-        assert found.text == "skills.learn"
 
     def test_for_programs(self) -> None:
         assert search("issue", limit=1).as_json() == [
@@ -338,25 +294,6 @@ class TestWeakResults:
         assert found.doubt.startswith("nothing fits")
         assert len(found.results) == 3
         assert names(found)[0] != "things.delete_delete"
-
-    @pytest.mark.parametrize("limit", [1, 10])
-    def test_where_nothing_fits_one_that_the_permissions_refuse_is_never_first(self, limit: int) -> None:
-        servers = [self.CLOUD, GITHUB]
-        assert names(search("delete a tweet", servers, limit=limit))[0] == "cloud.delete_bucket", "control"
-        found = search("delete a tweet", servers, limit=limit, refusal_of=refusing("delete_bucket"))
-        assert found.doubt.startswith("nothing fits")
-        assert names(found)[0] == "cloud.delete_virtual_machine"
-
-    def test_within_one_server_none_is_near(self) -> None:
-        assert search("delete a tweet", [self.CLOUD, GITHUB], server="cloud").doubt == (
-            'nothing fits "delete a tweet" well in cloud'
-        )
-
-    def test_a_server_without_a_description_is_told_by_its_tools(self) -> None:
-        assert search("open the pod bay doors", [GITHUB]).doubt == (
-            'nothing fits "open the pod bay doors" well; '
-            "nearest: servers.github (create_issue, list_issues, mergePullRequest)"
-        )
 
     def test_of_several_wants_it_is_said_which_nothing_fits(self) -> None:
         found = search("list the virtual machines of everybody; order a pizza with extra cheese", [self.CLOUD])

@@ -45,11 +45,6 @@ def test_below_a_signature_the_others_stand_on_a_line() -> None:
     )
 
 
-def test_many_are_named_in_part() -> None:
-    answer = found("fetch a page", *(server(f"s{number}", FETCH) for number in range(9)))
-    assert answer.text == "s0.fetch (also: s1.fetch, s2.fetch, s3.fetch, s4.fetch, s5.fetch and 3 more)"
-
-
 @pytest.mark.parametrize("case", ["createIssue", "issue_create", "hub_create_issue"])
 def test_names_may_differ_in_writing_and_in_the_name_of_the_server(case: str) -> None:
     other = server("hub", tool(case, "Create a new issue in a repository.", *ISSUE))
@@ -98,11 +93,6 @@ def test_within_one_server_nothing_is_folded() -> None:
         len(found("fetch", server("a", FETCH, tool("Fetch_", "Fetch a page of the web as markdown.", "url"))).results)
         == 2
     )
-
-
-def test_with_one_server_asked_for_nothing_is_folded() -> None:
-    answer = found("fetch", server("a", FETCH), server("b", FETCH), server="b")
-    assert answer.text == "b.fetch"
 
 
 def test_a_tool_that_cannot_be_called_does_not_hide_one_that_can() -> None:

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 
 import anyio
 import anyio.to_thread
-import numpy as np
 import pytest
 
 from codemode_server.domain.errors import EncoderFailed, EncoderMissing
@@ -84,23 +83,6 @@ class TestTheLevelThatAnswers:
             semantic.may_encode.set()
             await until(lambda: levels.status.level == "semantic")
 
-    def test_is_words_where_nobody_brings_a_level_up(self) -> None:
-        levels, static, _ = two_levels()
-        levels.index(FILES)
-        assert levels.rank("read a file", 3).level == "lexical"
-        assert static.loads == 0
-
-    async def test_says_how_far_the_next_one_is(self) -> None:
-        levels, _, semantic = two_levels()
-        semantic.may_encode.clear()
-        levels.index(WEATHER)
-        async with kept(levels):
-            await until(lambda: levels.status.states[1].total == 4)
-            assert levels.status.states[1].text == "embedding 0 of 4 tools (a stand-in)"
-            semantic.may_encode.set()
-            await until(lambda: levels.status.states[1].is_ready)
-            assert levels.status.states[1].text == "a stand-in"
-
 
 class TestAChange:
     async def test_of_one_server_asks_the_encoder_for_that_server_only(self) -> None:
@@ -125,19 +107,6 @@ class TestAChange:
             ranking = levels.rank("forecast", 3)
             assert ranking.level == "semantic"
             assert "forecast" not in [scored.thing.name for scored in ranking.found]
-
-    async def test_during_another_one_is_brought_up_after_it_and_the_newest_wins(self) -> None:
-        levels, _, semantic = two_levels()
-        semantic.may_encode.clear()
-        levels.index(FILES)
-        async with kept(levels):
-            await until(lambda: levels.status.states[1].total == 3)
-            levels.index(tools(a=["one"]))
-            levels.index(WEATHER)
-            semantic.may_encode.set()
-            await until(lambda: levels.status.level == "semantic")
-            assert names(levels, "forecast")[0] == "forecast"
-            assert not any("one" in text.split() for text in semantic.documents_asked)
 
 
 class TestAFailure:
@@ -216,34 +185,6 @@ class TestAFailure:
             assert levels.rank("read a file", 3).level == "semantic"
             assert semantic.loads == 1
 
-    async def test_that_nobody_thought_of_ends_the_level_and_nothing_else(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        class Broken(Gated):
-            def load(self) -> None:
-                raise ZeroDivisionError
-
-        caplog.set_level(logging.CRITICAL)  # the traceback of a bug
-        levels = RankerStack([VectorRanker("static", Gated()), VectorRanker("semantic", Broken())])
-        levels.index(FILES)
-        async with kept(levels):
-            await until(lambda: levels.status.states[1].is_given_up)
-            await until(lambda: levels.status.level == "static")
-
-    async def test_to_be_the_model_that_it_was_makes_all_vectors_anew(self) -> None:
-        levels, _, semantic = two_levels()
-        levels.index(FILES)
-        async with kept(levels):
-            await until(lambda: levels.status.level == "semantic")
-            first = list(semantic.documents_asked)
-            semantic.may_load.clear()
-            semantic.query_fails = EncoderFailed("gone", may_retry=True)
-            levels.rank("read a file", 3)
-            semantic.query_fails, semantic.name = None, "another"
-            semantic.may_load.set()
-            await until(lambda: levels.status.level == "semantic")
-            assert semantic.documents_asked == [*first, *first]
-
 
 class TestTheEnd:
     @pytest.mark.parametrize("gate", ["may_load", "may_encode"])
@@ -255,12 +196,6 @@ class TestTheEnd:
             async with kept(levels):
                 await until(lambda: levels.status.level == "static")
         assert levels.status.level == "static"
-
-    async def test_comes_though_no_level_was_ever_wanted(self) -> None:
-        levels, *_ = two_levels()
-        with anyio.fail_after(WAIT_SECONDS):
-            async with kept(levels):
-                await anyio.lowlevel.checkpoint()
 
 
 class TestWhatIsAskedFor:
@@ -276,22 +211,6 @@ class TestWhatIsAskedFor:
             await until(lambda: levels.status.level == "semantic")
             assert names(levels, "folder file forecast", within="servers/weather") == ["forecast"]
             assert names(levels, "folder file forecast", effect=Effect.READS) == ["reads_folder"]
-
-    def test_finds_nothing_in_nothing(self) -> None:
-        levels, *_ = two_levels()
-        assert levels.rank("anything", 3, effect=Effect.READS).found == ()
-        levels.index(())
-        assert levels.rank("anything", 3, within="skills").found == ()
-
-    def test_is_weighed_by_what_is_used(self) -> None:
-        """The boost is asked about the very index that is ranked; what follows from it is the ranking's matter."""
-        seen: list[int] = []
-        levels = RankerStack(
-            usage_boost=lambda index: seen.append(len(index.things)) or np.ones(len(index.things), np.float32)  # type: ignore[func-returns-value]
-        )
-        levels.index(FILES)
-        levels.rank("file", 3)
-        assert seen == [3]
 
 
 async def test_searches_in_threads_while_the_index_changes_are_all_answered() -> None:

@@ -80,10 +80,6 @@ class TestTheModel:
         assert (together[0] @ shared.documents(TEXTS[:1])[0]) > 0.98
         assert (together[6] @ shared.documents(TEXTS[1:])[0]) > 0.98
 
-    def test_has_a_name_that_stays(self, minilm: SemanticEncoder, shared: SemanticEncoder) -> None:
-        assert minilm.name == shared.name
-        assert minilm.name.startswith("all-MiniLM-L6-v2 ")
-
     def test_runs_at_low_priority_and_gets_little_of_our_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GITHUB_TOKEN", "ghp_secret")
         monkeypatch.setenv("HTTPS_PROXY", "http://user:pass@proxy")
@@ -247,12 +243,6 @@ class TestTheProcess:
         assert not alive(pid)
         with pytest.raises(EncoderFailed):
             minilm.load()
-
-    def test_ends_with_its_stdin(self) -> None:
-        worker = semantic._Worker(has_network=False)
-        worker._stdin.close()
-        assert worker._process.wait(WAIT_SECONDS) == 0
-        worker.close()
 
     @pytest.mark.parametrize(
         ("program", "reason"),

@@ -35,23 +35,9 @@ def test_optional_parameters_are_left_out_where_there_is_no_room_and_required_on
     assert brief(found, characters=10) == "t(parameter_6: str, parameter_7: str, …)"
 
 
-def test_no_parameter_is_left_out_before_one_that_is_shown() -> None:
-    """Else a call by position gives its first argument to the wrong parameter."""
-    path = TEXT | {"default": "."}
-    found = tool({"path": path, "retries": TEXT, "target": TEXT, "kind": {"enum": ["x" * 80]}, "n": TEXT, "z": TEXT})
-    assert brief(found, "path", "retries", characters=55) == 't(path=".", retries?, target?: str, kind?, n?: str, …)'
-    assert brief(found, "path", "retries", characters=30) == 't(path=".", retries?, …)'
-
-
 def test_optional_parameters_that_most_tools_of_the_server_have_are_left_out_at_the_end() -> None:
     found = tool({"tenant": TEXT, "query": TEXT, "retries": TEXT}, ("tenant",))
     assert brief(found, "tenant", "retries") == "t(tenant: str, query?: str, …)"
-
-
-def test_what_stands_behind_many_usual_parameters_is_shown_as_passed_by_keyword() -> None:
-    found = tool({"id": TEXT, "tenant": TEXT, "retries": TEXT, "delay": TEXT, "account": TEXT, "kind": TEXT}, ("id",))
-    usual = ("tenant", "retries", "delay")
-    assert brief(found, *usual) == "t(id: str, *, account?: str, kind?: str, …)"
 
 
 def test_shortened_signatures_of_real_tools_begin_as_the_whole_ones_do(real_catalog: Catalog) -> None:  # noqa: F811
@@ -65,13 +51,6 @@ def test_shortened_signatures_of_real_tools_begin_as_the_whole_ones_do(real_cata
             assert shown == names[: len(shown)], brief
             checked += len(shown)
     assert checked > 2_000
-
-
-def test_a_long_type_of_a_required_parameter_is_shortened_and_that_of_an_optional_one_left_out() -> None:
-    kinds = {"enum": [f"kind number {n}" for n in range(20)]}
-    found = tool({"kind": kinds, "other": kinds}, ("kind",))
-    assert brief(found) == 't(kind: Literal["kind number 0", "kind number 1", … 18 more], …)'
-    assert brief_signature(found, frozenset(), 60, is_first=True).count("kind number") == 4
 
 
 @pytest.mark.parametrize(
@@ -92,17 +71,6 @@ def test_choices_that_are_not_all_shown_never_look_like_all(values: list[str], s
     else:
         listed, _, left_out = brief.partition(", … ")
         assert listed.count('"') // 2 + int(left_out.split()[0]) == len(values)
-
-
-def test_a_default_tells_the_type_of_a_plain_parameter() -> None:
-    assert brief(tool({"limit": {"type": "integer", "default": 10}, "q": TEXT})) == "t(limit=10, q?: str)"
-
-
-def test_an_optional_parameter_without_a_default_to_show_has_a_question_mark() -> None:
-    nullable = {"anyOf": [TEXT, {"type": "null"}], "default": None}
-    assert brief(tool({"since": nullable, "tags": {"type": "array", "items": TEXT}})) == (
-        "t(since?: str, tags?: list[str])"
-    )
 
 
 def test_the_fields_of_a_parameter_that_is_a_named_class_are_shown_and_those_of_classes_in_it() -> None:
@@ -169,10 +137,3 @@ def test_strings_of_several_words_are_left_out_where_they_are_shown_unasked() ->
     shown = brief_signature(found, frozenset(), 200, with_phrases=False)
     assert shown == 't(kind: Literal["b", … 1 more], mode?: str, way="up")'
     assert "delete_all" in brief(found, characters=200)
-
-
-def test_many_keys_are_told_in_part() -> None:
-    wide = tool({}, output={"type": "object", "properties": {f"key_number_{n}": TEXT for n in range(50)}})
-    assert result_fields(wide) == (
-        "keys: key_number_0?, key_number_1?, key_number_2?, key_number_3?, key_number_4?, key_number_5?, …"
-    )

@@ -64,15 +64,6 @@ def test_vectors_are_of_unit_length_and_of_the_size_that_the_encoder_names(encod
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
 
 
-def test_a_text_has_one_vector_alone_and_among_a_thousand(encoder: StaticEncoder) -> None:
-    """Tools are encoded in batches, as upstreams arrive; queries alone."""
-    texts = [f"tool {number}: {word} the file" for number in range(250) for word in ("read", "write", "move", "")]
-
-    together = encoder.documents(texts)
-
-    assert np.allclose(together[[0, 517, 999]], encoder.queries([texts[0], texts[517], texts[999]]), atol=1e-6)
-
-
 @pytest.mark.parametrize("text", ["", "   \n\t", "!?… —", "\x00\x01", "🙂🙂", "_", "0123456789", "\ud800", "ملف"])
 def test_a_text_without_known_words_is_a_row_of_zeros_and_its_neighbours_are_not(
     encoder: StaticEncoder, text: str
@@ -82,10 +73,6 @@ def test_a_text_without_known_words_is_a_row_of_zeros_and_its_neighbours_are_not
     assert not vector.any()
     assert np.array_equal(before, after)
     assert before.any()
-
-
-def test_no_texts_are_no_rows(encoder: StaticEncoder) -> None:
-    assert encoder.documents([]).shape == (0, 256)
 
 
 @pytest.mark.parametrize(
@@ -98,18 +85,6 @@ def test_a_huge_text_is_cut_and_still_a_vector_or_nothing(encoder: StaticEncoder
 
     assert np.isfinite(vector).all()
     assert np.linalg.norm(vector) in (pytest.approx(1, abs=1e-5), 0)
-
-
-def test_what_stands_beyond_the_cut_moves_nothing(encoder: StaticEncoder) -> None:
-    """A tool's text is its server's: one that is endless must not cost more than one that is long."""
-    filler = "word " * 2_000
-
-    assert np.array_equal(*encoder.documents([filler + "weather", filler + "mail"]))
-
-
-@pytest.mark.parametrize("text", ["発見する", "файл", "créer un fichier", "ﬁle", "ＦＩＬＥ", "İstanbul"])
-def test_other_scripts_and_odd_letters_have_vectors(encoder: StaticEncoder, text: str) -> None:
-    assert np.linalg.norm(encoder.queries([text])[0]) == pytest.approx(1, abs=1e-5)
 
 
 def test_names_are_read_as_their_words(encoder: StaticEncoder) -> None:
@@ -131,27 +106,6 @@ def test_a_word_of_the_vocabulary_is_whole_and_another_is_its_longest_pieces() -
     assert tokens.of("S3") == [6]
     assert tokens.of("sender4") == [0, 5]
     assert tokens.of("メールメ") == [8, 9]
-
-
-def test_keys_and_hashes_are_no_words(encoder: StaticEncoder) -> None:
-    """Their pieces would be noise, and queries of models are full of them."""
-    plain, with_keys = encoder.queries(
-        ["track the package", "track the package ny323068698 4f9c2b7d8e1a4f9c2b7d8e1a4f9c2b7d8e1a 2026 7,500.00"]
-    )
-
-    assert np.allclose(plain, with_keys)
-
-
-def test_what_is_said_often_counts_by_the_root_of_how_often(tmp_path: Path) -> None:
-    encoder = loaded(small_table(tmp_path))
-
-    assert encoder.documents(["mail mail mail mail send"])[0] == pytest.approx([2 / 5**0.5, 1 / 5**0.5, 0, 0])
-
-
-def test_the_name_changes_with_the_table(tmp_path: Path, encoder: StaticEncoder) -> None:
-    """Vectors are kept on disk under it."""
-    assert loaded(TABLE).name == encoder.name
-    assert loaded(small_table(tmp_path)).name != encoder.name
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +22,8 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import rank
-from codemode_server.search.usage_stats import _MAX_AT_ONCE, MAX_BOOSTED, UsageStats
-from codemode_server.search.usage_store import HALF_LIFE_SECONDS, MAX_USES, ToolName
+from codemode_server.search.usage_stats import MAX_BOOSTED, UsageStats
+from codemode_server.search.usage_store import HALF_LIFE_SECONDS, ToolName
 from codemode_server.settings import SearchSettings, Settings
 from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
@@ -104,21 +103,6 @@ class TestOrder:
         assert strength(usage, "weather", "forecast") == 1, "control"
         assert not any("weather" in name for name in found(usage, "list issues"))
 
-    def test_the_score_of_a_result_tells_how_well_it_fits_whatever_is_used(self, tmp_path: Path) -> None:
-        usage = usage_in(tmp_path)
-        before = {one.thing: one.score for one in rank(INDEX, None, "list issues", None, 10)}
-        use(usage, "beta.list_issues", times=100)
-        after = rank(INDEX, None, "list issues", None, 10, usage.usage_boost(INDEX))
-        assert {one.thing: one.score for one in after} == before
-
-    def test_a_search_in_one_server_is_ranked_by_its_own_tools(self, tmp_path: Path) -> None:
-        catalog, index = index_of(alpha=ISSUES, beta=[("list_issues", "x"), ("list_issue_labels", "x")])
-        usage = usage_in(tmp_path)
-        use(usage, "alpha.list_issues", "alpha.close_issue", times=100)
-        may_be = np.array([tool.server == "beta" for tool in catalog.tools()])
-        ranked = rank(index, None, "list issues", may_be, 10, usage.usage_boost(index))
-        assert [one.thing.name for one in ranked] == ["list_issues", "list_issue_labels"]
-
 
 WORDS = ["list", "create", "issue", "file", "message", "user", "event", "page", "of", "for", "and", "the"]
 QUERIES = (
@@ -152,11 +136,6 @@ class TestNothingIsHidden:
                 assert set(without[: max(0, limit - MAX_BOOSTED)]) <= set(shown)
         assert moved, "control: the boost does something"
 
-    def test_where_all_are_used_alike_the_order_is_as_without(self) -> None:
-        boost = np.ones(len(INDEX.things), np.float32)
-        without = [one.thing for one in rank(INDEX, None, "issue", None, 10)]
-        assert [one.thing for one in rank(INDEX, None, "issue", None, 10, boost)] == without
-
 
 class TestWhatCounts:
     def test_ten_thousand_calls_of_one_program_are_one_use(self, tmp_path: Path) -> None:
@@ -165,47 +144,11 @@ class TestWhatCounts:
         use(usage, "beta.list_issues")
         assert strength(usage, "alpha", "list_issues") == strength(usage, "beta", "list_issues") > 0
 
-    def test_a_program_that_walks_through_hundreds_of_tools_raises_few(self, tmp_path: Path) -> None:
-        tools = [(f"tool{n}", "x") for n in range(300)]
-        _, index = index_of(many=tools)
-        usage = usage_in(tmp_path)
-        usage.used(SESSION, [ToolName("many", name) for name, _ in tools])
-        boost = usage.usage_boost(index)
-        assert boost is not None
-        assert np.count_nonzero(boost) == _MAX_AT_ONCE
-
-    def test_more_uses_are_a_stronger_boost_up_to_a_bound(self, tmp_path: Path) -> None:
-        usage = usage_in(tmp_path)
-        seen = []
-        for _ in range(7):
-            seen.append(strength(usage, "alpha", "list_issues"))
-            use(usage, "alpha.list_issues", times=7)
-        assert seen[0] == 0
-        assert all(one < other or one == other == 1 for one, other in pairwise(seen))
-        assert seen[-1] == 1
-
     def test_what_a_search_of_the_session_had_given_counts_more(self, tmp_path: Path) -> None:
         usage = usage_in(tmp_path)
         usage.found(SESSION, [CATALOG.tool("alpha", "list_issues")])
         use(usage, "alpha.list_issues", "beta.list_issues")
         assert strength(usage, "alpha", "list_issues") > strength(usage, "beta", "list_issues") > 0
-
-    def test_what_another_session_or_a_passing_one_found_does_not(self, tmp_path: Path) -> None:
-        usage, passing = usage_in(tmp_path), Session("p", is_ephemeral=True)
-        usage.found(Session("s2"), [CATALOG.tool("alpha", "list_issues")])
-        usage.found(passing, [CATALOG.tool("alpha", "close_issue")])
-        use(usage, "alpha.list_issues", "beta.list_issues")
-        use(usage, "alpha.close_issue", session=passing)
-        assert strength(usage, "alpha", "list_issues") == strength(usage, "beta", "list_issues") > 0
-        assert strength(usage, "alpha", "close_issue") == strength(usage, "beta", "list_issues")
-
-    def test_what_was_found_long_ago_does_not(self, tmp_path: Path) -> None:
-        clock = Clock()
-        usage = usage_in(tmp_path, clock)
-        usage.found(SESSION, [CATALOG.tool("alpha", "list_issues")])
-        clock.seconds += DAY
-        use(usage, "alpha.list_issues", "beta.list_issues")
-        assert strength(usage, "alpha", "list_issues") == strength(usage, "beta", "list_issues") > 0
 
     def test_usage_fades(self, tmp_path: Path) -> None:
         clock = Clock()
@@ -216,14 +159,6 @@ class TestWhatCounts:
         use(usage, "beta.list_issues", times=5)
         assert strength(usage, "alpha", "list_issues") == pytest.approx(strength(usage, "beta", "list_issues"))
         assert 0 < strength(usage, "alpha", "list_issues") < before
-
-    def test_what_was_used_without_end_is_overtaken_within_weeks(self, tmp_path: Path) -> None:
-        clock = Clock()
-        usage = usage_in(tmp_path, clock)
-        use(usage, "alpha.list_issues", times=5_000)
-        clock.seconds += 5 * HALF_LIFE_SECONDS
-        use(usage, "beta.list_issues", times=round(MAX_USES / 8))
-        assert strength(usage, "beta", "list_issues") > strength(usage, "alpha", "list_issues")
 
     async def test_a_clock_that_was_wrong_makes_no_count_that_lasts(self, tmp_path: Path) -> None:
         clock = Clock()
@@ -281,11 +216,3 @@ class TestKeeping:
         thread.close()
         assert usage.usage_boost(INDEX) is None
         assert usage_in(tmp_path).usage_boost(INDEX) is None
-
-    def test_a_tool_that_is_gone_is_no_harm_and_one_that_is_back_is_known(self, tmp_path: Path) -> None:
-        usage = usage_in(tmp_path)
-        use(usage, "beta.list_issues", "beta.gone", times=3)
-        _, without = index_of(alpha=ISSUES)
-        assert usage.usage_boost(without) is None
-        assert found(usage, "list issues", without) == ["alpha.list_issues", "alpha.close_issue"]
-        assert found(usage, "list issues")[0] == "beta.list_issues"

@@ -14,7 +14,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,8 +45,6 @@ _MAX_LOGS = 100
 _FLUSH_SECONDS = 2.0
 _BEGIN_DELAY_SECONDS = 0.05
 """How long the beginning of a program waits for its end: of a short one, the log is written once."""
-_EMPTY_TASKS = '\n "tasks": ['
-"""In the text of a log; no text within a value has a line break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +91,9 @@ class _Log:
     left_out: int = 0
     ended_at: float | None = None
     """When the last program ended; None while one runs."""
-    texts: dict[str, tuple[Task, str]] = field(default_factory=dict)
-    """Tasks as they are in the file, so that each is encoded once; used by one write at a time."""
     version: int = 0
     writing: anyio.Lock = field(default_factory=anyio.Lock)
     written: int = 0
-
-    def text_of(self, tasks: Sequence[Task]) -> str:
-        """What is between the brackets of `tasks` in the file."""
-        known, self.texts = self.texts, {}
-        for task in tasks:
-            before = known.get(task.task_id)
-            is_unchanged = before is not None and before[0] is task
-            self.texts[task.task_id] = before if before is not None and is_unchanged else (task, _indented(task))
-        return "\n" + ",\n".join(text for _, text in self.texts.values()) + "\n " if tasks else ""
 
     def put(self, task: Task) -> None:
         self.tasks[task.task_id] = task
@@ -190,7 +177,7 @@ class SessionLogs(OwnsTasks):
                 "customer_uid": principal.principal_id,  # the format of session logs has this name
                 "started_at": _time(log.started_at),
                 "ended_at": None if log.ended_at is None else _time(log.ended_at),
-                "tasks": [],
+                "tasks": [task.as_json() for task in tasks],
                 **({"left_out": log.left_out} if log.left_out else {}),
             }
             days, redactor = self._config.settings.state.session_days, self._config.redactor_of(principal)
@@ -200,7 +187,6 @@ class SessionLogs(OwnsTasks):
                 head["state_files"] = files.state_files()
                 head["checkpoint"] = redactor.value(files.checkpoint())
                 text = json.dumps(head, ensure_ascii=False, indent=1)
-                text = text.replace(f"{_EMPTY_TASKS}]", f"{_EMPTY_TASKS}{log.text_of(tasks)}]", 1)
                 files.write(f"{log.name}.json", text.encode("utf-8", "replace"), is_first=log.written == 0)
 
             try:
@@ -237,12 +223,6 @@ def _ended(execution: Execution, redactor: Redactor) -> Task:
         output=_beginning(outcome.stdout, redactor, _MAX_VALUE_CHARACTERS),
         error=_beginning(error, redactor, _MAX_VALUE_CHARACTERS),
     )
-
-
-def _indented(task: Task) -> str:
-    """The task as an item of the list in the file."""
-    text = json.dumps(task.as_json(), ensure_ascii=False, indent=1)
-    return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
 def _beginning(text: str, redactor: Redactor, limit: int) -> str:

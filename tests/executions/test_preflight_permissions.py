@@ -32,8 +32,6 @@ CALL = "create_issue(owner='o', title='t')"
         f"{IMPORT}boom()\nawait {CALL}",
         f"import servers.github\n\nservers.github.{CALL}",
         f"{IMPORT}\ncreate_issue.raw(owner='o', title='t')",
-        "import codemode\n\ncodemode.call('github', 'create_issue', {'owner': 'o', 'title': 't'})",
-        "import codemode\n\ncodemode.call('github', 'create_issue', {})",
     ],
 )
 async def test_a_call_of_a_denied_tool_stops_the_program_in_the_words_of_the_refusal(program: str) -> None:
@@ -54,7 +52,6 @@ async def test_a_call_of_a_denied_tool_stops_the_program_in_the_words_of_the_ref
         f"{IMPORT}for title in 'ab':\n    create_issue(owner='o', title=title)",
         f"{IMPORT}boom()",
         f"{IMPORT}tools = [boom, create_issue]\ntools[0]()",
-        "import codemode\nname = 'create_' + 'issue'\ncodemode.call('github', name, {})",
     ],
 )
 async def test_a_program_that_may_never_be_refused_runs(program: str) -> None:

@@ -13,13 +13,11 @@ from typing import Any
 from codemode_server.catalog.catalog import Tool
 from codemode_server.domain.privacy_tokens import holds_token
 from codemode_server.sandbox.guest.binding import (
-    MAP_TAKES_A_LIST,
     Signature,
     binding_of,
     missing_arguments,
     type_takes_objects,
 )
-from codemode_server.sandbox.guest.binding import bind_shared as bind_shared_arguments
 
 _NOT_OBJECTS = (ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp, ast.GeneratorExp)
 NOT_CONSTANT: Any = object()
@@ -76,42 +74,13 @@ def _defined_names(node: ast.stmt) -> list[str]:
 
 def bind(tool: Tool, call: ast.Call) -> Bound:
     """What a call of the tool gives."""
-    return _bind(tool, call, needs_all=True)
-
-
-def bind_form(tool: Tool, form: str, call: ast.Call) -> Bound:
-    """Like `bind`, for `tool.raw(…)`, `tool.pages(…)`, which adds arguments, and the items of `tool.map(…)`."""
-    if form != "map":
-        return _bind(tool, call, needs_all=form == "raw")
-    bound = Bound(tool, call, problem=_refused_items(tool, call))
-    if not bound.problem:
-        keywords = [pair for pair in _keywords(bound) if pair[0] != "concurrency"]
-        try:
-            bound.given = bind_shared_arguments(signature_of(tool), keywords, is_given=_is_given)
-        except TypeError as error:
-            bound.problem = str(error)
-    return bound
-
-
-def _refused_items(tool: Tool, call: ast.Call) -> str:
-    """Why `.map()` refuses its items; empty if it does not, or if the text does not show them."""
-    if not call.args:
-        return f"{tool.name}{MAP_TAKES_A_LIST}; the list is the first argument, without a keyword"
-    items = call.args[0]
-    if isinstance(items, (ast.Constant, ast.JoinedStr, ast.Dict, ast.DictComp)):
-        what = "a dict" if isinstance(items, (ast.Dict, ast.DictComp)) else "a single value"
-        return f"{tool.name}{MAP_TAKES_A_LIST}, not {what}"
-    return ""
-
-
-def _bind(tool: Tool, call: ast.Call, *, needs_all: bool) -> Bound:
     bound = Bound(tool, call)
     signature = signature_of(tool)
     keywords, args = _keywords(bound), call.args
     may_be_all = len(args) == 1 and not call.keywords and not isinstance(args[0], _NOT_OBJECTS)
     if any(isinstance(node, ast.Starred) for node in args) or (may_be_all and _pairs(args[0]) is None):
         bound.is_whole, args = False, []
-    required = signature.required if bound.is_whole and needs_all else ()
+    required = signature.required if bound.is_whole else ()
     found = binding_of(signature, args, keywords, required=required, items_of=_pairs, is_given=_is_given)
     bound.given, bound.problem = found.given, found.problem
     if not bound.problem and required:

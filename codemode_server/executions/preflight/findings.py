@@ -13,17 +13,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, no_refusal
 from codemode_server.catalog.mistyped_tools import mistyped_tools
-from codemode_server.domain.errors import InvalidArguments, UnknownTool
-from codemode_server.executions.preflight.call_checks import Bound, bind, bind_form, constant_of
+from codemode_server.executions.preflight.call_checks import Bound, bind
 from codemode_server.executions.preflight.certainty import Certainty, own_nodes
 from codemode_server.executions.preflight.imports import failing_imports, shadowed_imports
-from codemode_server.executions.preflight.names import Caller, Form, Names
+from codemode_server.executions.preflight.names import Form, Names
 from codemode_server.executions.preflight.reading import Reading, line_of
-from codemode_server.gateway.arguments import check_arguments, known_problems
+from codemode_server.gateway.arguments import known_problems
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
@@ -40,8 +38,7 @@ _PREDEFINED = frozenset({*dir(builtins), *dir(type("Any", (), {}))}) | {
     *("__builtins__", "__annotations__", "__qualname__", "__path__", "__cached__", "__conditional_annotations__"),
     *("__firstlineno__", "__static_attributes__", "__classdict__", "__type_params__"),
 }
-_CLIENT_CALLS = frozenset({"call_tool", "callTool", "call_mcp_tool", "use_mcp_tool"})
-_CLIENTS = _CLIENT_CALLS | {"mcp", "mcp_client"}
+_CLIENTS = frozenset({"mcp", "mcp_client", "call_tool", "callTool", "call_mcp_tool", "use_mcp_tool"})
 """Names of MCP clients, which programs of plain MCP call tools by."""
 
 
@@ -122,7 +119,6 @@ class Findings:
         for node in self.reading.nodes:
             if isinstance(node, ast.Call):
                 yield from self._called_in_another_form(node)
-                yield from self._called_by_text(node)
         if self.names.imports_tools:
             yield from self._forgotten_awaits()
         yield from self._undefined_names()
@@ -147,8 +143,6 @@ class Findings:
         elif refused := self._refused(target.tool):
             # `map` collects the errors of its calls and does not raise them.
             yield self.finding(node, refused, is_sure=target.name != "map")
-        elif problem := bind_form(target.tool, target.name, node).problem:
-            yield self.finding(node, problem)
 
     def _also_refused(self, call: Bound) -> str:
         """What the schema refuses in the arguments of a call that the guest refuses for others."""
@@ -178,35 +172,6 @@ class Findings:
     @cached_property
     def call_uses(self) -> CallUses:
         return CallUses(self.reading.tree)
-
-    def _called_by_text(self, node: ast.Call) -> Iterator[Finding]:
-        """`codemode.call("github", "create_issue", {…})`, `client.call_mcp_tool("mcp__github__create_issue", {…})`."""
-        target = self.names.target(node.func)
-        if not isinstance(target, Caller) or any(isinstance(argument, ast.Starred) for argument in node.args):
-            return
-        texts = [constant_of(argument) for argument in node.args[: 2 if target.name == "call" else 1]]
-        if not texts or not all(isinstance(text, str) for text in texts):
-            return
-        if target.name == "call_mcp_tool":
-            server, _, tool = texts[0].removeprefix("mcp__").partition("__")
-        elif len(texts) == 2:
-            server, tool = texts
-        else:
-            return
-        arguments = _arguments_of(node, len(texts))
-        problem = ""
-        started = time.monotonic()
-        try:
-            found = self._catalog.tool(server, tool)
-            problem = self._refused(found)
-            if not problem and arguments is not None and self._schema_seconds > 0:
-                check_arguments(found, arguments)
-        except (UnknownTool, InvalidArguments) as error:
-            problem = str(error) if tool else ""
-        self._schema_seconds -= time.monotonic() - started
-        if problem:
-            is_sure = isinstance(self.reading.parents.get(node), ast.Await) or not self.call_uses.is_async(node)
-            yield self.finding(node, problem, is_sure=is_sure)
 
     def _forgotten_awaits(self) -> Iterator[Finding]:
         """Statements that make a coroutine of the program's own and drop it: nothing of it ever runs."""
@@ -243,18 +208,6 @@ class Findings:
                 hint = hint or f"; {starts_fresh(self._last_result)}"
                 yield self.finding(node, f"name {node.id!r} is not defined{hint}")
 
-    def _called_by_client(self, node: ast.Name) -> str:
-        """What to write in place of `mcp.call_tool("git_status", …)`: here a tool is a function."""
-        parent = self.reading.parents.get(node)
-        attribute = parent.attr if isinstance(parent, ast.Attribute) else ""
-        if node.id not in _CLIENTS and attribute not in _CLIENT_CALLS:
-            return ""
-        call = self.reading.parents.get(parent) if isinstance(parent, ast.Attribute) else parent
-        texts = {text.rpartition("__")[2] for text in _texts_of(call)}
-        lines = [tool.import_line for tool in self._catalog.tools() if {tool.name, tool.raw_name} & texts]
-        write = " or ".join(lines[:3]) or "from servers.<server> import <tool> (search_tools finds it)"
-        return f"; tools are functions: {write}"
-
     def _hint(self, node: ast.Name) -> str:
         name = node.id
         tools = [tool for tool in self._catalog.tools() if tool.name == name]
@@ -262,8 +215,8 @@ class Findings:
             return f"; write: {' or '.join(tool.import_line for tool in tools[:3])}"
         if any(server.name == name for server in self._catalog.servers):
             return f"; write: from servers import {name}"
-        if called := self._called_by_client(node):
-            return called
+        if name in _CLIENTS:
+            return "; tools are functions: from servers.<server> import <tool> (search_tools finds it)"
         if not self.names.imports_tools:
             return ""
         is_module = isinstance(self.reading.parents.get(node), ast.Attribute)
@@ -279,23 +232,6 @@ class Findings:
             return ""
         near = [tool for server, tool in mistyped_tools(self._catalog, node.id) if not self._refusal_of(server, tool)]
         return f"; did you mean {near[0].name}? Write: {near[0].import_line}" if near else ""
-
-
-def _texts_of(node: ast.AST | None) -> list[str]:
-    """The texts that a call is given."""
-    given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
-    return [it.value for it in given if isinstance(it, ast.Constant) and isinstance(it.value, str)]
-
-
-def _arguments_of(node: ast.Call, texts: int) -> dict[str, Any] | None:
-    """The arguments of a call by text, None if they are not all written out."""
-    rest = node.args[texts:]
-    named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg != "type"}
-    given = rest[0] if rest else named.pop("arguments", None)
-    if named or len(rest) > 2:
-        return None
-    found = constant_of(given) if given is not None else {}
-    return found if isinstance(found, dict) else None
 
 
 def _yields(function: ast.AsyncFunctionDef) -> bool:

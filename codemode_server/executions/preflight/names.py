@@ -31,13 +31,6 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """`codemode.call` or `client.call_mcp_tool`: a call by names given as text."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Form:
     """Another way to call a tool."""
 
@@ -46,14 +39,7 @@ class Form:
     """`raw`, `pages` or `map`; `module` for `servers.calc.hash`, the module of the function `hash_`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
-    """`codemode` or `client`."""
-
-    name: str
-
-
-Target = Package | Tool | ServerResources | Form | Caller | Module
+Target = Package | Tool | ServerResources | Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +102,6 @@ class Names:
                 return owner
             case Tool() if name in ("raw", "pages", "map"):
                 return Form(owner, name)
-            case Module(name="codemode") if name == "call":
-                return Caller("call")
-            case Module(name="client") if name == "call_mcp_tool":
-                return Caller("call_mcp_tool")
             case _:
                 return None
 
@@ -176,8 +158,6 @@ class Names:
     def _of_import(self, alias: ast.alias) -> tuple[str, Target | None]:
         root, *path = alias.name.split(".")
         self.imports_tools |= root in TOOL_MODULES
-        if root in ("codemode", "client") and not path:
-            return alias.asname or root, Module(root)
         if root != "servers":
             return alias.asname or root, None
         if path and self._note_unknown(alias, path):
@@ -202,8 +182,6 @@ class Names:
                 yield alias.asname or alias.name, self._imported(root, path, alias)
 
     def _imported(self, root: str, path: list[str], alias: ast.alias) -> Target | None:
-        if root in ("codemode", "client"):
-            return self._member(Module(root), alias.name)
         if root != "servers" or alias.name.startswith("_"):
             return None
         owner: Target | None = Package(None)

@@ -12,8 +12,7 @@ import pytest
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.executions.skills.library import SkillLibrary
-from codemode_server.executions.skills.project_skills import ProjectSkills
-from codemode_server.executions.skills.skill_folders import folders_in
+from codemode_server.executions.skills.project_skills import ProjectSkills, folders_in
 from tests.behaviour.product import configuration, in_memory, office
 from tests.executions.kit import ME
 

@@ -16,9 +16,8 @@ from codemode_server.domain.flows import Source
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal
 from codemode_server.domain.skills import Skill, SkillState
-from codemode_server.executions.skills.project_skills import ProjectSkills
+from codemode_server.executions.skills.project_skills import ProjectSkills, SkillFolder
 from codemode_server.executions.skills.skill_file import SavedSkill
-from codemode_server.executions.skills.skill_folders import SkillFolder
 from codemode_server.executions.skills.skill_source import SkillSource, facts_of
 from codemode_server.executions.skills.store import SkillStore
 from codemode_server.sandbox.guest.similar_names import similar_name

@@ -21,8 +21,7 @@ from codemode_server.front.direct_tools import TARGET, direct_definitions, direc
 from codemode_server.front.exchanges import DIRECT_TOOL, Exchanges
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
-from codemode_server.front.prompt_calls import get_prompt
-from codemode_server.front.prompts import check_arguments, prompt_definitions, prompt_named
+from codemode_server.front.prompts import get_prompt, prompt_definitions, prompt_named
 from codemode_server.front.tools.registry import (
     Answer,
     Changed,
@@ -154,16 +153,15 @@ class ConfiguredMetaTools:
     async def get_prompt(
         self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
     ) -> GetPromptResult:
-        context = ToolContext(await self._request(session), progress, self._services, host)
-        result: GetPromptResult = await get_prompt(name, arguments, context)
-        return result
+        return await get_prompt(
+            name, arguments, ToolContext(await self._request(session), progress, self._services, host)
+        )
 
     async def complete_prompt(
         self, name: str, argument: dict[str, str], known: dict[str, str], session: Session
     ) -> Completion:
         services = self._services
         await services.wait_for_listing()
-        check_arguments(name, {**known, argument["name"]: argument["value"]})
         server, prompt = prompt_named(services.catalog(), name)
         return await services.completions.complete(await self._request(session), server, prompt, argument, known)
 

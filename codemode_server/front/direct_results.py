@@ -156,9 +156,7 @@ class _Blocks:
         value = parse_document(text)
         if isinstance(value, str):
             return fit_text(self.redactor.visible(text), budget_tokens, max_characters)
-        return fit_value(
-            value, budget_tokens, max_characters, self.redactor.visible, safe_key=self.redactor.visible
-        ).text
+        return fit_value(value, budget_tokens, max_characters, self.redactor.visible).text
 
     def _add_text(self, text: str) -> None:
         block = TextContent(type="text", text="")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Set
 from typing import Any
 
 from codemode_server.catalog.untrusted import prose
@@ -25,26 +26,20 @@ _SCHEMAS = frozenset({"items", "additionalProperties", "contains", "propertyName
 """Keywords whose value is a schema; `items` may also be a list of them."""
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-_VALUES = frozenset(
-    {"type", "enum", "const", "default", "examples", "format", "pattern", "required"}
-    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"}
-    | {"minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties"}
-    | {"nullable", "deprecated"}
-)
-"""Keywords whose value is copied. All others are dropped: names of dialects, `$id`, and `x-mcp-header`, with which an
-upstream could have the host put arguments into HTTP headers."""
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
-_NUMBERS = frozenset(
-    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems"}
-    | {"maxItems", "minContains", "maxContains", "minProperties", "maxProperties"}
-)
-_KINDS: dict[str, type] = {
-    "format": str,
-    "pattern": str,
+_VALUES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("const", "default", "nullable", "deprecated"), object),
+    **dict.fromkeys(("format", "pattern"), str),
+    **dict.fromkeys(("enum", "examples", "required"), list),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), (int, float)),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), (int, float)),
+    **dict.fromkeys(("minProperties", "maxProperties"), (int, float)),
+    "type": (str, list),
     "uniqueItems": bool,
-    "examples": list,
-    "dependentRequired": dict,
 }
+"""Keywords whose value is copied, and its kind: models' interfaces refuse a schema in which one is of another kind. All
+others are dropped: names of dialects, `$id`, and `x-mcp-header`, with which an upstream could have the host put
+arguments into HTTP headers."""
 _MAX_OUTLINED = 200
 """Arguments of a tool of which only names and types are shown."""
 _TOP = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
@@ -72,15 +67,15 @@ def safe_schema(schema: object, redactor: Redactor) -> dict[str, Any]:
             raise UnfitSchema(f"models take no argument with the name {name[:80]!r}")
     if len(json.dumps(top, ensure_ascii=False)) > MAX_CHARACTERS:
         raise UnfitSchema(f"its input schema has more than {MAX_CHARACTERS:,} characters")
-    _drop_dead_references(top, top)
     return top
 
 
 def _whole(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any] | None:
     """The schema with descriptions as long as they may be; None if it is too large without them."""
+    targets = _targets(schema)
     for length in _DESCRIPTION_CHARACTERS:
         try:
-            made = _Copy(redactor, length).schema(schema, 0)
+            made = _Copy(redactor, length, targets).schema(schema, 0)
         except _TooLarge:
             return None
         if len(json.dumps(made, ensure_ascii=False)) <= MAX_CHARACTERS:
@@ -95,8 +90,9 @@ class _TooLarge(Exception):
 class _Copy:
     """Copies one schema within a budget of nodes."""
 
-    def __init__(self, redactor: Redactor, description_characters: int) -> None:
+    def __init__(self, redactor: Redactor, description_characters: int, targets: Set[str]) -> None:
         self._redactor = redactor
+        self._targets = targets
         self._length = description_characters
         self._nodes = _MAX_NODES
 
@@ -115,7 +111,7 @@ class _Copy:
                 made[key] = {self._redactor.text(str(name)): self._part(part, depth) for name, part in value.items()}
             elif key in _VALUES and _is_valid(key, value):
                 made[key] = self._value(value, depth)
-            elif key == "$ref" and isinstance(value, str) and value.startswith("#"):
+            elif key == "$ref" and isinstance(value, str) and value in self._targets:
                 made[key] = self._redactor.text(value)
             elif key == "description" and self._length and (text := self._text(value)):
                 made[key] = text
@@ -167,40 +163,21 @@ def _outline(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
 
 
 def _is_valid(key: str, value: Any) -> bool:
-    """Whether a keyword has a value of its kind: models' interfaces refuse a schema in which one has not."""
+    """Whether a keyword has a value of its kind."""
+    kind = _VALUES[key]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind == (int, float)):
+        return False
     if key == "type":
         kinds = value if isinstance(value, list) else [value]
         return bool(kinds) and all(isinstance(kind, str) and kind in _TYPES for kind in kinds)
     if key == "required":
-        return isinstance(value, list) and all(isinstance(name, str) for name in value)
-    if key == "enum":
-        return isinstance(value, list) and bool(value)
-    if key in _NUMBERS:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, _KINDS.get(key, object))
+        return all(isinstance(name, str) for name in value)
+    return key != "enum" or bool(value)
 
 
-def _drop_dead_references(part: Any, root: dict[str, Any]) -> None:
-    """Take out each `$ref` whose target is not there, since hosts refuse the whole schema otherwise."""
-    waiting = [part]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            if isinstance(each.get("$ref"), str) and not _has_target(each["$ref"], root):
-                del each["$ref"]
-            waiting.extend(each.values())
-        elif isinstance(each, list):
-            waiting.extend(each)
-
-
-def _has_target(reference: str, root: dict[str, Any]) -> bool:
-    found: Any = root
-    for step in reference[1:].split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and key.isdigit() and len(key) < 6 and int(key) < len(found):
-            found = found[int(key)]
-        elif isinstance(found, dict) and key in found:
-            found = found[key]
-        else:
-            return False
-    return isinstance(found, dict | bool) and (reference == "#" or reference.startswith("#/"))
+def _targets(schema: dict[str, Any]) -> frozenset[str]:
+    """The references that lead somewhere: hosts refuse the whole schema for one that does not."""
+    named: list[tuple[str, dict[str, Any]]] = [
+        (key, schema[key]) for key in ("$defs", "definitions") if isinstance(schema.get(key), dict)
+    ]
+    return frozenset({"#", *(f"#/{key}/{name}" for key, parts in named for name in parts)})

@@ -21,7 +21,7 @@ from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.principals import Session
 from codemode_server.domain.savings import Exchange, ServerTokens, saved_text
-from codemode_server.domain.tools import ToolDefinition, definition_text
+from codemode_server.domain.tools import definition_text
 from codemode_server.executions.execution import Execution
 from codemode_server.front.instructions import instructions
 from codemode_server.front.tools.registry import Answer
@@ -48,8 +48,6 @@ class Exchanges(OwnsTasks):
         self._catalog = catalog
         self._config = config
         self._counting = anyio.Lock()
-        self._tools: dict[int, tuple[ToolDefinition, int]] = {}
-        """Identities of definitions, which stay alive with that → definition and tokens."""
         self._counted: tuple[Catalog, int] | None = None
         self._offered: list[tuple[list[dict[str, Any]], int]] = []
         """Lists that were given to hosts, and their tokens; the latest last."""
@@ -125,18 +123,8 @@ class Exchanges(OwnsTasks):
         async with self._counting:
             catalog = self._catalog()
             if self._counted is None or self._counted[0] is not catalog:
-                self._counted = catalog, await anyio.to_thread.run_sync(self._count, catalog)
+                self._counted = catalog, await anyio.to_thread.run_sync(_tokens_of, catalog)
             return self._counted[1]
-
-    def _count(self, catalog: Catalog) -> int:
-        known: dict[int, tuple[ToolDefinition, int]] = {}
-        for server in catalog.servers:
-            for tool in server.tools:
-                definition = tool.definition
-                found = self._tools.get(id(definition))
-                known[id(definition)] = found or (definition, estimate_tokens(definition_text(definition)))
-        self._tools = known
-        return sum(tokens for _, tokens in known.values())
 
     def _own_tokens(self, offered: list[dict[str, Any]]) -> int:
         for known, tokens in self._offered:
@@ -146,6 +134,10 @@ class Exchanges(OwnsTasks):
         tokens = sum(estimate_tokens(_json(it)) for it in shown) + estimate_tokens(instructions())
         self._offered = [*self._offered[1 - _MAX_REMEMBERED :], (offered, tokens)]
         return tokens
+
+
+def _tokens_of(catalog: Catalog) -> int:
+    return sum(estimate_tokens(definition_text(tool.definition)) for server in catalog.servers for tool in server.tools)
 
 
 def _stands_for_direct_calls(execution: Execution) -> bool:

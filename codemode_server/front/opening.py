@@ -33,7 +33,6 @@ _LISTS = {
     "resources/templates/list": "resourceTemplates",
 }
 _META_KEYS = {f"{_META}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
-_CLIENT_FIELDS = {"name", "version", "title", "description", "websiteUrl"}
 _MESSAGE_FIELDS = {"jsonrpc", "id", "method", "params"}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATES = re.compile(
@@ -320,26 +319,11 @@ def _is_usual_client(params: dict[str, Any]) -> bool:
 
 
 def _is_client(info: Any) -> bool:
-    """Whether this is a client's description of the usual form; one with icons is left to the server."""
-    if not isinstance(info, dict) or not {"name", "version"} <= set(info) <= _CLIENT_FIELDS:
-        return False
-    return all(isinstance(value, str) for value in info.values())
+    return isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(info.get("version"), str)
 
 
 def _are_capabilities(capabilities: Any) -> bool:
-    """Whether all of these have the form that capabilities have; those with other forms are left to the server."""
-    return isinstance(capabilities, dict) and all(map(_is_capability, capabilities.keys(), capabilities.values()))
-
-
-def _is_capability(name: str, value: Any) -> bool:
-    """Whether it is an object of objects; two names take booleans, and hosts define the content of their extensions."""
-    if name in ("listChanged", "applyDefaults"):
-        return isinstance(value, bool)
-    if not isinstance(value, dict):
-        return False
-    if name in ("experimental", "extensions"):
-        return all(isinstance(own, dict) for own in value.values())
-    return all(map(_is_capability, value.keys(), value.values()))
+    return isinstance(capabilities, dict) and all(isinstance(one, dict) for one in capabilities.values())
 
 
 def _capabilities(*, is_modern: bool) -> dict[str, Any]:

@@ -14,12 +14,15 @@ from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.untrusted import one_line, prose
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.resources import PromptDefinition
+from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.text import clean
 
 if TYPE_CHECKING:
     from mcp.types import GetPromptResult
+
+    from codemode_server.front.tools.registry import ToolContext
 
 MAX_PROMPTS = 200
 """Prompts of all servers together; a person chooses them from a menu. Of too many, each server has its share."""
@@ -58,28 +61,44 @@ def prompt_named(catalog: Catalog, name: str) -> tuple[Server, PromptDefinition]
     return found[name]
 
 
-def check_arguments(name: str, arguments: dict[str, str]) -> None:
-    """Refuse arguments that are too long.
+async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext) -> GetPromptResult:
+    """The messages of the prompt of this name, got as an execution of its own, through the same gateway as the calls of
+    programs.
 
     Raises:
-        MetaToolError: they are.
+        MetaToolError: there is none, the permissions or its server refuse it, or its messages can't be passed on.
     """
+    from codemode_server.front.waiting import wait_for
+
+    services, redactor = context.services, context.request.redactor
+    await services.wait_for_listing()
     if sum(len(key) + len(value) for key, value in arguments.items()) > MAX_ARGUMENT_CHARACTERS:
         raise MetaToolError(
             f"{one_line(name, 200)}: the arguments of a prompt have at most {MAX_ARGUMENT_CHARACTERS:,} characters"
         )
+    server, prompt = prompt_named(services.catalog(), name)
+    execution = services.executions.start_prompt(server.raw_name, prompt.name, {**arguments}, context.request)
+    await wait_for(execution, context)
+    if execution.outcome.error is not None:
+        raise MetaToolError(redactor.visible(execution.outcome.error.message))
+    result = execution.direct_call.result if execution.direct_call else {}
+    return await run_sized(is_large(result), _passed_on, name, result, redactor)
 
 
-def prompt_result(name: str, result: dict[str, Any]) -> GetPromptResult:
-    """What the upstream answered, without secrets already, as far as hosts can take it: texts without what nobody sees,
-    and no message of an unknown kind.
+def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> GetPromptResult:
+    """What the upstream answered, without secrets, as far as hosts can take it: texts without what nobody sees, and no
+    message of an unknown kind.
 
     Raises:
-        MetaToolError: it has no messages, or too many.
+        MetaToolError: it has no messages, or is too long for a conversation.
     """
     from mcp.types import GetPromptResult, PromptMessage
     from pydantic import ValidationError
 
+    if len(json.dumps(result, ensure_ascii=False)) > MAX_RESULT_CHARACTERS:
+        size = f"{MAX_RESULT_CHARACTERS // 2**20} MiB"
+        raise MetaToolError(f"{one_line(name, 200)}: the server answered with more than {size}")
+    result = redactor.value(result)
     listed = result.get("messages")
     messages = []
     for raw in listed[:_MAX_MESSAGES] if isinstance(listed, list) else []:
@@ -97,17 +116,6 @@ def prompt_result(name: str, result: dict[str, Any]) -> GetPromptResult:
         description=prose(description, _DESCRIPTION_CHARACTERS) if isinstance(description, str) else None,
         messages=messages,
     )
-
-
-def check_size(name: str, result: dict[str, Any]) -> None:
-    """Refuse an answer that is too long for a conversation.
-
-    Raises:
-        MetaToolError: it is.
-    """
-    if len(json.dumps(result, ensure_ascii=False)) > MAX_RESULT_CHARACTERS:
-        size = f"{MAX_RESULT_CHARACTERS // 2**20} MiB"
-        raise MetaToolError(f"{one_line(name, 200)}: the server answered with more than {size}")
 
 
 def _cleaned(content: dict[str, Any]) -> dict[str, Any]:

@@ -184,7 +184,7 @@ def _fit(
         is_plain_text = isinstance(outcome.value, str)
         safe = redactor.visible if is_plain_text else _safe_in_json(redactor.visible)
         most = min(max(room[0], _MIN_TOKENS), limits.value_bytes)
-        fitted = fit_value(outcome.value, tokens[0], most, safe, whole, _safe_in_json(redactor.visible))
+        fitted = fit_value(outcome.value, tokens[0], most, safe, whole)
         parts["value"] = redactor.value(fitted.value)  # a secret of digits may be there as a number
         if fitted.is_cut:
             cut.append(cut_line(execution, "value", shape_of(outcome.value, redactor), fitted.tokens))

@@ -52,19 +52,17 @@ def fit_value(
     max_characters: int | None = None,
     safe: Safe = str,
     whole: str | None = None,
-    safe_key: Safe | None = None,
 ) -> Fitted:
     """`value` within the budget, whole if it can be.
 
     `safe` is applied to each text that is left, before it is shortened: a secret that was cut would not be found.
-    `safe_key` takes its place for keys. `whole` is `as_text(value)` if that is known already.
+    `whole` is `as_text(value)` if that is known already.
     """
-    safe_key = safe_key or safe
     whole = as_text(value) if whole is None else whole
     tokens = estimate_tokens(whole)
     characters = budget_tokens * CHARACTERS_PER_TOKEN if max_characters is None else max_characters
     if tokens <= budget_tokens and len(whole) <= characters:
-        value = cleaned(value, safe, safe_key)
+        value = cleaned(value, safe)
         return Fitted(value, as_text(value), False, tokens)
     if isinstance(value, str):
         cleaned_text = safe(value)
@@ -73,7 +71,7 @@ def fit_value(
     room = min(characters, round(len(whole) * budget_tokens / max(1, tokens)), len(whole) - 1)
     cut, text = value, whole
     for _ in range(_TRIES):  # what is left may cost more by the character than all of it did
-        cut = cleaned(_cut(value, room, safe), safe, safe_key)
+        cut = cleaned(_cut(value, room, safe), safe)
         text = as_text(cut)
         cost = estimate_tokens(text)
         if cost <= budget_tokens and len(text) <= characters:
@@ -227,12 +225,12 @@ def _cost(value: JsonValue, most: int) -> int:
     return total
 
 
-def cleaned(value: JsonValue, text: Safe, key: Safe) -> JsonValue:
-    """A value with `text` applied to all its texts, and `key` to its keys."""
+def cleaned(value: JsonValue, safe: Safe) -> JsonValue:
+    """A value with `safe` applied to all its texts and keys."""
     if isinstance(value, str):
-        return text(value)
+        return safe(value)
     if isinstance(value, list):
-        return [cleaned(item, text, key) for item in value]
+        return [cleaned(item, safe) for item in value]
     if isinstance(value, dict):
-        return {key(name): cleaned(item, text, key) for name, item in value.items()}
+        return {safe(name): cleaned(item, safe) for name, item in value.items()}
     return value

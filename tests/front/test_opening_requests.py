@@ -122,7 +122,6 @@ LEGACY: dict[str, list[Line]] = {
     "a wrong progress token": [initialize(), request(2, "tools/list", _meta={"progressToken": 1.5})],
     "every capability": [capable(**EVERY_CAPABILITY), LIST],
     "a wrong capability": [capable(roots=5), LIST],
-    "a wrong form of a capability": [capable(elicitation={"form": 5}), LIST],
     "more fields in the handshake": [initialize(foo=[1]), LIST],
     "an answer and a request in one": [initialize() | {"error": {"code": 1, "message": "x"}}, initialize(5), LIST],
     "an answer at first": [{"jsonrpc": "2.0", "id": 1, "result": {}}, initialize(4), LIST],

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect
-from dataclasses import replace
-from itertools import accumulate
-from typing import TYPE_CHECKING
-
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import (
     READS,
@@ -17,12 +12,7 @@ from codemode_server.front.tools.registry import (
     ToolArguments,
     ToolContext,
 )
-from codemode_server.redaction import Redactor
 from codemode_server.settings import Settings
-from codemode_server.tokens import estimate_tokens
-
-if TYPE_CHECKING:
-    from codemode_server.catalog.tree_answers import File
 
 _MAX_TOKENS = 25_000
 """Maximum tokens of one answer; no module of a real tool is as long."""
@@ -43,7 +33,6 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answer:
     from codemode_server.catalog.tree import read_tool
-    from codemode_server.catalog.tree_answers import File
     from codemode_server.front.shortening import fit_text
 
     services, config = context.services, context.request.config
@@ -74,33 +63,10 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     redactor = context.request.redactor
     text = "\n\n".join(redactor.visible(part.text) for part in reading.parts)
     if any(part.path.startswith("/workspace/") for part in reading.parts):
-        budget, only = config.settings.limits.output_tokens, reading.parts[0]
-        page = _page(only, redactor, budget) if len(reading.parts) == 1 and isinstance(only, File) else ""
-        text = page or fit_text(text, budget, remedy="whole: in a program")
+        remedy = "whole: in a program, or by lines: path:1-100"
+        text = fit_text(text, config.settings.limits.output_tokens, remedy=remedy)
     text = fit_text(text, _MAX_TOKENS, remedy="ask for fewer lines: path:1-200")
     return Answer(text, {"text": text})
-
-
-def _page(file: File, redactor: Redactor, budget_tokens: int) -> str:
-    """The first lines of a workspace file, or of a part of it, within the budget for a program's output, and how to
-    read the next ones; empty if a line is too long for that."""
-    from codemode_server.front.shortening import CHARACTERS_PER_TOKEN
-
-    lines = redactor.visible("\n".join(file.lines)).split("\n")
-    text = "\n".join(lines)
-    tokens = max(1, estimate_tokens(text))
-    room = min(len(text) * budget_tokens / tokens, budget_tokens * CHARACTERS_PER_TOKEN)
-    if tokens <= budget_tokens and len(text) <= room:
-        return redactor.visible(file.text)
-    lengths = [len(line) + 1 for line in lines]
-    fitting = bisect(list(accumulate(lengths)), room * 0.8)
-    if len(lines) != len(file.lines) or max(lengths) > room or not 0 < fitting < len(lines):
-        return ""
-    first = file.first_line + fitting
-    last = min(first + fitting, file.first_line + len(lines)) - 1
-    shown = redactor.visible(replace(file, lines=tuple(lines[:fitting])).text)
-    advice = f"whole: in a program, or by lines, next: {redactor.visible(file.path)}:{first}-{last}"
-    return f"{shown}\n[… {len(lines) - fitting:,} lines left out; {advice} …]"
 
 
 META_TOOL = MetaToolSpec(

@@ -42,15 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verifying.add_argument(
         "--noted", type=_digest, default=None, metavar="DIGEST", help="a newest digest that you noted: must be in it"
     )
-    for action in (showing, verifying):
-        action.add_argument("--json", action="store_true", help="print JSON")
+    showing.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parsed: argparse.Namespace) -> int:
     loaded, as_json = load(config_file(parsed)), getattr(parsed, "json", False)
     if parsed.action == "verify":
         found = anyio.run(partial(verify, loaded, noted=parsed.noted))
-        show(json.dumps(found.as_json(), indent=2) if as_json else found.text)
+        show(found.text)
         return 0 if found.is_sound else 1
     limit, since = getattr(parsed, "limit", _ROWS), getattr(parsed, "since", None)
     began = 0.0 if since is None else time.time() - since * 86_400
@@ -120,16 +119,6 @@ class Verification:
             f"the audit is broken at row {row}: this row was changed, moved or inserted, or rows before it were "
             f"removed, {by}\nThe rows before {row} are as they were written; what follows proves nothing"
         )
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "is_sound": self.is_sound,
-            "rows": self.rows,
-            "newest_digest": self.newest_digest or None,
-            "first_broken_row": self.broken_row,
-            "missing_at_end": self.missing_at_end,
-            "is_noted_missing": self.is_noted_missing,
-        }
 
 
 async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> Verification:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from codemode_server.cli.arguments import config_file
 from codemode_server.cli.person_at_terminal import person_confirms
@@ -44,8 +42,7 @@ _CONTINUED = "…"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listed = actions.add_parser("list", help="list the skills, those that wait for you first")
-    listed.add_argument("--json", action="store_true", help="print JSON")
+    actions.add_parser("list", help="list the skills, those that wait for you first")
     for name, summary in (
         ("show", "print the whole text of one, and where it came from"),
         ("diff", "print what a proposal changes in the skill that is in use"),
@@ -62,7 +59,7 @@ def run(parsed: argparse.Namespace) -> int:
     loaded = load(config_file(parsed), require_trust=False, resolve=False)
     store = SkillStore(state_folder(loaded.settings), local_principal(loaded.settings))
     if parsed.action == "list":
-        show(json.dumps(_as_json(store), indent=2) if parsed.json else _page(loaded, store))
+        show(_page(loaded, store))
         return 0
     found = _find(store, parsed.name)
     match parsed.action:
@@ -248,23 +245,3 @@ def _title(skill: SavedSkill) -> str:
 
 def _line(text: str) -> str:
     return one_line(text, _MAX_LINE_CHARACTERS)
-
-
-def _as_json(store: SkillStore) -> list[dict[str, Any]]:
-    in_use = store.in_use()
-    by_name = {it.name: it for it in in_use}
-    return [_record(it, by_name) for it in (*store.proposals(), *in_use)]
-
-
-def _record(skill: SavedSkill, by_name: dict[str, SavedSkill]) -> dict[str, Any]:
-    facts = facts_of(skill.name, skill.text)
-    return {
-        "name": skill.name,
-        "state": "proposed" if skill.is_proposal else _state(skill, by_name.get(skill.name)).partition(" 2")[0],
-        "execution": skill.execution_id,
-        "saved": written_time(skill.saved_at),
-        "signature": facts.signature,
-        "summary": facts.summary,
-        "tools": list(skill.tools),
-        "sha256": skill.digest,
-    }

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 import time
 from contextlib import closing
 from functools import partial
-from typing import Any
 
 import anyio
 
@@ -43,14 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", choices=("day", "server", "execution"), default="day", help="default: day")
     parser.add_argument("--since", type=days, default=_DAYS, metavar="DAYS", help="so many days back; default 30")
     parser.add_argument("--limit", type=count, default=_MAX_ROWS, metavar="COUNT", help=f"rows; default {_MAX_ROWS}")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parsed: argparse.Namespace) -> int:
     loaded = load(config_file(parsed))
     since = time.time() - parsed.since * 86_400
     found = anyio.run(partial(read, loaded, since, by=parsed.by, limit=parsed.limit))
-    show(json.dumps(as_json(found, parsed.by), indent=2) if parsed.json else _page(loaded, found, parsed.by))
+    show(_page(loaded, found, parsed.by))
     return 0
 
 
@@ -80,35 +77,6 @@ async def status_line(loaded: LoadedSettings) -> str:
     against = f"{total.spent():,} against {total.direct():,} with direct calls"
     said = f"about {saved:,} saved" if saved >= 0 else f"about {-saved:,} more than direct calls cost"
     return f"tokens: {said} in the last {_DAYS:g} days ({against}); {more}"
-
-
-def as_json(found: Savings, by: Grouping) -> dict[str, Any]:
-    rows: list[dict[str, Any]]
-    if by == "server":
-        rows = [
-            {"server": name, "calls": it.calls, "arguments": it.arguments, "results": it.results}
-            for name, it in ((row.name, row.tokens) for row in found.servers)
-        ]
-    else:
-        rows = [{by: it.name} | usage_json(it.usage) for it in (found.days if by == "day" else found.executions)]
-    return {"since": found.since, "by": by, "rows": rows, "total": usage_json(found.total), "method": METHOD}
-
-
-def usage_json(usage: TokenUsage) -> dict[str, int]:
-    return {
-        "executions": usage.executions,
-        "calls": usage.calls,
-        "turns": usage.exchanges,
-        "direct_turns": usage.turns,
-        "sent": usage.sent,
-        "returned": usage.returned,
-        "own_definitions": usage.own_definitions,
-        "arguments": usage.arguments,
-        "results": usage.results,
-        "direct_definitions": usage.direct_definitions,
-        "saved_cached": usage.saved(),
-        "saved_uncached": usage.saved(is_cached=False),
-    }
 
 
 def _page(loaded: LoadedSettings, savings: Savings, by: Grouping) -> str:

@@ -6,7 +6,6 @@ Accepting insists on a person at a terminal, since what changed may be text that
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 
@@ -34,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--accept", metavar="SERVER/TOOL", help="accept one tool as it is shown; asks you at the terminal"
     )
     which.add_argument("--accept-all", action="store_true", help="accept all that is shown; asks you at the terminal")
-    which.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -47,9 +45,7 @@ def run(parsed: argparse.Namespace) -> int:
                 raise CodemodeError(
                     f"no change of {one_line(parsed.accept, 200)!r} waits; `{REVIEW}` shows all that do"
                 )
-        if parsed.json:
-            show(json.dumps([it.as_json() for it in found], indent=2))
-        elif stored is None or not found:
+        if stored is None or not found:
             show("no tool has changed since it was accepted")
         elif parsed.accept is None and not parsed.accept_all:
             show(f"{_page(found)}\n\n{REVIEW} --accept SERVER/TOOL | --accept-all")

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import argparse
 import heapq
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from codemode_server.cli.arguments import config_file, days
 from codemode_server.cli.terminal import is_confirmed, show
@@ -34,8 +32,7 @@ _FULL_SHARE = 0.9
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    listing = actions.add_parser("list", help="print the largest files, and how much there is; the default")
-    listing.add_argument("--json", action="store_true", help="print JSON")
+    actions.add_parser("list", help="print the largest files, and how much there is; the default")
     clean = actions.add_parser("clean", help="remove them; also while a product runs")
     clean.add_argument(
         "--older-than", type=days, default=0.0, metavar="DAYS", help="only what was not changed for so long"
@@ -49,9 +46,6 @@ def run(parsed: argparse.Namespace) -> int:
     is_cleaning = parsed.action == "clean"
     older_than_days = parsed.older_than if is_cleaning else 0.0
     found = examine(workspace, older_than_days) if workspace is not None else Found()
-    if getattr(parsed, "json", False):
-        show(json.dumps(_as_json(loaded, workspace, found), indent=2))
-        return 0
     if workspace is None or not found.files + found.folders:
         print("there is nothing to remove" if is_cleaning else "the workspace is empty")
         return 0
@@ -132,20 +126,6 @@ def description(loaded: LoadedSettings, workspace: Path, found: Found) -> str:
         if found.files > len(found.largest):
             lines.append(f"… and {found.files - len(found.largest):,} more")
     return "\n".join(lines)
-
-
-def _as_json(loaded: LoadedSettings, workspace: Path | None, found: Found) -> dict[str, Any]:
-    return {
-        "folder": None if workspace is None else str(workspace),
-        "files": found.files,
-        "folders": found.folders,
-        "bytes": found.size,
-        "max_bytes": loaded.settings.limits.workspace_mb * 2**20,
-        "largest": [
-            {"path": entry.path, "bytes": size, "changed_at": round(entry.status.st_ctime)}
-            for size, _, entry in sorted(found.largest, key=lambda it: (-it[0], it[1]))
-        ],
-    }
 
 
 def clean(workspace: Path, older_than_days: float = 0) -> tuple[str, bool]:

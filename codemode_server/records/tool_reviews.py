@@ -9,7 +9,6 @@ import hashlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
@@ -48,19 +47,6 @@ class WaitingTool:
     @property
     def text(self) -> str:
         return "\n".join([self.title, *(f"    {line}" for line in self.change.lines)])
-
-    def as_json(self) -> dict[str, Any]:
-        it = self.definition
-        return {
-            "server": it.server,
-            "tool": it.tool,
-            "kind": "changed" if it.former == it.tool else "renamed" if it.former else "new",
-            "former": it.former or None,
-            "digest": it.digest,
-            "seen_at": it.seen_at,
-            "summary": self.change.summary,
-            "diff": list(self.change.lines),
-        }
 
 
 class StoredTools:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
@@ -78,25 +77,3 @@ async def test_a_loss_is_said_plainly(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "\nsmall tasks cost more than they save; programs with several calls or large results save most" in page
     line = await stats.status_line(load(path))
     assert line.startswith("tokens: about 285 more than direct calls cost in the last 30 days (300 against 15")
-
-
-async def test_scripts_get_the_parts_of_the_sum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path)
-    await record(tmp_path, exchange(9_000), exchange(1, name="x0", days_ago=8))
-    assert await command(path, "--json", "--since", "7d") == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["total"] == {
-        "executions": 1,
-        "calls": 1,
-        "turns": 1,
-        "direct_turns": 1,
-        "sent": 120,
-        "returned": 80,
-        "own_definitions": 1_000,
-        "arguments": 10,
-        "results": 9_000,
-        "direct_definitions": 20_000,
-        "saved_cached": 10_710,
-        "saved_uncached": 27_810,
-    }
-    assert len(shown["rows"]) == 1

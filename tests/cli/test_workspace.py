@@ -3,7 +3,6 @@ nothing is removed that was not agreed to."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -51,13 +50,6 @@ def test_it_shows_how_much_there_is_and_the_largest_files(tmp_path: Path, config
     assert lines[0] == f"{workspace}, which programs see as /workspace"
     assert lines[1] == "2 files and 1 folder, 3.0 MiB; programs may have 4 MiB (limits.workspace_mb)"
     assert [line.split() for line in lines[4:]] == [["3.0", "MiB", day, "out/big.bin"], ["0.0", "MiB", day, "small"]]
-
-
-def test_the_same_as_json(tmp_path: Path, config: Path, workspace: Path) -> None:
-    fill(workspace)
-    content = json.loads(command(tmp_path, f"workspace list --json --config {config}").stdout)
-    assert (content["files"], content["folders"], content["max_bytes"]) == (2, 1, 4 * MB)
-    assert [(it["path"], it["bytes"]) for it in content["largest"]] == [("out/big.bin", 3 * MB), ("small", 4096)]
 
 
 def test_cleaning_removes_what_it_shows(tmp_path: Path, config: Path, workspace: Path) -> None:

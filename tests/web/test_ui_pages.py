@@ -12,7 +12,9 @@ import pytest
 
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Deny, RetryReason
+from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.web.page_products import PageProduct
 from tests.behaviour.product import in_memory, office
 from tests.web.pages import OTHER, PROGRAM, TRIAGE, Call, pages, question
 
@@ -277,3 +279,24 @@ async def test_nothing_of_another_principal_is_shown_or_answered(tmp_path: Path)
 
 def question_id() -> ApprovalId:
     return ApprovalId("a1")
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [(ValueError("in s3cret-value"), "internal error (ValueError)"), (CodemodeError("no s3cret-value"), "no ***")],
+)
+async def test_a_program_that_cannot_run_again_is_reported_without_secrets_and_the_pages_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, shown: str
+) -> None:
+    async def run_again(*_: object) -> str:
+        raise error
+
+    monkeypatch.setattr(PageProduct, "run_again", run_again)
+    servers = {"github": {"command": "x", "env": {"API_TOKEN": "s3cret-value"}}}
+    async with pages(tmp_path, servers=servers) as (site, state):
+        await state.execution("x1", "1 + 1")
+        assert (await site.post("executions/x1/replay")).status_code == 303
+        with anyio.fail_after(20):
+            while "<p>It runs.</p>" in (found := await site.text("executions/x1")):
+                await anyio.sleep(0.02)
+    assert f"<li>{shown}</li>" in found

@@ -130,7 +130,6 @@ class App:
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
         self.sources = ReadSources(self.config, self.stores.sources)
-        self.config.hides_text = self.sources.hides_text
         self.sources.load(lambda principal: self._workspaces(principal).newest_change())
         self._session_logs = SessionLogs(self._workspaces, self.config, self.sources)
         self._page_channel = PageChannel(self.config)

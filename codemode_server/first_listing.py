@@ -81,7 +81,7 @@ class LastRun:
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """What `tools/list` answers before anything is connected. Servers that were never listed are only named."""
-        settings, redactor, catalog = loaded.settings, Redactor(loaded.secrets), self._shown(loaded.settings)
+        settings, redactor, catalog = loaded.settings, Redactor(loaded.secrets), self.catalog
         servers = listing_of(catalog, settings, stored_uses(settings, self.database, self.thread), redactor.text)
         return [*definitions(settings, servers), *self._direct(catalog, settings, redactor)]
 
@@ -94,14 +94,6 @@ class LastRun:
 
         permitted = PermittedPrompts(LiveConfig(loaded.settings)).within(self.catalog)
         return prompt_definitions(permitted, Redactor(loaded.secrets))
-
-    def _shown(self, settings: Settings) -> Catalog:
-        """The catalog without types that the model may not see."""
-        if settings.privacy.private_free_text == "allow":
-            return self.catalog
-        from codemode_server.gateway.policy.private_types import PrivateTypes
-
-        return PrivateTypes(LiveConfig(settings)).without(self.catalog)
 
     def _direct(self, catalog: Catalog, settings: Settings, redactor: Redactor) -> list[dict[str, Any]]:
         if not any(server.may_have_direct_tools for server in settings.servers.values()):

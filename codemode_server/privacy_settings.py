@@ -91,10 +91,6 @@ class PrivacySettings(DetectionFields):
     shown_files: Literal["refuse", "mark"] = "refuse"
     """The treatment of images, sounds and other files that are no text, which can't be searched, where a program or a
     direct tool shows one to the model: it is left out, or shown with a remark that says so."""
-    private_free_text: Literal["allow", "forbid"] = "allow"
-    """`forbid`: once a session has read data of a tool with the label `private` (`servers.<name>.labels`), the model
-    gets no free text of its programs: only numbers, booleans, values of enumerations that output schemas declare, and
-    keys that the program writes out."""
     recognizer: Literal["presidio"] | RecognizerSettings | None = None
     """The recognizer of names in free text: `presidio`, or `{"engine": "presidio", "models": ["en_core_web_lg"]}`.
     Default: none."""

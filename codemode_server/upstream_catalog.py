@@ -17,7 +17,6 @@ from codemode_server.domain.tools import UpstreamListing
 from codemode_server.first_listing import LastRun, is_protected, upstream_pool
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
-from codemode_server.gateway.policy.private_types import PrivateTypes
 from codemode_server.gateway.policy.protected_listings import ProtectedListings
 from codemode_server.gateway.policy.visible_listings import SeenListings
 from codemode_server.stores import Stores
@@ -52,14 +51,13 @@ class UpstreamCatalog:
         self._learning = learning
         self._protected = ProtectedListings(config, stores.token_cipher.fingerprint)
         self._prompts = PermittedPrompts(config)
-        self._private_types = PrivateTypes(config)
         self._connected = connected
         self._patience_until = math.inf
         self.revision = 0
         """The number of changes of listings so far."""
         self._changed = ChangeSignal()
         self._preparing = anyio.Lock()
-        self._with_all_types = last_run.catalog
+        self._catalog = last_run.catalog
         self._catalog = self._newest()
         self._is_old = False
 
@@ -85,8 +83,7 @@ class UpstreamCatalog:
             self._catalog = self._newest()
             self._is_old = False
         if news := self._learning.take_news():
-            self._with_all_types = self._with_all_types.with_observed(news)
-            self._catalog = self._private_types.without(self._with_all_types)
+            self._catalog = self._catalog.with_observed(news)
         return self._catalog
 
     async def prepare(self) -> None:
@@ -109,9 +106,7 @@ class UpstreamCatalog:
         return self.revision
 
     def _newest(self) -> Catalog:
-        newest = Catalog.build(self._listings(), self._with_all_types, self._learning.known)
-        self._with_all_types = self._prompts.within(newest)
-        return self._private_types.without(self._with_all_types)
+        return self._prompts.within(Catalog.build(self._listings(), self._catalog, self._learning.known))
 
     def _listings(self) -> list[UpstreamListing]:
         return self._protected.within(self._visible.within(self.pool.listings()))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from codemode_server.change_signal import ChangeSignal
-from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.known_values import KnownValues
@@ -25,10 +24,6 @@ DEFAULT_PRINCIPAL = "default"
 
 def _no_values(principal: Principal | None) -> None:
     return None
-
-
-def _hides_no_text(context: RequestContext) -> bool:
-    return False
 
 
 class LiveConfig:
@@ -46,8 +41,6 @@ class LiveConfig:
         """Lines for the model about what is wrong with the configuration."""
         self.values_of: Callable[[Principal | None], KnownValues | None] = _no_values
         """The personal data of a principal that the model gets tokens for; of None, that of all principals."""
-        self.hides_text: Callable[[RequestContext], bool] = _hides_no_text
-        """Whether the model may get no free text, since the session of a request has read private data."""
         self.revision = 0
         """Number of edits that were taken over."""
         self._changed = ChangeSignal()
@@ -146,19 +139,6 @@ class RequestContext:
     def redactor(self) -> Redactor:
         """Masks secrets, and replaces the personal data of the principal."""
         return self.config.redactor_of(self.principal)
-
-    @property
-    def hides_text(self) -> bool:
-        """Whether the model may get no free text; see `privacy.private_free_text`."""
-        return self.config.hides_text(self)
-
-    def require_text(self, what: str) -> None:
-        """Raises `MetaToolError` if the model may get no free text."""
-        if self.hides_text:
-            raise MetaToolError(
-                f"{what} is not shown to a session that has read private data (the user's setting "
-                "privacy.private_free_text); programs can use it"
-            )
 
     @property
     def groups(self) -> frozenset[str]:

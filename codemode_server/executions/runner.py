@@ -27,7 +27,6 @@ from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.direct_calls import run_direct_call
 from codemode_server.executions.events import ExecutionQueued, ExecutionStarted, Subscriptions
 from codemode_server.executions.execution import Execution, Phase
-from codemode_server.executions.free_text import withhold_text
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.outcome_artifacts import store_outcome
@@ -177,7 +176,6 @@ class ExecutionRunner:
         execution.begun.set()
         execution.outcome = await run_direct_call(execution, self._gateway, self._guard, execution.context.redactor)
         execution.status = _STATUS[execution.outcome.ending]
-        withhold_text(execution)
         await store_outcome(execution, self._artifacts, execution.context.redactor)
 
     async def _run_program(self, execution: Execution, span: Span) -> None:
@@ -226,7 +224,6 @@ class ExecutionRunner:
             execution.calls.messages += earlier.remarks() if earlier is not None else []
         if execution.is_dry_run:
             execution.plan = await self._guard.plan(execution, await self._recorder.plan(execution))
-        withhold_text(execution)
         await store_outcome(execution, self._artifacts, execution.context.redactor)
 
     @asynccontextmanager
@@ -256,7 +253,6 @@ class ExecutionRunner:
         )
 
     async def _settle(self, execution: Execution, span: Span) -> None:
-        withhold_text(execution)  # also of one that was cancelled
         try:
             await self._recorder.end(execution, span)
         except JournalUnavailable as unavailable:

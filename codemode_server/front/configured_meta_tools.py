@@ -217,7 +217,6 @@ class ConfiguredMetaTools:
                 f"there is no resource {clean_line(uri, 200)!r}; if a server has it, a program reads it"
             )
         request = await self._request(session)
-        request.require_text("a stored result")
         item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, request.owner, name)
         return contents_of(item, data, request.redactor)
 

@@ -21,8 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class CallLearning:
-    """Passes results to `Learning`, except raw results, errors that came as normal results, and all results of a
-    session whose model may get no free text."""
+    """Passes results to `Learning`, except raw results and errors that came as normal results."""
 
     def __init__(self, learning: Learning, config: LiveConfig) -> None:
         self._learning = learning
@@ -46,8 +45,6 @@ class CallLearning:
         if doubted := calls.doubted_keys_of(tool):
             calls.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
         stub_tool = calls.called_tools.setdefault(name, tool)
-        if calls.context.hides_text:
-            return  # keys and kinds of values are shown to all sessions, and a program chooses them where a tool echoes
         is_private = not calls.context.is_local
         shape = self._learning.learn(call.server, tool, call.arguments, reply, is_private=is_private)
         if name not in calls.mismatched_tools and (message := contradiction(stub_tool, shape)):

@@ -28,7 +28,6 @@ class CallReports:
             case CallApprovalRequested(calls, call, target):
                 shown = _arguments(call, target, calls)
                 arguments = clean_line(", ".join(f"{name}={value}" for name, value in shown.items()), 160)
-                arguments = "…" if calls.context.hides_text else arguments
                 calls.approvals.waiting[call.seq] = f"{title_of(target)}({arguments})"
             case CallEnded():
                 self._report(event)

@@ -15,7 +15,6 @@ from urllib.parse import unquote
 import anyio
 
 from codemode_server.catalog.catalog import Server
-from codemode_server.catalog.labels import PRIVATE
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Ask, Deny
 from codemode_server.domain.errors import (
@@ -34,7 +33,6 @@ from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_
 from codemode_server.gateway.binary_parts import with_binary, without_binary
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.gateway.release import (
@@ -72,7 +70,6 @@ class CallPrivacy:
         """Without `tokens`, calls of protected servers are refused."""
         self._config = config
         self._tokens = tokens
-        self._labels = ToolLabels(config)
         self._detection = Detection(config)
         self._explanations = TokenExplanations(config)
 
@@ -309,8 +306,6 @@ class CallPrivacy:
         Raises:
             ResultWithheld: it can't be searched, or the store of the tokens can't be used.
         """
-        if self._is_private(target) and isinstance(value, dict) and "messages" in value:
-            raise ResultWithheld(f"{target.server.name} may not ask a model: privacy.private_free_text forbids it")
         if self.mode_of(target.server) == "values":
             return value
         withheld = f"what {target.server.name} asks is withheld"
@@ -342,8 +337,6 @@ class CallPrivacy:
 
     def masked(self, calls: ExecutionCalls, target: CallTarget, text: str) -> str:
         """A short text of a server for the host; personal data that has no token yet becomes its kind: `<EMAIL>`."""
-        if self._is_private(target):
-            return ""
         text = calls.context.redactor.text(text)
         if self.mode_of(target.server) == "values":
             return text
@@ -351,10 +344,6 @@ class CallPrivacy:
         if found is None or not found.is_complete:
             return ""
         return str(replaced(text, found.found, {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}))
-
-    def _is_private(self, target: CallTarget) -> bool:
-        """True if no text of this server may reach the model while it is called."""
-        return self._settings.private_free_text == "forbid" and PRIVATE in self._labels.of(target)
 
     async def impersonal(self, principal: Principal, server: Server, texts: tuple[str, ...]) -> tuple[str, ...]:
         """Those texts of a server that have no personal data which the host of a principal must not get."""

@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from codemode_server.catalog.labels import PRIVATE
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import Capture
 from codemode_server.domain.errors import MetaToolError
@@ -173,12 +172,6 @@ class ReadSources:
         if self._config.settings.permissions.flows.rules:
             return bool(read)
         return self.has_rules and any(self.labels.of_source(it) for it in read)
-
-    def hides_text(self, context: RequestContext) -> bool:
-        """Whether the model of a session may get no free text of its programs; for `LiveConfig.hides_text`."""
-        if self._config.settings.privacy.private_free_text == "allow":
-            return False
-        return any(PRIVATE in self.labels.of_source(it) for it in self.of(context))
 
     async def begin(self, execution_id: ExecutionId, context: RequestContext, *, has_files: bool) -> None:
         """A program begins, which sees /workspace.

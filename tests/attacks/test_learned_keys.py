@@ -5,16 +5,11 @@ Rule: a stub shows only keys that look like names of fields, and says that they 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import anyio
-import anyio.to_thread
 import pytest
 
-from codemode_server.config import load
-from codemode_server.first_listing import LastRun
 from tests.attacks.test_cut_secrets import upstream
 from tests.behaviour.product import Host, configuration, in_memory
 
@@ -98,55 +93,3 @@ async def test_no_value_is_shown_unless_all_payloads_are_kept(tmp_path: Path) ->
         state = {"dir": str(folder / "state"), "payloads": payloads}
         text = await learned(configuration(folder, {"padded": upstream()}, state=state), *results)
         assert ('Literal["closed", "open"]' in text) is is_shown
-
-
-def with_private(folder: Path, mode: str) -> Path:
-    """`clinic` has private data; `padded` answers with what it is sent."""
-    clinic = upstream() | {"labels": {"*": ["private"]}}
-    padded = upstream() | {"labels": {"*": ["untrusted"]}}
-    return configuration(folder, {"clinic": clinic, "padded": padded}, privacy={"private_free_text": mode})
-
-
-@pytest.mark.parametrize("mode", ["forbid", "allow"])
-async def test_keys_of_a_session_that_may_get_no_text_are_shown_to_no_other(tmp_path: Path, mode: str) -> None:
-    """Neither those of private results, nor those that a program has written into the answer of another tool."""
-    path = with_private(tmp_path, mode)
-    async with in_memory(path) as host:
-        await learn(host, "clinic", [ROW] * 3)
-        await learn(host, "padded", [ROW] * 3)
-    async with in_memory(path) as host:
-        texts = [await shown(host, "clinic"), await shown(host, "padded")]
-    assert ["order_id" in text for text in texts] == ([False] * 2 if mode == "forbid" else [True] * 2)
-
-
-async def test_a_session_that_has_read_nothing_private_still_teaches_types(tmp_path: Path) -> None:
-    path = with_private(tmp_path, "forbid")
-    async with in_memory(path) as host:
-        await learn(host, "padded", [ROW] * 3)
-    async with in_memory(path) as host:
-        assert "order_id: int" in await shown(host, "padded")
-
-
-async def test_keys_of_private_results_that_were_learned_before_are_not_shown_while_text_is_forbidden(
-    tmp_path: Path,
-) -> None:
-    async with in_memory(with_private(tmp_path, "allow")) as host:
-        await learn(host, "clinic", [ROW] * 3)
-    found: list[bool] = []
-    for mode in ("forbid", "allow"):
-        async with in_memory(with_private(tmp_path, mode)) as host:
-            found.append("order_id" in await shown(host, "clinic"))
-    assert found == [False, True]
-
-
-async def test_such_keys_are_not_in_what_a_host_gets_before_the_product_is_built(tmp_path: Path) -> None:
-    async with in_memory(with_private(tmp_path, "allow")) as host:
-        await learn(host, "clinic", [ROW] * 3)
-    found: list[bool] = []
-    for mode in ("forbid", "allow"):
-        loaded = await anyio.to_thread.run_sync(load, with_private(tmp_path, mode))
-        last_run = await anyio.to_thread.run_sync(LastRun.read, loaded)
-        found.append("order_id" in json.dumps(last_run.definitions(loaded)))
-        last_run.thread.close()
-        last_run.database.close()
-    assert found == [False, True]

@@ -85,10 +85,6 @@ class ProgramSkills:
             line = f"skills.{name} was not saved: this is a dry run"
             execution.calls.messages.append(line)
             return line
-        if execution.context.hides_text:
-            raise MetaToolError(
-                "a session that has read private data saves no skills (the user's setting privacy.private_free_text)"
-            )
         text = text.replace("\r\n", "\n").rstrip() + "\n"
         check_name(name)
         importable = (await self._sandbox.ready()).importable

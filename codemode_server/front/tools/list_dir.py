@@ -47,7 +47,6 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
         return [Entry(f"{it.name}.yaml", it.summary) for it in services.workflows.entries()]
 
     def workspace(parts: tuple[str, ...]) -> list[Entry]:
-        context.request.require_text("a list of files in /workspace")
         return [
             Entry(
                 one_line(entry.name, _MAX_NAME_CHARACTERS),

@@ -48,7 +48,6 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         return found.text, found.note
 
     def read_file(parts: tuple[str, ...], for_some_lines: bool) -> str:
-        context.request.require_text("a file in /workspace")
         return workspace.read(parts, for_some_lines)
 
     reading = read_tool(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 _TEXTS_OF_TOOL = ("title", "description", "input_schema", "output_schema")
 _VALUES = ("enum", "const", "default", "examples", "example")
 """The keywords of schemas that are no descriptions."""
-_MARK_CHARACTERS = 8
+_MARK_CHARACTERS = 16
 """Hexadecimal digits behind a URI that is shown in place of another one."""
 _UNSEARCHED = "[withheld: it can't be searched for personal data]"
 
@@ -92,32 +91,28 @@ class ProtectedListings:
         return replace(tool, **changed) if changed else tool
 
     def _resources(self, server: str, listed: tuple[ResourceDefinition, ...]) -> tuple[ResourceDefinition, ...]:
-        shown_uris = self._shown_uris(server, {it.uri for it in listed})
+        shown_uris = {it.uri: self._shown_uri(server, it.uri) for it in listed}
         return tuple(
             replace(
                 it,
-                name=self._text(it.name) or _last_part(shown_uris.get(it.uri, "")),
+                name=self._text(it.name) or _last_part(shown_uris[it.uri]),
                 title=it.title and self._text(it.title),
                 description=self._text(it.description),
-                shown_uri=shown_uris.get(it.uri, ""),
+                shown_uri=shown_uris[it.uri],
             )
             for it in listed
         )
 
-    def _shown_uris(self, server: str, uris: set[str]) -> dict[str, str]:
-        """URIs with personal data → how they are shown: with the kinds, and a mark that depends on no other URI."""
-        masked = {uri: text for uri in uris if (text := self._text(uri)) != uri}
-        marks = {uri: self._mark(server, uri) for uri in masked}
-        short = {uri: f"{text}#{marks[uri][:_MARK_CHARACTERS]}" for uri, text in masked.items()}
-        users = Counter((*uris, *short.values()))
-        return {uri: it if users[it] == 1 else f"{masked[uri]}#{marks[uri]}" for uri, it in short.items()}
-
-    def _mark(self, server: str, uri: str) -> str:
+    def _shown_uri(self, server: str, uri: str) -> str:
+        """A URI with personal data with the kinds, and a mark that tells it from others; empty if it has none."""
+        if (text := self._text(uri)) == uri:
+            return ""
         data = uri.encode("utf-8", "surrogatepass")
         try:
-            return self._fingerprint(data, f"uri/{server}").hex()
+            mark = self._fingerprint(data, f"uri/{server}")
         except JournalUnavailable:
-            return hmac.digest(self._spare_key, data, "sha256").hex()
+            mark = hmac.digest(self._spare_key, data, "sha256")
+        return f"{text}#{mark.hex()[:_MARK_CHARACTERS]}"
 
     def _prompt(self, prompt: PromptDefinition) -> PromptDefinition:
         arguments = tuple(replace(it, description=self._text(it.description)) for it in prompt.arguments)

@@ -25,11 +25,6 @@ def of_key(data: bytes, purpose: str) -> bytes:
     return hmac.digest(b"a key", purpose.encode() + b"\0" + data, "sha256")
 
 
-def of_much_luck(data: bytes, purpose: str) -> bytes:
-    """A fingerprint whose first eight digits are the same for all URIs."""
-    return b"\xaa\xbb\xcc\xdd" + of_key(data, purpose)
-
-
 def unusable(data: bytes, purpose: str) -> bytes:
     raise JournalUnavailable("the key can't be read")
 
@@ -44,18 +39,6 @@ def shown(*uris: str, of: ProtectedListings) -> dict[str, str]:
     listing = UpstreamListing("crm", UpstreamState.READY, resources=tuple(ResourceDefinition(it, "") for it in uris))
     (protected,) = of.within([listing])
     return {it.uri: it.public_uri for it in protected.resources}
-
-
-def test_no_uri_is_shown_as_one_that_is_listed() -> None:
-    listed = shown(ANN, of=listings())[ANN]
-    aliases = shown(ANN, listed, of=listings())
-    assert aliases[listed] == listed
-    assert aliases[ANN] != listed
-
-
-def test_uris_with_equal_marks_are_shown_differently() -> None:
-    aliases = shown(ANN, BOB, of=listings(of_much_luck))
-    assert aliases[ANN] != aliases[BOB]
 
 
 def test_a_key_that_cannot_be_used_leaves_the_listing_readable() -> None:

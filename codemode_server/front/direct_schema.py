@@ -170,7 +170,7 @@ def _is_valid(key: str, value: Any) -> bool:
     if key == "type":
         kinds = value if isinstance(value, list) else [value]
         return bool(kinds) and all(isinstance(kind, str) and kind in _TYPES for kind in kinds)
-    if key == "required":
+    if key == "required" and isinstance(value, list):
         return all(isinstance(name, str) for name in value)
     return key != "enum" or bool(value)
 

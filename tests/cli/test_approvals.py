@@ -133,18 +133,6 @@ def test_always_writes_the_rule(config: Path, person: Callable[..., list[str]]) 
     assert rules == [{"allow": "github/create_issue"}, {"ask": "github"}]
 
 
-def test_always_says_if_the_rules_are_others_by_now(
-    config: Path, person: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    stored(config, asked())
-    configuration(config.parent, {}, permissions={"rules": [{"deny": "github/create_*"}, {"ask": "github"}]})
-    before = config.read_text()
-    person(yes=True)
-    assert command(config, "approve", "a1", "--for", "always") == 2
-    assert "add the rule by hand: - allow: github/create_issue" in capsys.readouterr().err
-    assert config.read_text() == before
-
-
 def test_denying_needs_no_terminal_and_tells_the_program_why(config: Path) -> None:
     stored(config, asked())
     assert command(config, "deny", "a1", "--reason", "wrong\nrepository") == 0

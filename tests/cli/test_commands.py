@@ -162,15 +162,6 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
     assert all(0 < int(done.stdout.split()[number]) < 1_000 for number in (14, 24))
 
 
-def test_a_server_that_never_answers_comes_with_what_it_wrote_instead(tmp_path: Path) -> None:
-    chatty = {"command": "sh", "args": ["-c", "echo 'Hello! Server started'; cat >/dev/null"]}
-    configuration(tmp_path, {"chatty": chatty})
-    done = command(tmp_path, "test chatty --config upstream.yaml --wait 2")
-    why = "has not answered the handshake and tools/list for 2 s; is it an MCP server, and does it log to stderr?"
-    assert done.code == 1
-    assert done.stdout == f"chatty: connecting\n{why}; its stdout began with: 'Hello! Server started'\n"
-
-
 @pytest.mark.parametrize("line", ["executions list", "audit verify", "stats", "approvals", "status"])
 def test_a_state_folder_that_is_a_file_is_not_taken_for_an_empty_one(tmp_path: Path, line: str) -> None:
     (tmp_path / "above").write_text("")
@@ -181,19 +172,6 @@ def test_a_state_folder_that_is_a_file_is_not_taken_for_an_empty_one(tmp_path: P
     assert "set state.dir in upstream.yaml to another folder" in done.stderr
     (tmp_path / "above").unlink()
     assert command(tmp_path, f"{line} --config upstream.yaml").code == 0, "control"
-
-
-def test_a_rule_with_a_mistyped_tool_is_reported_by_status_and_afterwards_by_config_check(tmp_path: Path) -> None:
-    """A `deny` that matches nothing lets every call through."""
-    rules = [{"deny": "github/create_isue"}, {"deny": "github/list_issues"}]
-    configuration(tmp_path, office(tmp_path, "github"), permissions={"rules": rules})
-    warning = "permissions.rules[0].deny: matches no tool of github; did you mean 'create_issue'?"
-    assert "matches no tool" not in command(tmp_path, "config check --config upstream.yaml").stdout, "not known yet"
-    assert f"\nwarning: {warning}\n" in (status := command(tmp_path, "status --config upstream.yaml").stdout)
-    assert f"\n\nwarnings:\n  - {warning}\n\nservers: 1\n" in (
-        check := command(tmp_path, "config check --config upstream.yaml").stdout
-    )
-    assert (status + check).count("matches no tool") == 2, "the other rule is right"
 
 
 @pytest.mark.parametrize("line", ["config check", "status", "serve"])

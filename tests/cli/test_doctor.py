@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from codemode_server.cli import doctor
-from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import (
     DEFAULT_IMAGE,
     MicrovmSettings,
@@ -146,39 +145,6 @@ async def test_a_machine_that_boots_one_runs_programs_there(
     report, booted = await examine(settings, boot=False)
     assert (booted.state, booted.message) == ("ok", "booted in 0.3 s, when it was last tried")
     assert await probe_cache.examine(settings) == ProbeResult(works=True, boot_seconds=0.31)
-
-
-@pytest.mark.usefixtures("capable")
-@pytest.mark.parametrize(
-    ("settings", "is_met", "where"),
-    [
-        (MicrovmSettings(), True, "wasm, since no microVM can be had: the kernel did not start"),
-        (
-            MicrovmSettings(require="microvm"),
-            False,
-            "nothing, since `sandbox.require: microvm` can't be met as things are",
-        ),
-    ],
-    ids=["auto", "required"],
-)
-async def test_a_machine_that_boots_none_says_why_and_tries_again_when_asked(
-    monkeypatch: pytest.MonkeyPatch, settings: MicrovmSettings, is_met: bool, where: str
-) -> None:
-    attempts = []
-
-    async def fail(given: MicrovmSettings) -> float:
-        attempts.append(given)
-        raise SandboxUnavailable("the kernel did not start", "update the kernel")
-
-    monkeypatch.setattr(backend, "trial_boot", fail)
-    for boot, number in ((True, 1), (True, 2), (False, 2)):
-        report, booted = await examine(settings, boot=boot)
-        told = "the kernel did not start" + ("" if boot else ", when it was last tried")
-        assert (booted.state, booted.message, booted.remedy) == ("failed", told, "update the kernel")
-        assert report.is_met is is_met
-        assert report.destination.startswith(where)
-        assert report.text.endswith("\n\nto fix:\n  boot: update the kernel")
-        assert len(attempts) == number
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a part of the system")

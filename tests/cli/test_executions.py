@@ -6,7 +6,6 @@ import json
 import re
 import sqlite3
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -128,17 +127,6 @@ async def test_a_call_that_was_not_sent_waits_also_once_a_person_has_refused_it(
     thread.close()
     assert await command(path, "show", NAME, "--json") == 0
     assert [it["status"] for it in json.loads(capsys.readouterr().out)["calls"]] == [status]
-
-
-async def test_what_a_product_ran_is_listed_newest_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path, "all")
-    async with in_memory(path) as host:
-        first, second = [(await host.run(code)).content["execution_id"] for code in ("1 + 1", "1 / 0")]
-    assert await command(path, "list") == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [line[0] for line in lines] == ["id", second, first]
-    assert [line[4] for line in lines[1:]] == ["failed", "succeeded"]
-    assert {line[3] for line in lines[1:]} == {time.strftime("%Z")}, "the zone of the times"
 
 
 async def test_an_execution_of_a_killed_product_is_interrupted_though_no_product_runs(

@@ -112,17 +112,6 @@ def test_the_list_says_where_each_is_and_who_uses_it(command: Command, store: En
     assert done.stdout.endswith(f"new ones are stored in encrypted files in {store.folder}\n")
 
 
-def test_a_damaged_one_is_listed_with_its_remedy_and_can_be_removed(
-    command: Command, store: EncryptedFileStore
-) -> None:
-    store.set("github", SECRET)
-    Path(store.where("github")).write_bytes(b"damaged")
-    assert "codemode-server secrets set github" in command("list").stdout
-    done = command("remove github")
-    assert (done.code, done.stdout) == (0, "removed github; still used by: docs, github\n")
-    assert store.names() == []
-
-
 def test_on_a_terminal_it_is_asked_for_without_being_shown(tmp_path: Path) -> None:
     config = tmp_path / "upstream.yaml"
     config.write_text("state: {dir: state}")

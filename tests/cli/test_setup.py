@@ -13,7 +13,7 @@ import pytest
 from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE, image, runtime
 from tests.behaviour.product import configuration
 from tests.cli.test_commands import Run, command
-from tests.microvm.images import Image, Registry, digest, serving
+from tests.microvm.images import Image, digest
 
 pytestmark = pytest.mark.slow
 
@@ -35,15 +35,6 @@ def test_the_image_comes_from_an_archive_without_a_network(tmp_path: Path, msb_h
     again = run(tmp_path, msb_home, "setup")
     assert again == Run(0, f"image: {DEFAULT_IMAGE} was here already, 0.0 MB\n", "")
     assert f"\nimage           ok       {DEFAULT_IMAGE}, 0.0 MB\n" in run(tmp_path, msb_home, "doctor --no-boot").stdout
-
-
-def test_the_image_comes_from_its_registry_with_progress_on_stderr(tmp_path: Path, msb_home: Path) -> None:
-    with serving(Registry(Image((2_000_000,)), bytes_a_second=2e6)) as registry:
-        done = run(tmp_path, msb_home, "setup", f"{{backend: microsandbox, image: '{registry.reference}'}}")
-    assert done.code == 0
-    assert done.stdout.startswith(f"image: {registry.reference} pulled, 2.0 MB in ")
-    assert done.stderr.startswith("codemode-server: pulling the sandbox image\n")
-    assert anyio.run(image.is_present, registry.reference)
 
 
 @pytest.mark.parametrize(
@@ -95,24 +86,3 @@ async def test_status_tells_the_sandbox_without_booting_one(tmp_path: Path, msb_
             f"sandbox: wasm, since no microVM can be had: {problem.reason}; `codemode-server doctor` tells more"
         )
     assert not msb_home.exists()  # noqa: ASYNC240
-
-
-@pytest.mark.parametrize(
-    ("sandbox", "code", "told"),
-    [
-        ({}, 0, "sandbox: wasm, since no microVM can be had: "),
-        ({"backend": "wasm"}, 0, "sandbox: wasm"),
-        ({"backend": "microsandbox"}, 1, "sandbox: none, since `sandbox.backend: microsandbox` can't be met: "),
-        ({"require": "microvm"}, 1, "sandbox: none, since `sandbox.require: microvm` can't be met: "),
-    ],
-)
-def test_status_is_well_unless_the_sandbox_is_less_than_is_asked_for(
-    tmp_path: Path, msb_home: Path, sandbox: dict[str, str], code: int, told: str
-) -> None:
-    msb_home.write_text("in the way")
-    configuration(tmp_path, {}, sandbox=sandbox)
-    done = command(tmp_path, "--config upstream.yaml status", environment={"MSB_HOME": str(msb_home / "home")})
-    assert (done.code, done.stderr) == (code, "")
-    line = done.stdout.splitlines()[-1]
-    assert line.startswith(told)
-    assert line.endswith("; `codemode-server doctor` tells more") == (sandbox != {"backend": "wasm"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import time
 from pathlib import Path
@@ -48,17 +47,6 @@ class TestExecutions:
             assert await found("status=failed") == ["x3"]
             assert await found("since=2023-11-16&until=2023-11-18") == ["x2"]
             assert await found("text=%25") == [], "a wildcard is a character"
-
-    async def test_of_a_page_lead_to_the_older_ones(self, tmp_path: Path) -> None:
-        async with pages(tmp_path) as (site, state):
-            for number in range(55):
-                await state.execution(f"x{number:02}", "1", at=1_700_000_000 + number)
-            first = await site.text("executions?status=succeeded")
-            (older,) = re.findall(r'rel="next" href="\?([^"]+)"', first)
-            rest = await site.text(f"executions?{html.unescape(older)}")
-        seen = [re.findall(r"<code>(x\d+)</code>", page) for page in (first, rest)]
-        assert [len(it) for it in seen] == [50, 5]
-        assert sorted([*seen[0], *seen[1]]) == [f"x{number:02}" for number in range(55)]
 
 
 class TestOneExecution:

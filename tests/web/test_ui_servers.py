@@ -50,21 +50,6 @@ class TestSwitching:
                 await host.until(is_back)
         assert is_enabled(tmp_path, "github")
 
-    async def test_is_seen_although_an_earlier_check_found_otherwise(self, tmp_path: Path) -> None:
-        async with pages(tmp_path, servers={"github": {"command": "/nonexistent/server"}}) as (site, _):
-            await site.post("servers/check")
-            async with in_memory(tmp_path / "upstream.yaml") as host:
-
-                async def is_checked() -> bool:
-                    return "As checked" in await site.text("servers")
-
-                await host.until(is_checked)
-            assert 'class="status failed"' in await site.text("servers"), "control"
-            await site.post(f"{GITHUB}/disable")
-            assert 'class="status disabled"' in await site.text("servers")
-            await site.post(f"{GITHUB}/enable")
-            assert "not checked" in await site.text("servers")
-
     async def test_of_a_server_that_is_gone_changes_nothing(self, tmp_path: Path) -> None:
         async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, _):
             before = (tmp_path / "upstream.yaml").read_text()
@@ -166,11 +151,3 @@ class TestReviewing:
             assert await it.audited("tool_accepted") == []
             assert (await site.post(f"{SEND}/accept", digest=digest_in(answer.text))).status_code == 303
             assert not (await it.send()).result.is_error, "control"
-
-    async def test_of_what_a_page_cannot_hold_is_left_to_the_terminal(self, tmp_path: Path) -> None:
-        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, state):
-            await change(state, " ".join(f"Sentence {n}." for n in range(6_000)))
-            shown = await site.text(CREATE)
-        assert len(shown) < 200_000
-        assert "codemode-server tools review --accept github/create_issue" in shown
-        assert "Accept as shown" not in shown

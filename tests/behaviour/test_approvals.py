@@ -27,7 +27,7 @@ from codemode_server.domain.approvals import Approval, ApprovalAnswer
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.execution_calls import MAX_OPEN_QUESTIONS
 
-from .product import Host, asked_of_library, configuration, for_all, library, office
+from .product import Host, configuration, for_all, office
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
@@ -285,35 +285,6 @@ async def test_the_person_answers_by_the_command_line(
         await it.host.until(lambda: bool(answers), seconds=5)
         assert titles(it.host) == ([] if says else ["one"])
         assert says in ("" if not says else answers[0].error["message"])
-
-
-async def test_reading_a_resource_is_approved_one_by_one(tmp_path: Path) -> None:
-    """An answer for the rest of the program covers this resource, and no other of its server."""
-    code = """
-from servers.library import resources
-[resources.read(name).text for name in ("readme", "readme", "private")]
-"""
-    path = configuration(tmp_path, library(tmp_path), permissions={"rules": [{"ask": "library"}]})
-    person = Person([PROGRAM, NO])
-    async with App.open(load(path)) as app, connected(app, tmp_path, person) as it:
-        await it.host.settled()
-        assert "the user refused it" in (await it.host.run(code)).error["message"]
-    assert asked_of_library(tmp_path) == ["readme", "readme"]
-    assert ["library://" in it.message for it in person.seen] == [True, True]
-
-
-async def test_a_direct_call_is_asked_about_without_a_program(tmp_path: Path) -> None:
-    servers = office(tmp_path, "github")
-    servers["github"]["direct"] = ["create_issue"]
-    person = Person([ONCE])
-    async with App.open(load(configuration(tmp_path, servers, permissions=ASK))) as app:
-        async with connected(app, tmp_path) as it:
-            await it.host.settled()
-        async with connected(app, tmp_path, person) as it:
-            (direct,) = [one.name for one in (await it.host.client.list_tools()).tools if "create_issue" in one.name]
-            await it.host.call(direct, owner="ada", repo="web", title="one")
-            assert titles(it.host) == ["one"]
-    assert "the host calls the tool directly" in person.seen[0].message
 
 
 async def test_a_call_that_was_approved_while_no_product_ran_is_sent_once_the_program_is_resumed(

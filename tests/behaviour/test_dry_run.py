@@ -248,36 +248,6 @@ async def test_a_number_of_a_placeholder_is_shown_by_its_call(shared: Product) -
     assert "400000" not in dry.text
 
 
-async def test_a_held_back_tool_that_may_only_read_is_named_with_the_setting(tmp_path: Path) -> None:
-    async with product(tmp_path) as one:
-        dry = await one.dry("get_mood()\nwrite(text='a')")
-        assert "held back since no server says that it only reads: tracker.get_mood;" in dry.text
-        assert "servers.tracker.effects: {get_mood: read}" in dry.text
-    script = {"command": sys.executable, "args": [str(tmp_path / "tracker.py"), str(tmp_path / "tracker")]}
-    path = configuration(tmp_path, {"tracker": {**script, "effects": {"get_mood": "read"}}})
-    async with App.open(load(path)) as app, Client(app.front) as client:
-        host = Host(client, tmp_path)
-        await host.settled()
-        dry = await host.run("from servers.tracker import get_mood\nget_mood()", dry_run=True)
-        assert dry.value == "good", "what the remark says to do lets the call be sent"
-        assert "held back" not in dry.text
-
-
-async def test_calls_at_the_same_time_are_planned_and_applied_in_any_order(shared: Product) -> None:
-    code = """
-async def some(n):
-    await asyncio.sleep(0.01 * (n if os.path.exists('/workspace/reversed') else 5 - n))
-    return await write(text=f't{n}')
-await asyncio.gather(*(some(n) for n in range(5)))"""
-    await shared.host.run("import os\nif os.path.exists('/workspace/reversed'): os.remove('/workspace/reversed')")
-    dry = await shared.dry(code)
-    assert len(planned(dry)) == 5
-    await shared.host.run("open('/workspace/reversed', 'w').close()")
-    applied = await shared.apply(dry)
-    assert applied.content["status"] == "succeeded", applied.text
-    assert sorted(shared.diary()) == [f"t{n}" for n in range(5)]
-
-
 async def test_apply_asks_about_what_could_not_be_foreseen_and_shows_both(shared: Product) -> None:
     dry = await shared.dry("issue = create_issue(title='bug')\ncomment(issue=issue['number'], text='hello')")
     applied, asked = await shared.apply_answering(dry, True)
@@ -344,18 +314,6 @@ write(text='c')"""
         assert one.tracker() == [["comment", 1, "b"]]
 
 
-async def test_captured_calls_count_for_no_rate(tmp_path: Path) -> None:
-    rules = [{"allow": "diary/write", "limit": "2/hour"}]
-    async with product(tmp_path, permissions={"rules": rules}) as one:
-        dry = await one.dry("[write(text=f'{n}') for n in range(4)]")
-        assert dry.content["status"] == "succeeded", dry.text
-        again = await one.dry("[write(text=f'{n}') for n in range(2)]")
-        assert (await one.apply(again)).value == [1, 2], "control: none of the captured calls has counted"
-        refused = await one.host.run(IMPORTS + "write(text='too many')")
-        assert "its limit" in refused.text
-        assert one.diary() == ["0", "1"]
-
-
 async def test_the_workspace_is_a_copy_that_is_thrown_away(shared: Product) -> None:
     await shared.host.run(
         "import os\nopen('/workspace/kept', 'w').write('old')\nos.makedirs('/workspace/folder', exist_ok=True)"
@@ -418,23 +376,6 @@ async def test_only_a_dry_run_is_applied_and_none_is_resumed(shared: Product, ac
     assert answer.result.is_error
     assert "dry run" in answer.text
     assert shared.diary() == ["b"]
-
-
-async def test_nothing_is_learned_and_no_placeholder_is_stored(tmp_path: Path) -> None:
-    async with product(tmp_path) as one:
-
-        def learned() -> int:
-            tools = [tool for server in one.app.catalog().servers for tool in server.tools]
-            observed = next(tool.observed for tool in tools if tool.name == "comment")
-            return observed.calls if observed is not None else 0
-
-        dry = await one.dry("comment(issue=1, text='a')")
-        name = dry.content["execution_id"]
-        read = await one.host.run(f"from codemode import results\n[n for n in results if n.startswith({name!r})]")
-        assert read.value == [f"{name}/plan"]
-        assert learned() == 0
-        await one.apply(dry)
-        await one.host.until(lambda: learned() == 1)
 
 
 @pytest.mark.parametrize("is_dry_run", [True, False])

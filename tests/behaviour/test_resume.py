@@ -174,12 +174,6 @@ async def test_a_read_that_departs_is_sent_and_what_was_left_out_is_noted(shared
     assert "made calls that this one did not: call 1 (diary/write)" in answer.text
 
 
-async def test_a_read_without_an_answer_is_sent_again(shared: Product) -> None:
-    answer = await shared.again(f"look_and_wait()\n{ONCE_BROKEN}")
-    assert answer.content["status"] == "succeeded", answer.text
-    assert shared.diary() == ["(look)", "(look)"]
-
-
 async def test_about_a_write_without_an_answer_the_person_is_asked(shared: Product) -> None:
     name = await shared.broken("write_and_wait(text='a')")
     async with anyio.create_task_group() as tasks:
@@ -250,15 +244,6 @@ async def test_one_that_succeeded_is_not_run_again(shared: Product) -> None:
     assert shared.diary() == ["a"]
 
 
-@pytest.mark.parametrize(("code", "is_said"), [("write_and_fail(text='a')", True), ("write(text='a')\n1 / 0", False)])
-async def test_a_failure_says_how_to_go_on_unless_the_program_itself_is_wrong(
-    shared: Product, code: str, is_said: bool
-) -> None:
-    answer = await shared.host.run(IMPORTS + code)
-    line = f'[to go on once the cause is mended: execute_code(resume="{answer.content["execution_id"]}"), no code;'
-    assert (line in answer.text) is is_said
-
-
 async def test_another_principals_execution_is_not_there(shared: Product) -> None:
     other = Principal(PrincipalId("somebody"))
     journal, name = shared.app.stores.journal, ExecutionId("xsomebodys")
@@ -285,11 +270,6 @@ async def test_a_replay_is_answered_by_the_journal_alone(shared: Product) -> Non
     assert replayed.outcome.value == [1, 2]
     assert replayed.execution_id != name
     assert shared.diary() == ["a", "b"]
-
-
-async def test_a_reading_whose_error_ended_the_program_is_sent_again(shared: Product) -> None:
-    answer = await shared.again("fail_once()")
-    assert answer.value == 2
 
 
 @pytest.mark.parametrize("choice", ["random.random()", "time.time_ns()", "os.urandom(4).hex()"])

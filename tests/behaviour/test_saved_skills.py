@@ -66,7 +66,31 @@ skills.save(notify_team)
 """
 """The third document, "Pattern 4: The Skill Library Pattern", in Python."""
 
+FETCH_AND_SUMMARIZE = """
+from servers.google_drive import get_document
 
+def analyze_text(text, max_length):
+    return text[:max_length]
+
+async def fetch_and_summarize_report(report_id: str):
+    doc = await get_document(report_id)
+    return analyze_text(doc['content'], max_length=20)
+
+import inspect
+with open('/skills/fetch_and_summarize_report.py', 'w') as f:
+    f.write('from servers.google_drive import get_document\\n')
+    f.write(inspect.getsource(analyze_text) + '\\n' + inspect.getsource(fetch_and_summarize_report))
+"""
+"""The third document, "Benefit 2: Stateful Agents & Persistent Skills", in Python."""
+
+LATER = """
+from skills.fetch_and_summarize_report import fetch_and_summarize_report
+
+q3 = await fetch_and_summarize_report("q3_2025")
+q4 = await fetch_and_summarize_report("q4_2025")
+
+return f'Q3: {q3} Q4: {q4}'
+"""
 USE = "from skills.check_pending_orders import check_pending_orders\nawait check_pending_orders('abc123')"
 
 
@@ -113,6 +137,13 @@ async def test_the_skill_library_of_the_third_document(app: App) -> None:
     accept(it, "notify_team")
     use = "from skills.notify_team import notify_team\nawait notify_team('Deployment failed', True)"
     assert await it.value(use, "two") == ["#engineering: Deployment failed", "#leadership: Deployment failed"]
+
+
+async def test_the_persistent_skill_of_the_third_document(app: App) -> None:
+    it = Person(app)
+    await it.value(FETCH_AND_SUMMARIZE)
+    accept(it, "fetch_and_summarize_report")
+    assert (await it.value(LATER, "two")).startswith("Q3: ")
 
 
 async def test_the_library_of_common_operations_of_the_fourth_document(app: App) -> None:

@@ -99,25 +99,12 @@ def test_what_is_too_large_is_not_kept_and_why_is_said(tmp_path: Path, bounds: d
         keep(store(tmp_path, **bounds), ADA, "x1")
 
 
-def test_what_can_not_be_written_is_not_kept_and_why_is_said(tmp_path: Path) -> None:
-    (tmp_path / "kept").write_text("in the way")
-    with pytest.raises(NotStored, match="could not be written"):
-        keep(store(tmp_path), ADA, "x1")
-
-
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 def test_nobody_else_on_the_machine_can_read_it(tmp_path: Path) -> None:
     keep(store(tmp_path), ADA, "x1")
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "kept", *(tmp_path / "kept").rglob("*")]}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
-
-
-def test_nothing_is_left_once_it_is_closed(tmp_path: Path) -> None:
-    kept = store(tmp_path)
-    keep(kept, ADA, "x1")
-    kept.close()
-    assert list((tmp_path / "kept").iterdir()) == []
 
 
 def test_what_a_killed_product_left_is_removed_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:

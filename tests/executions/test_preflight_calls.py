@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import UpstreamState
-from codemode_server.executions.preflight.findings import Findings
-from codemode_server.executions.preflight.reading import read
 
 from .kit import GITHUB, TEXT, checked, errors, lines, listing, tool, warnings
 
@@ -224,30 +220,6 @@ async def test_a_tool_of_a_server_that_still_lists_is_doubtful_only() -> None:
         )
         assert bool(found.errors) is is_sure
         assert bool(found.warnings) is not is_sure
-
-
-async def test_findings_are_few_in_number_and_say_that_nothing_was_run() -> None:
-    code = "from servers.github import list_issues\n" + "list_issues()\n" * 20
-    found = await checked(code)
-    told = found.message.split("\n")
-    assert told[0] == "not run:"
-    assert told[1] == f"line 2: {LIST.format(chr(39).join(['is missing ', 'repo', '.']))}"
-    assert told[6:] == ["… 15 more"]
-
-
-def test_few_of_very_many_unknown_tools_are_compared_with_those_that_there_are() -> None:
-    """A hostile program of 7,400 characters is looked at on the event loop."""
-    tools = (tool(f"get_{number}_of_request_{number}", {}) for number in range(1_000))
-    many = Catalog.build([listing("many", *tools)])
-
-    def seconds(unknown: int) -> float:
-        reading = read(f"from servers.many import {', '.join(f'get_issue_x{number}' for number in range(unknown))}")
-        assert reading is not None
-        started = time.process_time()
-        assert len(Findings(reading, many).all()) == 50
-        return time.process_time() - started
-
-    assert min(seconds(500) for _ in range(2)) < 4 * min(seconds(50) for _ in range(2)), "ten times the tools"
 
 
 async def test_errors_are_warnings_where_that_is_asked_for_and_nothing_where_that_is() -> None:

@@ -77,20 +77,6 @@ async def test_the_process_has_no_secret_no_file_of_ours_and_bounds(monkeypatch:
     assert not folder.exists()
 
 
-async def test_texts_of_two_programs_at_once_are_not_mixed() -> None:
-    async with warm() as checker:
-        answers: dict[int, list[int]] = {}
-
-        async def ask(number: int) -> None:
-            found = await checker.diagnostics("\n" * number + "undefined_name\n")
-            answers[number] = [one.start[0] for one in found or []]
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(8):
-                tasks.start_soon(ask, number)
-    assert answers == {number: [number + 1] for number in range(8)}
-
-
 async def test_nothing_of_one_text_is_there_for_the_next() -> None:
     async with warm() as checker:
         assert await checker.diagnostics("secret_name = 1\n") == []
@@ -120,19 +106,6 @@ async def test_a_process_that_has_read_many_texts_or_grown_is_replaced(monkeypat
         assert pids[1] is None
         assert pids[2] not in (None, pids[0])
         assert pids[3] is None
-
-
-@linux
-async def test_a_process_that_nobody_needs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IDLE_SECONDS", 0.05)
-    async with warm() as checker, anyio.create_task_group() as tasks:
-        tasks.start_soon(checker.tend)
-        assert len(await checker.diagnostics(WRONG) or []) == 1
-        with anyio.fail_after(20):
-            while checker.pid is not None:
-                await anyio.sleep(0.01)
-        assert len(await checker.diagnostics(WRONG) or []) == 1, "and comes again when needed"
-        tasks.cancel_scope.cancel()
 
 
 ODD = {

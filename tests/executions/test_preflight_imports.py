@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.executions.preflight.preflight import SavedCode
-from codemode_server.sandbox.importable import IN_WASM, STANDARD
+from codemode_server.sandbox.importable import IN_WASM
 
 from .kit import OFFICE, checked, lines, preflight, saved_skills
 
@@ -141,12 +141,6 @@ async def test_a_skill_that_does_not_exist_is_missing_before_the_first_call(
     assert result.warnings == ()
 
 
-async def test_where_the_modules_of_the_sandbox_are_not_known_nothing_is_missing() -> None:
-    assert await found("import pandas", None) == ([], [])
-    assert (await found("import lzma, ssl", STANDARD)) == ([], []), "a microVM has all of the standard library"
-    assert (await found("import pandas", STANDARD))[0] != []
-
-
 async def test_an_undefined_name_comes_with_the_import_that_defines_it() -> None:
     code = "print(results, json.dumps(1), defaultdict(list), rows, code.strip())\nshow(boom())\nlist_issues('a')"
     told = lines((await checked(HEAD + code)).errors)
@@ -170,15 +164,3 @@ async def test_a_module_saved_in_the_workspace_is_no_error() -> None:
     assert await found("import helpers", saved=SAVED) == ([], [])
     assert await found("from helpers.inner import f", saved=SAVED) == ([], [])
     assert len((await found("import helper", saved=SAVED))[0]) == 1, "the control: another name"
-
-
-@pytest.mark.parametrize(
-    "writing",
-    [
-        "open('/workspace/helpers.py', 'w').write('x = 1')",
-        "name = 'helpers'\nopen(f'/workspace/{name}.py', 'w').write('x = 1')",
-        "import os\nos.mkdir('/workspace/helpers')\nopen('/workspace/helpers/__init__.py', 'w').close()",
-    ],
-)
-async def test_a_module_that_the_program_writes_itself_is_no_error(writing: str) -> None:
-    assert await found(f"{writing}\nimport helpers") == ([], [])

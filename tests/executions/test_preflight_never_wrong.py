@@ -271,14 +271,3 @@ async def test_modules_of_the_standard_library_are_not_found_wrong() -> None:
     count, found = await stopped(OFFICE, (program for program in programs if len(program[1]) < MAX_CHARACTERS))
     assert found == []
     assert count > 7
-
-
-async def test_programs_of_the_documents_are_not_found_wrong_but_for_servers_that_the_reader_has() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    blocks = (
-        (page.name, code)
-        for page in pages
-        for code in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    )
-    _, found = await stopped(Catalog(), blocks)
-    assert [line for line in found if "no server" not in line] == []

@@ -85,15 +85,6 @@ async def test_what_has_no_room_anywhere_is_refused_with_what_to_do(tmp_path: Pa
     assert files == []
 
 
-async def test_a_program_shows_a_bounded_number(tmp_path: Path) -> None:
-    show, files, _ = showing(tmp_path)
-    for _ in range(64):
-        await show.show(PNG, None, None)
-    with pytest.raises(MetaToolError, match="64 files"):
-        await show.show(PNG, None, None)
-    assert len(files) == 64
-
-
 async def test_a_secret_is_masked_in_text_in_names_and_where_it_stands_in_bytes(tmp_path: Path) -> None:
     show, files, kept = showing(tmp_path)
     await show.show(f"a {SECRET[:5]}\x1b[0m{SECRET[5:]}".encode(), None, f"{SECRET}.txt")

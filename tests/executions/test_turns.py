@@ -115,20 +115,6 @@ async def test_a_program_that_waited_too_long_is_refused_and_leaves_the_queue() 
         tasks.cancel_scope.cancel()
 
 
-async def test_a_cancelled_program_leaves_its_place() -> None:
-    programs = Programs(1)
-    async with anyio.create_task_group() as tasks:
-        with anyio.CancelScope() as scope:
-            await started(programs, tasks, ONE, "a")
-            async with anyio.create_task_group() as others:
-                await started(programs, others, ONE, "b")
-                scope.cancel()
-        await programs.end("a")
-        await started(programs, tasks, OTHER, "c")
-        assert programs.running == ["c"]
-        tasks.cancel_scope.cancel()
-
-
 def test_a_principal_has_no_more_suspended_programs_than_it_may_have_running() -> None:
     """They hold a sandbox each, and all of them may run on at the same moment."""
     turns, limits = Turns(), LimitSettings(programs=4, principal_programs=1)

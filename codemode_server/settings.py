@@ -172,9 +172,9 @@ class TypeSettings(Section):
     """Types of results, and the check of programs before they run."""
 
     learn: bool = True
-    """Learn from each call the type of its result, for tools that do not declare one: kinds and names of fields, and
-    the layout of texts, shown in stubs and search results. Stored between runs, unless `state.payloads` is `none`.
-    Values are stored only with `state.payloads: all`: recurring words of a small set, and the first line of a text."""
+    """Learn from each call the type of its result, for tools that do not declare one: kinds and names of fields,
+    shown in stubs and search results. Stored between runs, unless `state.payloads` is `none`. Values are stored only
+    with `state.payloads: all`: recurring words of a small set."""
     check: Literal["errors", "warnings", "none"] = "errors"
     """How programs are checked against the tools before they run. `errors`: a program that is certain to fail is
     refused, with the line and the correction; `warnings`: it runs, and its result comes with the findings; `none`: no

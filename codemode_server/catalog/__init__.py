@@ -8,7 +8,6 @@
     shapes           describes JSON values by kinds and field names, never by their content
     observed         what the calls of a tool revealed about its results
     returns          the type of a result: declared, else observed
-    schema_mismatch  finds where a result contradicts its type
     stubs            generates the source of a tool's module
     catalog          the immutable snapshot of servers and tools
     tree             formats the catalog for `list_dir` and `read_tool`

@@ -33,11 +33,10 @@ from codemode_server.catalog.summaries import (
     NO_SHARED_OPENINGS,
     SharedOpenings,
     deprecation,
-    summary_from_names,
     tool_summary,
 )
 from codemode_server.catalog.unknown_members import meant_instead
-from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.catalog.untrusted import first_sentence, joined_within, one_line
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import (
@@ -48,6 +47,7 @@ from codemode_server.domain.tools import (
     UpstreamState,
 )
 
+_MAX_NAMES_CHARACTERS = 110
 _MAX_COMPARED = 1_000
 _FEW_TOOLS = 5
 """Number of tools up to which a shared parameter does not count as usual."""
@@ -160,11 +160,11 @@ class Server:
     @property
     @stored_in_value
     def summary(self) -> str:
-        """Its purpose in one line: from its description, else the topics of its tools."""
+        """Its purpose in one line: from its description, else the names of its tools."""
         said = first_sentence(self.description, 160)
         if not said and len(self.tools) == 1:
             said = self.tools[0].summary
-        return said or summary_from_names([tool.name for tool in self.tools])
+        return said or joined_within((tool.name for tool in self.tools), _MAX_NAMES_CHARACTERS)
 
     @property
     def protocol(self) -> str | None:

@@ -95,6 +95,15 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+def singular_of(word: str) -> str:
+    """An English noun in lower case without its plural ending."""
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    if len(word) > 4 and word.endswith(("sses", "xes", "ches", "shes")):
+        return word[:-2]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] not in "siu" else word
+
+
 def same_words(one: str, other: str) -> bool:
     """Whether two names differ only in case and in what is between their words: `args-prompt`, `args_prompt`."""
     return [word.lower() for word in words(one)] == [word.lower() for word in words(other)]

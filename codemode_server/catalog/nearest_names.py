@@ -10,8 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Sequence
 
-from codemode_server.catalog.naming import words
-from codemode_server.catalog.topics import singular_of
+from codemode_server.catalog.naming import singular_of, words
 
 _MAX_SUGGESTED = 3
 _MAX_CHARACTERS = 100

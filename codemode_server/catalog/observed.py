@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from codemode_server.catalog import shapes
-from codemode_server.catalog._text_layout import LAYOUTS, MAX_SAMPLE_CHARACTERS, TextSample
 from codemode_server.catalog.json_schema import SchemaReader, branches_of, enum_of, kinds_of
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.shapes import Shape
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.text import clean_line
 
 MAX_BYTES = 16_384
 """Maximum size of one tool's observations, as JSON."""
@@ -53,16 +51,13 @@ class Case:
 class Observed:
     """The results of the successful calls of one tool.
 
-    Merging is commutative except for two things: where keys begin to vary, which depends on earlier results, and the
-    sample line of a text, of which the first is stored.
+    Merging is commutative but for the places where keys begin to vary, which depend on earlier results.
     """
 
     calls: int
     shape: Shape
     by_argument: dict[str, dict[str, Case]] = field(default_factory=dict)
     """Raw name of a parameter → value as JSON → results; the value is `""` if the argument was not given."""
-    text: TextSample | None = None
-    """The layout of the results that were a text."""
 
     def merged(self, other: Observed) -> Observed:
         """Both combined, bounded in size."""
@@ -79,8 +74,7 @@ class Observed:
                     both = known.merged(case) if known else case
                     found = shapes.without_keys(both.shape, varying)
                     mine[value] = Case(both.calls, shapes.settled(found, _MAX_CASE_NODES))
-        text = self.text.merged(other.text) if self.text and other.text else self.text or other.text
-        return Observed(self.calls + other.calls, shape, by_argument, text)
+        return Observed(self.calls + other.calls, shape, by_argument)
 
     def _varying_places(self, other: Observed) -> set[shapes.Path]:
         """Paths whose keys vary, found by comparing calls with the same listed arguments."""
@@ -106,7 +100,7 @@ class Observed:
             for name, known in self.by_argument.items()
             for value, case in known.items()
         )
-        return (shapes.outline(self.shape), cases, self.text)
+        return (shapes.outline(self.shape), cases)
 
     def without_words(self) -> Observed:
         """A copy without any string of the results."""
@@ -114,8 +108,7 @@ class Observed:
             name: {value: Case(case.calls, shapes.without_words(case.shape)) for value, case in cases.items()}
             for name, cases in self.by_argument.items()
         }
-        text = self.text.without_values() if self.text else None
-        return Observed(self.calls, shapes.without_words(self.shape), by_argument, text)
+        return Observed(self.calls, shapes.without_words(self.shape), by_argument)
 
     def to_json(self) -> str:
         """JSON of at most `MAX_BYTES`; drops the results by argument first, then the deepest parts."""
@@ -128,8 +121,6 @@ class Observed:
 
     def _as_text(self, shape: Shape, by_argument: dict[str, dict[str, Case]]) -> str:
         data: dict[str, Any] = {"format": _FORMAT, "calls": self.calls, "shape": shapes.to_json(shape)}
-        if self.text:
-            data["text"] = [self.text.layout, self.text.first_line]
         if by_argument:
             data["by_argument"] = {
                 # If all calls had the same argument, its shape is the overall one and is stored once.
@@ -156,7 +147,7 @@ class Observed:
                 }
                 for name, cases in data.get("by_argument", {}).items()
             }
-            return cls(_number(data["calls"]), shape, by_argument, _text_sample(data.get("text")))
+            return cls(_number(data["calls"]), shape, by_argument)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
 
@@ -196,8 +187,7 @@ def observe(
     shape = shapes.of_reply(value, encoding, keep_words=keep_words)
     shape = shapes.settled(shapes.without_asked_for(shape, arguments))
     by_argument = {one.raw_name: {one.given(arguments): Case(1, shape)} for one in telling}
-    text = _lone_text(value, encoding)
-    return Observed(1, shape, by_argument, TextSample.of(text, keep_values=keep_words) if text is not None else None)
+    return Observed(1, shape, by_argument)
 
 
 def discriminators_of(parameters: Iterable[Parameter], input_schema: object) -> tuple[DiscriminatorParameter, ...]:
@@ -232,25 +222,6 @@ def _values(reader: SchemaReader, flat: dict[str, Any]) -> tuple[str, ...]:
     if not 2 <= len(values) <= _MAX_VALUES or not all(isinstance(value, str) and len(value) <= 40 for value in values):
         return ()
     return tuple(map(json.dumps, values))
-
-
-def _lone_text(value: Any, encoding: str) -> str | None:
-    match value:
-        case [{"type": "text", "text": str(text)}] if encoding == "blocks":
-            return text
-        case str(text):
-            return text
-        case _:
-            return None
-
-
-def _text_sample(data: object) -> TextSample | None:
-    """Reads a stored sample, which another version or a person may have written."""
-    match data:
-        case [str(layout), str(first_line)]:
-            return TextSample(layout if layout in LAYOUTS else "", clean_line(first_line, MAX_SAMPLE_CHARACTERS))
-        case _:
-            return None
 
 
 def _number(value: object) -> int:

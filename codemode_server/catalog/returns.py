@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
-from codemode_server.catalog._text_layout import TextSample
 from codemode_server.catalog.json_schema import (
     SchemaReader,
     branches_of,
@@ -77,8 +76,6 @@ class ReturnType:
     """Classes of the stub whose dicts may have more keys than the class declares."""
     keys_depend_on: str = ""
     """The argument that determines the keys of the result or of its rows; empty if the keys are fixed."""
-    text: TextSample | None = None
-    """The layout of the result, if it is always a text."""
     awaits_first_call: bool = False
     """Whether the type is vague because it is learned from calls and there was none yet."""
 
@@ -93,8 +90,7 @@ class ReturnType:
         """What the type can't express, in a few words, for search results and stubs; often empty."""
         if self.origin == "observed":
             nothing = "None so far" if str(self.type) == "Any" else ""
-            keys = f"keys depend on {self.keys_depend_on}" if self.keys_depend_on else nothing
-            return _text_in_words(self.text) if self.text else keys
+            return f"keys depend on {self.keys_depend_on}" if self.keys_depend_on else nothing
         return _TEXT_OR_JSON if self.may_be_json else ""
 
     @property
@@ -146,7 +142,6 @@ def _return_type(
         "observed",
         observed.calls,
         keys_depend_on=_keys_depend_on(observed.shape, parameters),
-        text=observed.text if observed.shape.kinds == ("str",) else None,
     )
 
 
@@ -163,12 +158,6 @@ def _keys_depend_on(shape: Shape, parameters: tuple[Parameter, ...]) -> str:
         return ""
     deciding = [parameter.name for parameter in parameters if parameter.is_required or len(parameters) == 1]
     return deciding[0] if len(deciding) == 1 else "the arguments" if parameters else "the call"
-
-
-def _text_in_words(text: TextSample) -> str:
-    """The layout, and the sample marked as observed, since it is the upstream's text."""
-    sample = f"first line seen: {literal(text.first_line)}" if text.first_line else ""
-    return ", ".join(part for part in (text.layout, sample) if part)
 
 
 def declared_result(definition: ToolDefinition) -> tuple[object, bool]:

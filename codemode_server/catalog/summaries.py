@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from codemode_server.catalog.naming import words
 from codemode_server.catalog.stored_results import stored_in_value
-from codemode_server.catalog.topics import topics_of
-from codemode_server.catalog.untrusted import SENTENCE_END, joined_within, one_line
+from codemode_server.catalog.untrusted import SENTENCE_END, one_line
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.text import clean
 
@@ -28,10 +26,6 @@ _MIN_SHARING_TOOLS = 3
 _FULL_LINE_CHARACTERS = 60
 """Minimum length of a line that was probably wrapped, so that its sentence continues on the next line."""
 _MAX_LABEL_WORDS = 4
-_MAX_NAMES_CHARACTERS = 110
-_MIN_TOPICS = 3
-
-_EMPTY_WORDS = frozenset({"api", "mcp", "tool"})
 
 _LINE_MARK = re.compile(r"^(?:[-*+>•]\s+|\d{1,2}[.)]\s+|\[[ x]\]\s+)+")
 _HEADING = re.compile(r"#{1,6}\s|<[^<>]*>$|={3,}$|-{3,}$|\|")
@@ -122,17 +116,6 @@ def server_purpose(instructions: str, limit: int) -> str:
         return _cut(sentences[0], limit)
     purposes = (it for it in sentences if _SERVER_PURPOSE.match(it) and not _AGENT_RULE.match(it))
     return _cut(next((it for it in purposes if not _LIST_AHEAD.search(it)), "").removesuffix(":"), limit)
-
-
-def summary_from_names(names: Sequence[str]) -> str:
-    """The topics of a server without a description, from the names of its tools; else the names."""
-    topics = sorted(topics_of({name: name for name in names}), key=lambda topic: -len(topic.tools))
-    things = [topic.name for topic in topics if topic.name != "others"]
-    if len(things) < _MIN_TOPICS:
-        return joined_within(names, _MAX_NAMES_CHARACTERS)
-    first_words = {next(iter(words(name)), "").lower() for name in names}
-    common = f"{first_words.pop()}: " if len(first_words) == 1 and not first_words & _EMPTY_WORDS else ""
-    return common + joined_within(things, _MAX_NAMES_CHARACTERS)
 
 
 def contains_summary(text: str, summary: str) -> bool:

@@ -14,7 +14,6 @@ from codemode_server.catalog.mistyped_tools import mistyped_tools
 from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.servers_package import servers_package_source
-from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.tool_lines import (
     ASKS_FIRST,
     AsksFirst,
@@ -25,16 +24,13 @@ from codemode_server.catalog.tool_lines import (
     tool_line,
 )
 from codemode_server.catalog.top_folder import FOLDERS, NO_SKILLS, WORKFLOWS, counted, root, totals
-from codemode_server.catalog.topics import LARGE, Topic, topics_of
-from codemode_server.catalog.tree_answers import Entry, File, Folder, Reading, TopicEntry
+from codemode_server.catalog.tree_answers import Entry, File, Folder, Reading
 from codemode_server.catalog.unknown_members import prompt_titles
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.tools import Refusal
 
 PAGE_SIZE = 100
-_PAGE_CHARACTERS = 12_000
-"""Length of a page of topics, similar to a page of tools with a sentence each."""
 MAX_FILES = 20
 """Maximum number of files that one `read_tool` reads."""
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{0,6}))?)?")
@@ -83,10 +79,6 @@ def list_dir(
             return _server_folder(server, page, refusal_of, asks_first)
         case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
             return _resources_folder(server, page, refusal_of)
-        case ["servers", name, topic] if (
-            (server := catalog.by_name.get(name)) and topic not in server.by_name and (within := _topic(server, topic))
-        ):
-            return _topic_folder(server, within, page, refusal_of, asks_first)
         case _:
             pass
     file = _tool_at(catalog, parts) or _resource_at(catalog, parts, place)
@@ -137,7 +129,6 @@ def read_tool(
 def prepare(catalog: Catalog) -> None:
     """Computes in advance what the folders of a catalog show; takes seconds for thousands of tools."""
     for server in catalog.servers:
-        _topics(server)
         _server_entry(server)
         _tool_entries(server, server.tools, no_refusal, never_asks)
 
@@ -155,18 +146,13 @@ def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first:
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
     left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
     path, count = f"/servers/{server.name}", counted(len(server.tools), "tool")
-    if topics := _topics(server):
-        count += f' by topic; list_dir("{path}/<topic>") tells more'
     refusals = refused(server, server.tools, refusal_of)
     beside = _resources_entry(server)
-    offered = [_prompts_line(server), beside.text if beside and topics else ""]
-    summary = " · ".join(part for part in (raw, count, *refusals, *offered, server.availability, left_out) if part)
-    if not topics:
-        entries = _tool_entries(server, server.tools, refusal_of, asks_first)
-        return _paged(path, summary, [beside, *entries] if beside else entries, page)
-    pages = _topic_pages(topics)
-    _check_page(path, page, len(pages))
-    return Folder(path, summary, tuple(pages[page - 1]), page, len(pages))
+    summary = " · ".join(
+        part for part in (raw, count, *refusals, _prompts_line(server), server.availability, left_out) if part
+    )
+    entries = _tool_entries(server, server.tools, refusal_of, asks_first)
+    return _paged(path, summary, [beside, *entries] if beside else entries, page)
 
 
 def _with_resources(catalog: Catalog, name: str, folder: str) -> Server | None:
@@ -202,43 +188,11 @@ def _prompts_line(server: Server) -> str:
     return f"{_prompt_count(server)} for the user: {prompt_titles(server.name, prompts)}" if prompts else ""
 
 
-def _topic_folder(server: Server, topic: Topic, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
-    entries = _tool_entries(server, (server.by_name[name] for name in topic.tools), refusal_of, asks_first)
-    summary = [f"{counted(len(entries), 'tool')} of {server.name}", server.availability]
-    return _paged(f"/servers/{server.name}/{topic.key}", " · ".join(part for part in summary if part), entries, page)
-
-
 def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf, asks_first: AsksFirst) -> list[Entry]:
     def line(tool: Tool) -> str:
         return tool_line(tool, short_refusal(refusal_of(server, tool)), asks_first=asks_first(server, tool))
 
     return [Entry(f"{tool.name}.py", line(tool)) for tool in sorted(tools, key=lambda tool: tool.name)]
-
-
-@stored_in_value
-def _topics(server: Server) -> tuple[Topic, ...]:
-    if len(server.tools) <= LARGE:
-        return ()
-    return topics_of({tool.name: tool.raw_name for tool in server.tools})
-
-
-def _topic(server: Server, key: str) -> Topic | None:
-    return next((topic for topic in _topics(server) if topic.key == key.replace(" ", "_")), None)
-
-
-def _topic_pages(topics: Iterable[Topic]) -> list[list[TopicEntry]]:
-    """Pages of whole topics; only a topic longer than a page is split."""
-    pages: list[list[TopicEntry]] = []
-    room = 0
-    for topic in topics:
-        for start in range(0, len(topic.tools), PAGE_SIZE):
-            entry = TopicEntry(topic.name, topic.tools[start : start + PAGE_SIZE])
-            if len(entry.text) > room:
-                pages.append([])
-                room = _PAGE_CHARACTERS
-            pages[-1].append(entry)
-            room -= len(entry.text)
-    return pages
 
 
 def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Folder:
@@ -274,10 +228,6 @@ def _read(
         case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
             if match["path"].endswith(".py"):
                 return _file(f"/servers/{server.name}/{folder}.py", server.resources.source, match)
-            return list_dir(catalog, match["path"], refusal_of=refusal_of)
-        case ["servers", name, topic] if (
-            (server := catalog.by_name.get(name)) and topic not in server.by_name and _topic(server, topic)
-        ):
             return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["skills", name] if skill is not None:
             text, note = skill((name,))

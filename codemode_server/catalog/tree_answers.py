@@ -20,24 +20,12 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicEntry:
-    """Tools of a large server on the same topic, by name only."""
-
-    name: str
-    tools: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return f"{self.name} ({len(self.tools)}): {', '.join(self.tools)}"
-
-
-@dataclass(frozen=True, slots=True)
 class Folder:
     """The answer to one `list_dir`."""
 
     path: str
     summary: str
-    entries: tuple[Entry, ...] | tuple[TopicEntry, ...]
+    entries: tuple[Entry, ...]
     page: int = 1
     pages: int = 1
 

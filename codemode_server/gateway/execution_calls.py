@@ -178,10 +178,6 @@ class ExecutionCalls:
     """Keys that the program uses and no known result has, as reported by the check before the run."""
     received_keys: set[ResultKey] = field(default_factory=set)
     """Doubted keys that a result had after all."""
-    called_tools: dict[tuple[str, str], Tool] = field(default_factory=dict)
-    """Raw names → the tool when it first answered in this execution, as its stub described it."""
-    mismatched_tools: set[tuple[str, str]] = field(default_factory=set)
-    """Raw names of tools with a message that a result differs from its type."""
 
     @contextmanager
     def wait_for_person(self, input_seconds: float) -> Iterator[None]:

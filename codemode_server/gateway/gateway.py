@@ -76,7 +76,7 @@ class Gateway:
         learning = learning or Learning(config=config)
         self._events = CallEvents(
             [*before_answer, CallTracing(config), CallReports(config)],
-            after_answer=[CallLearning(learning, config), count_direct_tokens, *subscribers],
+            after_answer=[CallLearning(learning), count_direct_tokens, *subscribers],
         )
         self._sign_in_offers = sign_in_offers
         self._pipeline = CallPipeline(

@@ -1,4 +1,4 @@
-"""Observes the result types of tools from their calls, stores them, and finds results that contradict their type.
+"""Observes the result types of tools from their calls, and stores them.
 
 A call only updates memory; `save` writes the changes of several calls to disk together. Stubs change only if a type
 changes or the number of calls reaches the next round number.
@@ -11,21 +11,16 @@ from collections.abc import Mapping
 from functools import partial, reduce
 from typing import Any
 
-from codemode_server.catalog import schema_mismatch
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.observed import NOTHING_YET, Observed, ToolKey, observe, schemas_digest
-from codemode_server.catalog.returns import declared_result
-from codemode_server.catalog.shapes import Shape, places_that_differ, without_keys
+from codemode_server.catalog.shapes import Shape
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tool_store import ToolStore
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.sandbox.contract import Reply
-from codemode_server.text import clean_line
 
 logger = logging.getLogger(__name__)
 
-MIN_CALLS = 3
-"""With fewer calls, an observed type is too uncertain for a result to contradict it."""
 MAX_TOOLS = 1_000
 """Tools in memory; beyond that, the least recently called are forgotten."""
 _MAX_APART = 64
@@ -165,33 +160,6 @@ class Learning:
         """The stored observation without words that the settings no longer allow; None if it is damaged."""
         found = Observed.from_json(text)
         return found if found is None or self._keep_words else found.without_words()
-
-
-def contradiction(tool: Tool, shape: Shape, *, has_tokens: bool = False) -> str | None:
-    """Where a result is not what the stub of `tool` says, for the program's author; None if it is, or nothing is said.
-    `has_tokens`: privacy tokens, which are texts, may stand in it for numbers.
-
-    Kinds and names of fields only, never a value.
-    """
-    observed = tool.observed
-    match tool.returned.origin:
-        case "declared":
-            definition = tool.definition
-            found = schema_mismatch.of_declared(definition.output_schema, declared_result(definition)[0], shape)
-            source = "declared"
-        case "observed" if observed is not None and observed.calls >= MIN_CALLS:
-            # Keys that turn out to vary with this very result are no promise that it could break.
-            varying = set(places_that_differ(observed.shape, shape))
-            found = schema_mismatch.of_observed(without_keys(observed.shape, varying), without_keys(shape, varying))
-            source = f"observed in {observed.calls:,} calls"
-        case _:
-            return None
-    found = tuple(it for it in found if not (has_tokens and it.may_be_token))
-    if not found:
-        return None
-    shown = "; ".join(clean_line(one.text, 100) for one in found[:3])
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return f"{tool.server}.{tool.name}: result differs from its type: {shown}{more} ({source})"
 
 
 def _is_round_between(before: int, now: int) -> bool:

@@ -84,7 +84,7 @@ async def test_a_result_of_nothing_but_such_keys_is_a_dict_of_anything(tmp_path:
 
 
 async def test_no_value_is_shown_unless_all_payloads_are_kept(tmp_path: Path) -> None:
-    """Neither strings that recur nor the first line of a text; and with the setting both are, so that this looks in the
+    """Strings that recur are not; and with the setting they are, so that this looks in the
     right place."""
     results = [[{"state": "open"}, {"state": "closed"}] * 30] * 6
     for payloads, is_shown in (("shapes", False), ("all", True)):

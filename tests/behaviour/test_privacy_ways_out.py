@@ -198,32 +198,3 @@ async def test_a_program_cannot_send_a_value_in_other_letters_where_it_may_not_g
         assert "people/fail may not receive personal data of the kind email" in (await host.run(send)).text
     async with in_memory(people(tmp_path, programs="values", release={"people": ["email"]})) as host:
         assert "no account for" in (await host.run(send)).text, "the control"
-
-
-NUMBERS = (
-    PLAIN
-    + """
-server = Server("people")
-
-@server.tool(description="The card.")
-def number() -> int:
-    return 4111111111111111
-
-@server.tool(description="No number.")
-def wrong() -> int:
-    return "none"
-
-server.run()
-"""
-)
-
-
-async def test_a_token_in_place_of_a_number_is_no_wrong_type(tmp_path: Path) -> None:
-    path = people(tmp_path)
-    (tmp_path / "people.py").write_text(NUMBERS)
-    async with in_memory(path) as host:
-        wrong = await host.run("from servers.people import wrong\nwrong()")
-        assert "differs from its type" in wrong.text, "the control"
-        answer = await host.run("from servers.people import number\nnumber()")
-        assert answer.value == "<CARD_1>"
-        assert "differs from its type" not in answer.text

@@ -45,7 +45,6 @@ def kinds(text: str) -> list[str]:
     """The remarks of an answer, in a word each."""
     words = {
         "[warning: call 2 (text=": "error",
-        "[note: hotel.say: result differs": "differs",
         "[cut: ": "cut",
         "[hint: ": "hint",
     }

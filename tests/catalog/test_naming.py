@@ -62,16 +62,6 @@ def test_a_parameter_keeps_its_name_as_far_as_python_allows(raw: str, name: str)
     assert parameter_names([raw]) == {raw: name}
 
 
-def test_servers_may_be_called_like_builtins_but_not_like_what_the_package_defines() -> None:
-    assert server_names(["time", "tool", "ToolError", "google-drive", "con"]) == {
-        "time": "time",
-        "tool": "tool_",
-        "ToolError": "ToolError_",
-        "google-drive": "google_drive",
-        "con": "con_",
-    }
-
-
 def test_of_two_equal_names_the_clean_one_keeps_it_and_the_other_carries_a_hash() -> None:
     assert tool_names(["list-issues", "list_issues"]) == {
         "list-issues": "list_issues_xq2f",

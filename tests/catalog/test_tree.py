@@ -71,31 +71,6 @@ class TestListing:
         with pytest.raises(MetaToolError, match='"/servers/big" has 3 pages, no page 4'):
             list_dir(catalog, "/servers/big?page=4")
 
-    def test_a_large_server_is_shown_by_topic_and_each_topic_as_a_folder(self) -> None:
-        verbs = ("list", "get", "create", "star")
-        things = ("issue", "branch", "label", "milestone", "gist", "project", "user", "team")
-        tools = tuple(ToolDefinition(f"{verb}_{thing}", f"To {verb}. More.") for thing in things for verb in verbs)
-        catalog = Catalog.build(
-            [UpstreamListing("hub", UpstreamState.READY, (*tools, ToolDefinition("whoami", "Me.")))]
-        )
-        assert list_dir(catalog, "/servers/hub").text == (
-            '/servers/hub · 33 tools by topic; list_dir("/servers/hub/<topic>") tells more\n'
-            "branch (4): create_branch, get_branch, list_branch, star_branch\n"
-            "gist (4): create_gist, get_gist, list_gist, star_gist\n"
-            "issue (4): create_issue, get_issue, list_issue, star_issue\n"
-            "label (4): create_label, get_label, list_label, star_label\n"
-            "milestone (4): create_milestone, get_milestone, list_milestone, star_milestone\n"
-            "project (4): create_project, get_project, list_project, star_project\n"
-            "team (4): create_team, get_team, list_team, star_team\n"
-            "user (4): create_user, get_user, list_user, star_user\n"
-            "others (1): whoami"
-        )
-        assert list_dir(catalog, "hub/others").text == "/servers/hub/others · 1 tool of hub\nwhoami.py  Me."
-        assert len(list_dir(catalog, "/servers/hub/issue").entries) == 4
-        assert read_tool(catalog, "servers/hub/issue").text == list_dir(catalog, "/servers/hub/issue").text
-        with pytest.raises(MetaToolError, match=r'no tool "fork" in servers\.hub'):
-            list_dir(catalog, "/servers/hub/fork")
-
     def test_skills_and_workspace_are_what_they_are_said_to_be(self) -> None:
         skills = [Entry("triage.py", "Sort new issues"), Entry("digest.py")]
         assert list_dir(CATALOG, "/skills", skills=lambda _folder: skills).text == (

@@ -57,10 +57,3 @@ def test_a_configuration_is_told_of_only_if_a_secret_stands_in_it(folder: Path) 
     (warning,) = warnings(folder)
     assert warning.endswith(f"; run: chmod 600 {shlex.quote(str(file))}")
     assert SECRET not in warning
-
-
-def test_a_file_in_a_folder_that_others_can_not_enter_is_no_matter(folder: Path) -> None:
-    written(folder / "upstream.yaml", CONFIG.format(token="${TOKEN}"), 0o644)
-    written(folder / ".env", f"TOKEN={SECRET}\n", 0o644)
-    folder.chmod(0o700)
-    assert warnings(folder) == ()

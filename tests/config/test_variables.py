@@ -131,18 +131,6 @@ def test_a_value_can_not_inject_structure(folder: Folder) -> None:
     assert (servers["s"].args, servers["s"].env) == ((hostile,), {})
 
 
-def test_numbers_and_switches_can_come_from_variables(folder: Folder) -> None:
-    settings = folder.load(
-        """
-        servers:
-          s: {command: x, timeout: "${T}", enabled: "${E}"}
-        limits: {calls: "${C}"}
-        """,
-        env={"T": "2.5", "E": "true", "C": "7"},
-    ).settings
-    assert (settings.servers["s"].timeout, settings.servers["s"].enabled, settings.limits.calls) == (2.5, True, 7)
-
-
 def test_langfuse_is_known_from_its_own_variables_in_dotenv_too(folder: Folder) -> None:
     folder.write(".env", "LANGFUSE_PUBLIC_KEY=pk-lf-file\nLANGFUSE_SECRET_KEY=sk-lf-file\n")
     loaded = folder.load("tracing: {langfuse: {public_key: pk-lf-here}}\n", env={"LANGFUSE_BASE_URL": "http://lf:3000"})

@@ -7,7 +7,6 @@ kept: with the news of what was learned.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -267,97 +266,3 @@ class TestOnDisk:
         stored = {row[1]: row[2] for row in rows(it.folder)}
         assert "private" not in stored["list-issues"]
         assert "merged" in stored["get_issue"], "the control"
-
-
-class TestATextThatATool:
-    async def test_gives_is_shown_by_its_first_line_where_values_are_kept_and_by_its_layout_elsewhere(
-        self, product: Make
-    ) -> None:
-        text = f"owner: Ann {SECRET}\nstate: open"
-        every = product(payloads="all")
-        await every.call(text)
-        shown = 'lines `key: value`, first line seen: "owner: Ann ***"'
-        assert f"-> str:  # {shown}, observed in 1 call\n" in every.tool().stub.source
-        assert every.tool().stub.signature.endswith(f"-> str  # {shown}")
-        await every.close()
-        assert b"owner: Ann" in on_disk(every.folder), "control"
-        assert SECRET.encode() not in on_disk(every.folder)
-        plain = product()
-        assert "-> str:  # lines `key: value`, observed in 1 call\n" in plain.tool().stub.source
-        await plain.call(text)
-        await plain.close()
-        assert [row[2] for row in rows(plain.folder) if "Ann" in row[2]] == []
-
-    async def test_gives_is_only_a_comment_in_the_stub_even_if_it_looks_like_code(self, product: Make) -> None:
-        it = product(payloads="all")
-        await it.call('x" \'\'\' """  # import os \\\nimport os')
-        assert it.tool().stub.source == (
-            '"""list-issues"""\nfrom servers import tool\n\n@tool("git_hub", "list_issues")\n'
-            "def list_issues(repo: str = ...) -> str:"
-            "  # lines of text, first line seen: 'x\" \\'\\'\\' \"\"\" # import os \\\\', observed in 1 call\n"
-            "    ...\n"
-        )
-
-
-class TestAResultThatIsNotWhatItsStubSaid:
-    async def test_is_handed_on_and_told_to_the_author_and_the_log(
-        self, product: Make, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        it = product()
-        for _ in range(14):
-            await it.call([{"id": 1, "labels": ["x"], "title": "x"}])
-        with caplog.at_level(logging.WARNING):
-            calls = await it.call([{"id": "Ann Example", "title": None}])
-        (report,) = calls.reports
-        assert report.status == "succeeded"
-        note = (
-            "git_hub.list_issues: result differs from its type: "
-            "[].labels is missing; [].id is str, not int; [].title is None, not str (observed in 10 calls)"
-        )
-        assert calls.messages == [note]
-        assert note in caplog.text
-        assert "Ann Example" not in caplog.text
-
-    @pytest.mark.parametrize(
-        ("before", "now"),
-        [
-            ({"id": 1}, {"id": 1, "new": True}),
-            ({"price": 1}, {"price": 1.5}),
-            ({"a": None}, {"a": {"b": 1}}),
-            ([], [1]),
-            ({"a@b.c": 1}, {"d@e.f": 1}),
-            ({"tags": []}, {"tags": ["x"]}),
-            ([{"id": 1, "name": "x", "city": "y"}], [{"total": 1, "day": "x"}]),
-            ({"name": "x", "city": "y"}, {"total": 1, "day": "x"}),
-        ],
-    )
-    async def test_is_none_that_says_more_where_nothing_was_said(self, product: Make, before: Any, now: Any) -> None:
-        it = product()
-        for _ in range(5):
-            await it.call(before)
-        assert (await it.call(now)).messages == []
-
-    @pytest.mark.parametrize(
-        ("result", "told"),
-        [
-            ({"id": 1, "labels": [{"name": "x"}], "state": None}, None),
-            ({"id": 1, "labels": [], "more": 1}, None),
-            ({"id": "1", "labels": []}, ".id is str, not int"),
-            ({"labels": []}, ".id is missing"),
-            ({"id": 1, "labels": [{"name": "x"}, {}]}, ".labels[].name is missing"),
-            ({"id": 1, "labels": [], "state": 3}, ".state is int, not str | None"),
-            ("none", "it is str, not dict"),
-        ],
-    )
-    async def test_of_a_declared_type_is_told_at_once(self, product: Make, result: Any, told: str | None) -> None:
-        note = f"git_hub.get_issue: result differs from its type: {told} (declared)"
-        calls = await product().call(result, "get_issue")
-        assert calls.messages == ([note] if told else [])
-
-    async def test_names_no_field_in_the_log_where_no_payloads_are_kept(
-        self, product: Make, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        calls = await product(payloads="none").call({"id": "x", "labels": []}, "get_issue")
-        assert ".id is str" in calls.messages[0]
-        assert "git_hub.get_issue: result differs from its type" in caplog.text
-        assert ".id" not in caplog.text

@@ -1,8 +1,9 @@
 """Shapes of JSON values: kinds, field names and how often each occurred; never a value.
 
-A shape is read from one value (`of`), merged with others in any order (`merge`) and reduced (`settled`). Keys count as data if they do not look like field names, are very many, or vary from
-dict to dict; the dict is then a map and its keys are not stored. Column headings (`Order ID`), which look like names of
-people, are stored if several rows have all of them.
+A shape is read from one value (`of`), merged with others in any order (`merge`) and reduced (`settled`). Keys count as
+data if they do not look like field names, are very many, or vary from dict to dict; the dict is then a map and its keys
+are not stored. Column headings (`Order ID`), which look like names of people, are stored if several rows have all of
+them.
 
 Work and size are bounded: only some items of a long list are read, always the same ones. Values deeper than `DEEPEST`,
 or beyond the budget of one value, are counted but not read. Shapes are immutable once returned.

@@ -122,7 +122,6 @@ class _Service:
 
     def __init__(self, start: _Start, listener: _HttpListener | None, opening: Opening | None) -> None:
         """Serves HTTP on the listener; without one, the requests over stdio that follow the opening."""
-        from codemode_server.front.deferred_meta_tools import DeferredMetaTools
         from codemode_server.front.server import FrontServer
 
         self._start = start
@@ -135,8 +134,8 @@ class _Service:
         self._log = ""
         """Path of the log, for messages; empty until the log is started."""
         self._opening = opening
-        self._tools = DeferredMetaTools(opening.definitions if opening is not None else None)
-        self._front = FrontServer(self._tools, version=__version__, on_connected=self._take_host)
+        given = opening.definitions if opening is not None else None
+        self._front = FrontServer(version=__version__, on_connected=self._take_host, given=given)
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -201,7 +200,7 @@ class _Service:
                 self._start_log(app.state_folder, app.config)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
-                self._tools.set_target(app.meta_tools)
+                self._front.serve(app.meta_tools)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._pass_on_connected, app)
                     tasks.start_soon(self._serve_pages, app)
@@ -245,7 +244,7 @@ class _Service:
 
         print(f"codemode-server: {escaped_lines(str(error))}", file=sys.stderr)
         self._code = 2
-        self._tools.set_target(Unconfigured(error))
+        self._front.serve(Unconfigured(error))
 
     def _fail(self, error: BaseException, loaded: LoadedSettings | None) -> None:
         """Serve only an error message after an unexpected error."""
@@ -261,7 +260,7 @@ class _Service:
         logger.error("internal error", exc_info=error)
         self._code = 1
         shown = CodemodeError(f"internal error; the log has the details: {self._log or _STDERR}")
-        self._tools.set_target(Unconfigured(shown))
+        self._front.serve(Unconfigured(shown))
 
     def _start_log(self, state_folder: Path, config: LiveConfig) -> None:
         from codemode_server import logs

@@ -73,7 +73,8 @@ class ConfiguredMetaTools:
         """Definitions for hosts that have not asked for them, and the settings that they were made from."""
         self._listeners: list[Callable[[Changed], Awaitable[None]]] = []
 
-    async def has_structured_content(self) -> bool:
+    @property
+    def has_structured_content(self) -> bool:
         return self._structured_content
 
     def servers(self) -> Listing:

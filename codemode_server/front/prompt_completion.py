@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from mcp.server.context import ServerRequestContext
@@ -28,7 +28,9 @@ class PromptCompletion:
     """The handler of the request."""
 
     def __init__(
-        self, prompts: CompletesPrompts, session_of: Callable[[ServerRequestContext[Any, Any]], Session]
+        self,
+        prompts: Callable[[], Awaitable[CompletesPrompts]],
+        session_of: Callable[[ServerRequestContext[Any, Any]], Session],
     ) -> None:
         self._prompts = prompts
         self._session_of = session_of
@@ -40,7 +42,7 @@ class PromptCompletion:
         argument = {"name": params.argument.name, "value": params.argument.value}
         try:
             session = self._session_of(context)
-            found = await self._prompts.complete_prompt(params.ref.name, argument, known or {}, session)
+            found = await (await self._prompts()).complete_prompt(params.ref.name, argument, known or {}, session)
         except CodemodeError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
         completion = McpCompletion(values=list(found.values), total=found.total, has_more=found.has_more)

@@ -76,8 +76,9 @@ class MetaTools(Protocol):
         """The answer to `tools/list`; the same for all requests of one session, but for direct tools of servers that
         were never listed before. `given`: what the session was told before the product was there."""
 
-    async def has_structured_content(self) -> bool:
-        """Whether the host gets structured content and output schemas; waits until the configuration is read."""
+    @property
+    def has_structured_content(self) -> bool:
+        """Whether the host gets structured content and output schemas."""
 
     async def call(
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
@@ -112,12 +113,15 @@ class FrontServer(MCPServer[None]):
 
     def __init__(
         self,
-        meta_tools: MetaTools,
+        tools: MetaTools | None = None,
         *,
         version: str,
         on_connected: Callable[[frozenset[Feature]], None],
         server_names: str = "",
+        given: list[dict[str, Any]] | None = None,
     ) -> None:
+        """`tools`: None if they come later (`serve`); until then calls wait. `given`: the answer to `tools/list`, if it
+        is fixed already (`Opening.definitions`)."""
         self._sessions = Sessions()
         super().__init__(
             "codemode-server",
@@ -132,10 +136,12 @@ class FrontServer(MCPServer[None]):
             ],
         )
         self._lowlevel_server.middleware.insert(0, continue_host_trace)
-        self._meta_tools = meta_tools
+        self._given = given
+        self._tools: MetaTools | None = None
+        self._is_there = anyio.Event()
         self._log_levels = LogLevels()
         self._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
-        completion = PromptCompletion(meta_tools, self._sessions.session_of_request)
+        completion = PromptCompletion(self._present, self._sessions.session_of_request)
         self._lowlevel_server.add_request_handler("completion/complete", CompleteRequestParams, completion)
         self._announcements = Announcements()
         # Over HTTP, MCPServer gives no way to say that changes are announced.
@@ -143,7 +149,24 @@ class FrontServer(MCPServer[None]):
             self._lowlevel_server.create_initialization_options,
             NotificationOptions(tools_changed=True, prompts_changed=True),
         )
-        meta_tools.on_change(self._announce)
+        if tools is not None:
+            self.serve(tools)
+
+    def serve(self, tools: MetaTools) -> None:
+        """Serve these from now on; they may be replaced later."""
+        tools.on_change(self._announce)
+        self._tools = tools
+        self._is_there.set()
+
+    async def _present(self) -> MetaTools:
+        await self._is_there.wait()
+        assert self._tools is not None  # noqa: S101 - `serve` has been called
+        return self._tools
+
+    async def _definitions(self, session: Session) -> list[dict[str, Any]]:
+        if self._tools is None and self._given:
+            return self._given
+        return await (await self._present()).definitions(session, self._given)
 
     async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
         """Serve one host over these, in place of standard input and output."""
@@ -154,7 +177,7 @@ class FrontServer(MCPServer[None]):
 
     async def list_tools(self) -> list[McpTool]:
         session = self._session_that_lists()
-        return [McpTool.model_validate(tool) for tool in await self._meta_tools.definitions(session)]
+        return [McpTool.model_validate(tool) for tool in await self._definitions(session)]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
@@ -163,16 +186,20 @@ class FrontServer(MCPServer[None]):
         host = HostRequests(context, self._log_levels.of(session))
         try:
             if (spec := meta_tools().get(name)) is None:
-                answer = await self._meta_tools.call_direct(name, arguments, session, progress, host)
+                tools = await self._present()
+                await tools.definitions(session, self._given)
+                answer = await tools.call_direct(name, arguments, session, progress, host)
             else:
-                answer = await self._meta_tools.call(spec, _checked(spec, arguments), session, progress, host)
+                checked = _checked(spec, arguments)
+                tools = await self._present()
+                answer = await tools.call(spec, checked, session, progress, host)
         except CodemodeError as error:
             return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
         if answer.input_requests:
             return input_required(answer.input_requests, answer.state)
         return CallToolResult(
             content=[*_text_blocks(answer), *answer.blocks],
-            structured_content=answer.content or None if await self._meta_tools.has_structured_content() else None,
+            structured_content=answer.content or None if tools.has_structured_content else None,
             is_error=answer.is_error,
         )
 
@@ -182,13 +209,13 @@ class FrontServer(MCPServer[None]):
         if len(str(uri)) > _MAX_URI:
             raise ResourceNotFoundError(f"a URI here has at most {_MAX_URI:,} characters")
         try:
-            return [await self._meta_tools.read_resource(str(uri), self._sessions.session_of(context))]
+            return [await (await self._present()).read_resource(str(uri), self._sessions.session_of(context))]
         except CodemodeError as error:
             raise ResourceNotFoundError(str(error)) from error
 
     async def list_prompts(self) -> list[McpPrompt]:
         self._session_that_lists()
-        return [McpPrompt.model_validate(prompt) for prompt in await self._meta_tools.prompts()]
+        return [McpPrompt.model_validate(prompt) for prompt in await (await self._present()).prompts()]
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
@@ -196,7 +223,7 @@ class FrontServer(MCPServer[None]):
         session, progress = self._sessions.session_of(context), _progress(context)
         try:
             host = HostRequests(context, self._log_levels.of(session))
-            return await self._meta_tools.get_prompt(name, arguments or {}, session, progress, host)
+            return await (await self._present()).get_prompt(name, arguments or {}, session, progress, host)
         except CodemodeError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
 

@@ -23,6 +23,8 @@ _MAX_LINES = 4
 class Unconfigured:
     """Implements `front.server.MetaTools` without servers and programs: nothing is known of them."""
 
+    has_structured_content = False
+
     def __init__(self, error: CodemodeError) -> None:
         lines = clean(str(error)).splitlines()
         shown = [*lines[:_MAX_LINES], *(["…"] if len(lines) > _MAX_LINES else [])]
@@ -45,9 +47,6 @@ class Unconfigured:
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
     ) -> Answer:
         raise MetaToolError(self._message)
-
-    async def has_structured_content(self) -> bool:
-        return False
 
     async def call(
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host

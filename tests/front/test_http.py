@@ -16,7 +16,6 @@ from codemode_server import http_connections
 from codemode_server.domain.errors import SettingsError
 from codemode_server.front import http, http_token
 from codemode_server.front.auth.authenticator import TokenAuthenticator
-from codemode_server.front.deferred_meta_tools import DeferredMetaTools
 from codemode_server.front.server import FrontServer
 from codemode_server.serve import _HttpListener
 
@@ -237,7 +236,7 @@ def message(method: str, session: str = "", **params: Any) -> bytes:
 @asynccontextmanager
 async def serving_sessions() -> AsyncIterator[Callable[..., Awaitable[str]]]:
     """The service with the app of `serve --http`, and no product behind it yet; gives what asks it."""
-    front = FrontServer(DeferredMetaTools(None), version="1", on_connected=lambda _: None)
+    front = FrontServer(version="1", on_connected=lambda _: None)
     async with serving(http.sessions(front, "127.0.0.1")) as connect:
 
         async def asked(method: str, session: str = "", **params: Any) -> str:

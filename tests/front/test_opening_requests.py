@@ -15,7 +15,6 @@ import anyio
 import pytest
 
 from codemode_server.domain.errors import SettingsError
-from codemode_server.front.deferred_meta_tools import DeferredMetaTools
 from codemode_server.front.instructions import instructions
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.opening import HostStreams, Opening
@@ -183,9 +182,8 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
                 host.write(encoded(line))
             host.flush()
 
-        tools = DeferredMetaTools(listed)
-        tools.set_target(Unconfigured(SettingsError("no file")))
-        server = FrontServer(tools, version=VERSION, on_connected=lambda _: None)
+        tools = Unconfigured(SettingsError("no file"))
+        server = FrontServer(tools, version=VERSION, on_connected=lambda _: None, given=listed)
         found: list[dict[str, Any]] = []
 
         def read_until_the_last() -> None:

@@ -45,7 +45,6 @@ from codemode_server.front.server import FrontServer
 from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.call_metrics import CallMetrics
-from codemode_server.gateway.completions import PromptCompletions
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.changed_tools import ChangedToolsStep
 from codemode_server.gateway.policy.flows import FlowStep
@@ -230,7 +229,6 @@ class App:
             workflows=self.workflows,
             sources=self.sources,
             executions=self.executions,
-            completions=PromptCompletions(self.pool, self.config, impersonal=self.privacy.impersonal),
             artifacts=self.artifacts,
             refresh_privacy=self.privacy.refresh,
             activity=lambda: self.activity,

@@ -30,7 +30,6 @@ class _TerminalHost:
     """One form at a time."""
 
     features: frozenset[Feature] = frozenset({Feature.ELICITATION})
-    log_level: str | None = None
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()

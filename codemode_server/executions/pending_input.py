@@ -27,9 +27,8 @@ class _Pending:
 class PendingInput:
     """Implements `HostInput` for one execution."""
 
-    def __init__(self, features: frozenset[Feature] = frozenset(), log_level: str | None = None) -> None:
+    def __init__(self, features: frozenset[Feature] = frozenset()) -> None:
         self.features = features
-        self.log_level = log_level
         self._waiting: dict[str, _Pending] = {}
         self._changed = ChangeSignal()
 

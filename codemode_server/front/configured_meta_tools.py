@@ -21,7 +21,7 @@ from codemode_server.front.direct_tools import TARGET, direct_definitions, direc
 from codemode_server.front.exchanges import DIRECT_TOOL, Exchanges
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.meta_tools import definitions
-from codemode_server.front.prompts import get_prompt, prompt_definitions, prompt_named
+from codemode_server.front.prompts import get_prompt, prompt_definitions
 from codemode_server.front.tools.registry import (
     Answer,
     Changed,
@@ -33,7 +33,6 @@ from codemode_server.front.tools.registry import (
     ToolContext,
 )
 from codemode_server.front.unknown_tools import unknown_tool
-from codemode_server.gateway.completions import Completion
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import Settings
 from codemode_server.text import clean_line
@@ -157,14 +156,6 @@ class ConfiguredMetaTools:
         return await get_prompt(
             name, arguments, ToolContext(await self._request(session), progress, self._services, host)
         )
-
-    async def complete_prompt(
-        self, name: str, argument: dict[str, str], known: dict[str, str], session: Session
-    ) -> Completion:
-        services = self._services
-        await services.wait_for_listing()
-        server, prompt = prompt_named(services.catalog(), name)
-        return await services.completions.complete(await self._request(session), server, prompt, argument, known)
 
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host

@@ -7,10 +7,8 @@ the answer to its call, and repeats the call with the answers: the program waits
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
-import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
@@ -21,7 +19,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
-from codemode_server.domain.log_messages import DEFAULT_LEVEL, LogMessage
 
 _REQUESTS: TypeAdapter[dict[str, types.InputRequest]] = TypeAdapter(dict[str, types.InputRequest])
 
@@ -47,10 +44,8 @@ def features_of(capabilities: types.ClientCapabilities | None) -> frozenset[Feat
 class HostRequests:
     """The host of one tool call."""
 
-    def __init__(self, context: Context[None, Any] | None, set_level: str = DEFAULT_LEVEL) -> None:
-        """`set_level`: the level of log messages that a host up to 2025-11-25 has set."""
+    def __init__(self, context: Context[None, Any] | None) -> None:
         self._context = context
-        self._set_level = set_level
 
     @property
     def is_modern(self) -> bool:
@@ -64,31 +59,6 @@ class HostRequests:
         if request is None or not (self.is_modern or request.session.can_send_request):
             return frozenset()
         return features_of(request.session.client_capabilities)
-
-    @property
-    def log_level(self) -> str | None:
-        """In 2026-07-28 each request says which level it wants, if any."""
-        request = self._request
-        if request is None:
-            return None
-        if not self.is_modern:
-            return self._set_level
-        asked = (request.meta or {}).get(types.LOG_LEVEL_META_KEY)
-        return asked if isinstance(asked, str) else None
-
-    async def log(self, message: LogMessage) -> None:
-        """Send a log message on the stream of the call."""
-        request = self._request
-        if request is None:
-            return
-        params = types.LoggingMessageNotificationParams.model_validate(
-            {"level": message.level, "logger": message.logger, "data": message.data}
-        )
-        # A host that closed the stream in the meantime is no reason to end the program.
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await request.session.send_notification(
-                types.LoggingMessageNotification(params=params), related_request_id=request.request_id
-            )
 
     @property
     def state(self) -> str | None:

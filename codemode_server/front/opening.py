@@ -328,8 +328,6 @@ def _are_capabilities(capabilities: Any) -> bool:
 
 def _capabilities(*, is_modern: bool) -> dict[str, Any]:
     return {
-        "completions": {},
-        "logging": {},
         "prompts": {"listChanged": True},
         "resources": {"listChanged": is_modern, "subscribe": is_modern},
         "tools": {"listChanged": True},

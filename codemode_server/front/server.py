@@ -25,11 +25,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INVALID_PARAMS,
     CallToolResult,
-    CompleteRequestParams,
-    EmptyResult,
     GetPromptResult,
     InputRequiredResult,
-    SetLevelRequestParams,
     TextContent,
 )
 from mcp.types import Prompt as McpPrompt
@@ -43,8 +40,6 @@ from codemode_server.front.announcements import Announcements
 from codemode_server.front.host_requests import HostRequests, features_of, input_required
 from codemode_server.front.host_trace import RequestDescription, continue_host_trace
 from codemode_server.front.instructions import instructions
-from codemode_server.front.log_levels import LogLevels
-from codemode_server.front.prompt_completion import PromptCompletion
 from codemode_server.front.sessions import Sessions
 from codemode_server.front.tools.registry import (
     Answer,
@@ -55,7 +50,6 @@ from codemode_server.front.tools.registry import (
     ToolArguments,
     meta_tools,
 )
-from codemode_server.gateway.completions import Completion
 from codemode_server.sandbox.guest.similar_names import similar_name
 
 MAX_CHARACTERS = 20_000
@@ -101,11 +95,6 @@ class MetaTools(Protocol):
     ) -> GetPromptResult:
         """The messages of a prompt."""
 
-    async def complete_prompt(
-        self, name: str, argument: dict[str, str], known: dict[str, str], session: Session
-    ) -> Completion:
-        """The values for an argument (`name` and `value`) of a prompt as far as it is typed; `known` are the others."""
-
 
 class FrontServer(MCPServer[None]):
     """Serves `MetaTools` as MCP. `on_connected` is called with the features of a host when it connects, and with each
@@ -139,10 +128,6 @@ class FrontServer(MCPServer[None]):
         self._given = given
         self._tools: MetaTools | None = None
         self._is_there = anyio.Event()
-        self._log_levels = LogLevels()
-        self._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_log_level)
-        completion = PromptCompletion(self._present, self._sessions.session_of_request)
-        self._lowlevel_server.add_request_handler("completion/complete", CompleteRequestParams, completion)
         self._announcements = Announcements()
         # Over HTTP, MCPServer gives no way to say that changes are announced.
         self._lowlevel_server.create_initialization_options = partial(  # type: ignore[method-assign]
@@ -183,7 +168,7 @@ class FrontServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         session, progress = self._sessions.session_of(context), _progress(context)
-        host = HostRequests(context, self._log_levels.of(session))
+        host = HostRequests(context)
         try:
             if (spec := meta_tools().get(name)) is None:
                 tools = await self._present()
@@ -222,14 +207,10 @@ class FrontServer(MCPServer[None]):
     ) -> GetPromptResult:
         session, progress = self._sessions.session_of(context), _progress(context)
         try:
-            host = HostRequests(context, self._log_levels.of(session))
+            host = HostRequests(context)
             return await (await self._present()).get_prompt(name, arguments or {}, session, progress, host)
         except CodemodeError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
-
-    async def _set_log_level(self, ctx: ServerRequestContext[Any, Any], params: SetLevelRequestParams) -> EmptyResult:
-        self._log_levels.set(self._sessions.session_of_request(ctx), params.level)
-        return EmptyResult()
 
     def _session_that_lists(self) -> Session:
         """The session of the request, to which changes are announced from now on."""

@@ -12,7 +12,6 @@ from codemode_server.domain.errors import CodemodeError, MetaToolError, Settings
 from codemode_server.domain.principals import Session
 from codemode_server.front.meta_tools import definitions
 from codemode_server.front.tools.registry import Answer, Changed, Host, MetaToolSpec, Progress, ToolArguments
-from codemode_server.gateway.completions import Completion
 from codemode_server.settings import Settings
 from codemode_server.text import clean
 
@@ -61,11 +60,6 @@ class Unconfigured:
     async def get_prompt(
         self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
     ) -> GetPromptResult:
-        raise MetaToolError(self._message)
-
-    async def complete_prompt(
-        self, name: str, argument: dict[str, str], known: dict[str, str], session: Session
-    ) -> Completion:
         raise MetaToolError(self._message)
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:

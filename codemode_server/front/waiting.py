@@ -15,14 +15,13 @@ from codemode_server.executions.pending_input import PendingInput
 from codemode_server.front.progress import report_progress
 from codemode_server.front.tools.registry import Answer, Host, ToolContext
 from codemode_server.gateway.host_input import HostInput
-from codemode_server.gateway.host_log import HostLog
 
 _MAX_QUESTIONS = 5
 
 
 def host_input(host: Host) -> HostInput:
     """What a new execution asks for input."""
-    return PendingInput(host.features, host.log_level) if host.is_modern else host
+    return PendingInput(host.features) if host.is_modern else host
 
 
 def resumed(context: ToolContext) -> Execution | None:
@@ -52,11 +51,8 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(report_progress, execution, context.progress, context.services.activity)
-            tasks.start_soon(_forward_log, execution.calls.log, context.host)
             end = await executions.wait_with_host(execution)
             tasks.cancel_scope.cancel()
-        execution.calls.log.tell_dropped()
-        await execution.calls.log.send_all(context.host.log)
     finally:
         if end in (None, WaitEnd.ENDED):
             await executions.cancel(execution.execution_id)
@@ -98,10 +94,3 @@ def _question(execution: Execution, seq: int) -> str:
     line = f"call {seq}, {approvals.waiting.get(seq, execution.awaited[seq])}"
     question = approvals.questions.get(seq)
     return line if question is None else f"{line}: codemode-server approvals approve {question}"
-
-
-async def _forward_log(log: HostLog, host: Host) -> None:
-    """Send the host what upstreams log, until cancelled."""
-    while True:
-        await log.wait()
-        await log.send_all(host.log)

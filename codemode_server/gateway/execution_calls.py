@@ -18,7 +18,6 @@ from codemode_server.domain.repetition import ClockLog
 from codemode_server.domain.savings import ServerTokens
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
-from codemode_server.gateway.host_log import HostLog
 from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.contract import HostWait
 from codemode_server.text import clean_line
@@ -143,8 +142,6 @@ class ExecutionCalls:
     """The resources it may read: raw server name and URI, as the program knows it → the URI as the upstream gave it."""
     host: HostInput = NO_HOST_INPUT
     """The host's side of input requests."""
-    log: HostLog = field(default_factory=HostLog)
-    """The log messages of upstreams for the host."""
     host_wait: HostWait = field(default_factory=HostWait)
     clock: ClockLog = field(default_factory=ClockLog)
     """The clock readings of the program that wait for the next call to be recorded."""

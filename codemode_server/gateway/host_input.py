@@ -14,10 +14,6 @@ class HostInput(Protocol):
     def features(self) -> frozenset[Feature]:
         """What the host has declared that it can answer."""
 
-    @property
-    def log_level(self) -> str | None:
-        """The least severe level of the log messages that it wants; None: it wants none."""
-
     async def ask(self, request: InputRequest) -> dict[str, Any]:
         """The host's answer, as it came. Cancelling this withdraws the request.
 
@@ -28,7 +24,6 @@ class HostInput(Protocol):
 
 class _NoHostInput:
     features: frozenset[Feature] = frozenset()
-    log_level: str | None = None
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
         raise InputRefused("there is no host that could be asked")

@@ -64,7 +64,6 @@ from codemode_server.gateway.events import (
 )
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guarded_calls import CallGuard
-from codemode_server.gateway.host_log import CallLog
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.policy.refusals import require_not_denied
@@ -229,10 +228,7 @@ class CallPipeline:
         record = partial(self._asked, attempt)
         answers = CallInput(calls, call, attempt.target, config=self._config, privacy=self._privacy, record=record)
         masked = partial(self._privacy.masked, calls, attempt.target)
-        log = CallLog(calls.log, call.server, calls.host, calls.context.redactor, masked)
-        progress = CallProgress(
-            input_provider=answers, log=log, protect=masked, on_retry=partial(self._retried, attempt)
-        )
+        progress = CallProgress(input_provider=answers, protect=masked, on_retry=partial(self._retried, attempt))
         upstreams = self._upstreams.for_principal(calls.context.principal)
         self._events.publish(CallSent(calls, call, attempt.target, progress))
         is_offered, outdated = False, 0

@@ -345,19 +345,6 @@ class CallPrivacy:
             return ""
         return str(replaced(text, found.found, {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}))
 
-    async def impersonal(self, principal: Principal, server: Server, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Those texts of a server that have no personal data which the host of a principal must not get."""
-        if self.mode_of(server) == "values":
-            return texts
-        try:
-            found = await self._detection.find([*texts], f"what {server.name} proposes is withheld")
-        except ResultWithheld:
-            return ()
-        personal = {it.place[0] for it in found.found}
-        known = None if self._map is None else self._map.texts_of(principal.principal_id)
-        return tuple(
-            text for at, text in enumerate(texts) if at not in personal and not (known and known.all_spans(text))
-        )
 
     async def load(self) -> None:
         """Load what takes long, so that the first result does not wait for it."""

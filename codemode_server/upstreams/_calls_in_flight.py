@@ -3,8 +3,7 @@
 Up to protocol 2025-11-25 a request of the upstream does not say which call it belongs to, unless it is of a task. It is
 taken to belong to the newest call in flight, if all calls in flight are of one session of a host; otherwise it is
 refused, since it could reach the user of another session. Outside of any call nothing is answered. In protocol
-2026-07-28 requests are part of the answer to a call, so nothing has to be guessed. Log messages say in neither protocol
-which call they belong to, and take the same way.
+2026-07-28 requests are part of the answer to a call, so nothing has to be guessed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import anyio
 
 from codemode_server.domain.errors import ToolFailed
 from codemode_server.domain.input_requests import InputProvider, InputRefused, InputRequest
-from codemode_server.domain.log_messages import LogMessage, LogTaker
 
 _RELATED_TASK = "io.modelcontextprotocol/related-task"
 
@@ -30,7 +28,6 @@ class CallInFlight:
     provider: InputProvider | None
     patience: anyio.CancelScope
     timeout_s: float
-    log: LogTaker | None = None
     task_id: str = field(default="", init=False)
     """The task that the call has become."""
     _asked: int = field(default=0, init=False)
@@ -106,11 +103,6 @@ class CallsInFlight:
         if not self._are_of_one_session:
             raise InputRefused("calls of several users are under way, so it is not known whom this request is for")
         return self._calls[-1]
-
-    def take_log(self, message: LogMessage) -> None:
-        """Pass a log message to the host whose calls are in flight; dropped if there is none, or more than one."""
-        if self._calls and self._are_of_one_session and (log := self._calls[-1].log) is not None:
-            log.take(message)
 
     @property
     def _are_of_one_session(self) -> bool:

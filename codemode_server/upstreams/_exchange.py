@@ -32,7 +32,6 @@ class Exchange:
         self._on_progress = on_progress
         self._reconnect = reconnect
         provider = call.provider
-        self._log_level = call.log.level if call.log is not None else None
         self._features: frozenset[Feature] = provider.features if provider is not None else frozenset()
 
     async def run(self, method: str, params: dict[str, Any]) -> Answer:
@@ -58,9 +57,7 @@ class Exchange:
         raise ToolFailed(f"the server asked for input {MAX_ROUNDS} times without a result")
 
     async def _request(self, method: str, params: dict[str, Any]) -> Answer:
-        return await self._link.request(
-            method, {**params}, self._take_progress, self._features, log_level=self._log_level
-        )
+        return await self._link.request(method, {**params}, self._take_progress, self._features)
 
     async def _take_progress(self, progress: float, total: float | None, message: str | None) -> None:
         self._on_progress(progress, total, message)

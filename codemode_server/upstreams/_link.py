@@ -17,7 +17,6 @@ import anyio
 
 from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.input_requests import Feature
-from codemode_server.domain.log_messages import DEFAULT_LEVEL, is_at_least
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.off_loop import run_sized
 from codemode_server.upstreams._messages import NOT_TAKEN
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 LIST_IS = "its list of tools is "
 """Beginning of the error for a list that was refused."""
-_META = "io.modelcontextprotocol/"
-_SET_LEVEL_S = 2.0
 T = TypeVar("T")
 
 
@@ -112,7 +109,6 @@ class Link:
         self.lost = anyio.Event()
         self.features = features
         """May be replaced in protocol 2026-07-28, where each request declares them."""
-        self._log_level = DEFAULT_LEVEL
         spans = spans or RequestSpans({}, is_traced=lambda: True)
         self._dispatcher = WatchedDispatcher(streams, self.lost, spans)
         self.session: ClientSession = UpstreamSession(
@@ -144,13 +140,10 @@ class Link:
         params: dict[str, Any],
         progress: Progress | None = None,
         features: frozenset[Feature] | None = None,
-        *,
-        log_level: str | None = None,
     ) -> Answer:
         """Send a request; its result is to be read soon. Cancelling this cancels the request at the server.
 
-        `features`: what is declared with this request in protocol 2026-07-28; None: those of the link. `log_level`:
-        the level from which on the server may log during it, in that protocol.
+        `features`: what is declared with this request in protocol 2026-07-28; None: those of the link.
 
         Raises:
             MCPError: the server answered with an error, or the connection ended.
@@ -162,27 +155,9 @@ class Link:
         if self.is_modern:
             _declare(self.features if features is None else features, data["params"]["_meta"])
             _name_task(method, data["params"], options)
-            if log_level is not None:
-                data["params"]["_meta"][f"{_META}logLevel"] = log_level
         if progress is not None:
             options["on_progress"] = progress
         return await self._dispatcher.answer(method, data["params"], options)
-
-    async def lower_log_level(self, level: str | None) -> None:
-        """Have a server of protocol 2025-11-25 send log messages from this level on, unless it does already."""
-        from mcp.shared.exceptions import MCPError
-
-        declared = self.session.server_capabilities
-        has_levels = not self.is_modern and declared is not None and declared.logging is not None
-        if level is None or not has_levels or is_at_least(level, self._log_level):
-            return
-        self._log_level = level
-        with anyio.move_on_after(_SET_LEVEL_S):
-            try:
-                await self.request("logging/setLevel", {"level": level})
-            except MCPError as error:
-                if is_end(error):
-                    raise
 
     async def tools_page(self, cursor: str | None) -> Answer:
         """One page of `tools/list`, from `cursor` on; no tools where the server does not have the method.

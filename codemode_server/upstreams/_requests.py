@@ -109,26 +109,6 @@ class Requests:
         params = {"name": name, "arguments": arguments}
         return await self._ask("prompts/get", params, f"the prompt {name!r}", read, progress, revision)
 
-    async def complete(self, params: dict[str, Any]) -> dict[str, Any]:
-        """What the upstream proposes for an argument of a prompt, as it came; empty if it completes nothing. The caller
-        limits the time.
-
-        Raises:
-            UpstreamUnavailable: the upstream is not connected, or answered with an error.
-        """
-        from mcp.shared.exceptions import MCPError
-
-        link = await self._ready_link(None)
-        declared = link.session.server_capabilities
-        if declared is None or declared.completions is None:
-            return {}
-        try:
-            answer = await link.request("completion/complete", params)
-        except MCPError as error:
-            raise UpstreamUnavailable(error_text(str(error), self._deps.redactor())) from error
-        found = await answer.read(lambda result: result.get("completion"))
-        return found if isinstance(found, dict) else {}
-
     async def answer(self, request: InputRequest) -> dict[str, Any]:
         """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call.
 
@@ -183,9 +163,8 @@ class Requests:
 
         try:
             with anyio.move_on_after(timeout_s) as patience:
-                call = CallInFlight(reported.input_provider, patience, timeout_s, reported.log)
+                call = CallInFlight(reported.input_provider, patience, timeout_s)
                 with self.in_flight.one_more(call):
-                    await link.lower_log_level(reported.log.level if reported.log is not None else None)
                     return await Exchange(link, call, take, lambda: self._ready_link(None)).run(method, params)
         except MCPError as error:
             if is_end(error):

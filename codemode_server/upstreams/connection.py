@@ -20,7 +20,6 @@ from anyio.abc import TaskStatus
 from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.errors import DecisionOutdated, SignInRequired, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
-from codemode_server.domain.log_messages import LogMessage
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
 from codemode_server.settings import ServerSettings
@@ -383,9 +382,6 @@ class Connection:
             self._on_change(True)
         elif isinstance(message, types.ResourceListChangedNotification | types.PromptListChangedNotification):
             self._on_change(False)
-        elif isinstance(message, types.LoggingMessageNotification):
-            params = message.params
-            self.requests.in_flight.take_log(LogMessage(params.level, params.logger, params.data))
 
     def _on_change(self, is_of_tools: bool) -> None:
         if is_of_tools:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import anyio
 
@@ -109,10 +108,6 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
     @contextmanager
     def _using(self, server: str) -> Iterator[Connection]:
         yield self._connection(server)
-
-    async def complete(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
-        """What a server, by its raw name, proposes for an argument of a prompt; as `Requests.complete`."""
-        return await self._connection(server).requests.complete(params)
 
     async def sign_in(self, server: str, show: Show) -> None:
         """Let the person sign in to a server that asks for it, by its raw name, and wait until it is connected.

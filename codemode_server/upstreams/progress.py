@@ -9,7 +9,6 @@ from typing import Literal
 
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.input_requests import InputProvider
-from codemode_server.domain.log_messages import LogTaker
 from codemode_server.redaction import Redactor
 
 MAX_MESSAGE_CHARACTERS = 1_000
@@ -33,8 +32,6 @@ class CallProgress:
     """`restarted` or `reconnected`, if that happened to the upstream since the call before: its state may be lost."""
     input_provider: InputProvider | None = None
     """Answers what the upstream asks meanwhile; None: nothing is answered."""
-    log: LogTaker | None = None
-    """Takes what the upstream logs meanwhile."""
     protect: Callable[[str], str] = str
     """Replaces personal data in a message."""
     on_retry: Callable[[RetryReason], None] | None = None

@@ -7,18 +7,15 @@ the value is hers, so she gets a token. The product is a process of its own; eac
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import anyio.to_thread
 import pytest
-from mcp.types import PromptReference
 
 from tests.attacks.test_principals import Product, both, product
-from tests.behaviour.product import PLAIN, UPSTREAMS
-from tests.fork_server import small_upstream
+from tests.behaviour.product import PLAIN
 from tests.hosts.kit import HttpHost
 
 VALUE, OTHER = "203.0.113.77", "203.0.113.78"
@@ -47,13 +44,9 @@ FAILS = f"raise ValueError('nobody has {VALUE}')"
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     folder = tmp_path_factory.mktemp("values")
     (folder / "crm.py").write_text(SERVER)
-    completed = json.dumps({"values": [VALUE, OTHER]})
     with product(
         folder,
-        {name: {"command": sys.executable, "args": [str(folder / "crm.py"), name]} for name in ("crm", "web")}
-        | {
-            "completing": small_upstream(UPSTREAMS / "completing.py", str(folder / "completing.log"), completed),
-        },
+        {name: {"command": sys.executable, "args": [str(folder / "crm.py"), name]} for name in ("crm", "web")},
         privacy={"servers": {"crm": "tokens"}},
         guardrails=[{"use": "domains", "settings": {"allow": ["example.org"]}}],
         state={"dir": str(folder / "state"), "payloads": "all"},
@@ -74,14 +67,6 @@ async def test_the_reason_of_a_guardrail_has_tokens_of_the_principal_alone(share
         of_alice, of_bob = (await alice.run(FORBIDDEN)).text, (await bob.run(FORBIDDEN)).text
     assert "an address of '<IP_1>', which is not allowed" in of_alice
     assert f"an address of '{VALUE}', which is not allowed" in of_bob
-
-
-async def test_completions_lack_the_values_of_the_principal_alone(shared: Product) -> None:
-    async with AsyncExitStack() as stack:
-        asked = PromptReference(name="completing/plan"), {"name": "city", "value": "2"}
-        hosts = await both_of(shared, stack)
-        alice, bob = [(await host.client.complete(*asked)).completion.values for host in hosts]
-    assert (alice, bob) == ([OTHER], [VALUE, OTHER])
 
 
 async def test_a_recorded_error_has_tokens_of_the_principal_alone(shared: Product) -> None:

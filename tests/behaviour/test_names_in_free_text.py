@@ -19,10 +19,7 @@ from codemode_server.domain.errors import SettingsError
 from tests.privacy.presidio_kit import FAILS, FINDS, WAITS, install, needs_presidio
 
 from .product import configuration, in_memory
-from .test_input_requests import asking
-from .test_log_messages import Console, logged, set_level, tell, wanting
 from .test_privacy_files import SERVER
-from .test_prompt_completion import PLAN, complete, completing
 
 pytestmark = pytest.mark.slow
 
@@ -101,25 +98,3 @@ async def test_a_product_does_not_start_without_the_model_and_names_the_command(
         "privacy: the model no_such_model, which privacy.recognizer asks for, is not installed: "
         f"{sys.executable} -m spacy download no_such_model"
     )
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-async def test_log_messages_that_cant_be_searched_for_names_are_empty(tmp_path: Path, finds: str, is_on: bool) -> None:
-    """They are sent while the server works, so they do not wait for a search."""
-    console = Console()
-    names = recognized(finds) if is_on else {}
-    path = configuration(tmp_path, asking(tmp_path, "legacy"), privacy={"servers": {"asking": "tokens"}, **names})
-    async with in_memory(path, **wanting("auto", "info", console)) as host:
-        await set_level(host, "auto", "info")
-        await tell(host, logged("info", "Ann Lee came"), logged("info", "started"))
-    assert [data for _, _, data in console.lines] == (["", "started"] if is_on else ["Ann Lee came", "started"])
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-async def test_proposals_with_names_are_left_out(tmp_path: Path, finds: str, is_on: bool) -> None:
-    names = recognized(finds) if is_on else {}
-    server = completing(tmp_path, {"values": ["for Ann Lee", "Grand Hotel"]})
-    path = configuration(tmp_path, server, privacy={"servers": {"completing": "tokens"}, **names})
-    async with in_memory(path) as host:
-        found = (await complete(host, PLAN, "hotel", "G")).values
-    assert found == (["Grand Hotel"] if is_on else ["for Ann Lee", "Grand Hotel"])

@@ -5,7 +5,6 @@ Each has its control: without the section it has the value.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,47 +13,14 @@ import pytest
 from .person import Person
 from .product import configuration, in_memory
 from .test_input_requests import ask, asking
-from .test_log_messages import Console, logged, set_level, tell, wanting
 from .test_privacy_files import files
 from .test_privacy_listings import EMAIL, SERVER, URI, crm, shown_uris
-from .test_prompt_completion import PLAN, complete, completing
 
 both_ways = pytest.mark.parametrize("is_on", [True, False])
 
 
 def protected(server: str, *, is_on: bool) -> dict[str, Any]:
     return {"privacy": {"servers": {server: "tokens"}}} if is_on else {}
-
-
-@both_ways
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_log_messages_have_kinds_in_text_data_and_the_name_of_the_logger(
-    tmp_path: Path, mode: str, is_on: bool
-) -> None:
-    console = Console()
-    path = configuration(tmp_path, asking(tmp_path, "legacy"), **protected("asking", is_on=is_on))
-    messages = logged("error", f"no {EMAIL}", EMAIL), logged("error", {"full_name": "Ann Lee", "mail": EMAIL})
-    async with in_memory(path, **wanting(mode, "info", console)) as host:
-        await set_level(host, mode, "info")
-        await tell(host, *messages)
-    shown = [
-        ("error", "asking/<EMAIL>", "no <EMAIL>"),
-        ("error", "asking", '{"full_name": "<NAME>", "mail": "<EMAIL>"}'),
-    ]
-    given = [
-        ("error", f"asking/{EMAIL}", f"no {EMAIL}"),
-        ("error", "asking", json.dumps({"full_name": "Ann Lee", "mail": EMAIL})),
-    ]
-    assert console.lines == (shown if is_on else given)
-
-
-@both_ways
-async def test_proposals_with_personal_data_are_left_out(tmp_path: Path, is_on: bool) -> None:
-    path = configuration(
-        tmp_path, completing(tmp_path, {"values": [EMAIL, "Grand"]}), **protected("completing", is_on=is_on)
-    )
-    async with in_memory(path) as host:
-        assert (await complete(host, PLAN, "hotel", "G")).values == (["Grand"] if is_on else [EMAIL, "Grand"])
 
 
 @both_ways

@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from codemode_server.catalog.catalog import Catalog
     from codemode_server.config.live import RequestContext
     from codemode_server.domain.input_requests import Feature, InputRequest
-    from codemode_server.domain.log_messages import LogMessage
     from codemode_server.domain.principals import Principal
     from codemode_server.executions.artifacts import ArtifactStore
     from codemode_server.executions.execution import Execution
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.skills.library import SkillLibrary
     from codemode_server.executions.workspace import Workspace
-    from codemode_server.gateway.completions import PromptCompletions
     from codemode_server.gateway.policy.refusals import ToolRefusals
     from codemode_server.gateway.read_sources import ReadSources
     from codemode_server.search.results import SearchResults
@@ -98,13 +96,6 @@ class Host(Protocol):
         """What it can be asked for."""
 
     @property
-    def log_level(self) -> str | None:
-        """The least severe level of the log messages that it wants; None: it wants none."""
-
-    async def log(self, message: LogMessage) -> None:
-        """Send it a log message."""
-
-    @property
     def state(self) -> str | None:
         """The `state` of the answer that asked it, if it repeats its call."""
 
@@ -141,7 +132,6 @@ class Services:
     workflows: Workflows
     sources: ReadSources
     executions: ExecutionService
-    completions: PromptCompletions
     artifacts: ArtifactStore
     refresh_privacy: Callable[[Principal], Awaitable[None]]
     """Has the redactor of a principal know what other products have found."""

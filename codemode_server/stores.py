@@ -9,8 +9,8 @@ from codemode_server.domain.privacy_tokens import TokenLimits
 from codemode_server.settings import StateSettings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_cancel_requests import SqliteCancelRequests

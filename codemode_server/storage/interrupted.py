@@ -1,4 +1,5 @@
-"""Records executions of killed processes as interrupted: in the upkeep, and before a command shows the record.
+"""Names the process that runs an execution, and records executions of killed processes as interrupted: in the upkeep,
+and before a command shows the record.
 
 Which processes live is known by the locks of their folders, so any number of processes may do this at once.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,9 +19,9 @@ from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
-from codemode_server.private_files import NotPrivate
+from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
+from codemode_server.processes.run_folder import RunFolder, abandoned
 from codemode_server.storage.database import Database
-from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_audit import append_values, values_of
 
 logger = logging.getLogger(__name__)
@@ -91,3 +93,56 @@ def _interrupt(which: str, value: object, now: float, connection: sqlite3.Connec
             error=INTERRUPTED,
         )
         append_values(connection, values_of(ended))
+
+
+class Ownership:
+    """This product's name as an owner; the product is alive as long as it holds the lock on the folder of that name.
+
+    A lock is better than a process id: it ends with the process or the machine, no later process can have the same, and
+    it works between containers that share the state folder.
+    """
+
+    def __init__(self, state_folder: Path) -> None:
+        self._state_folder = state_folder
+        self._own: RunFolder | None = None
+        self._names: set[str] = set()
+        """All names of this product: it takes a new one if somebody removed the folder while executions run."""
+
+    def name(self) -> str | None:
+        """The owner to record with an execution; None if no folder can be locked."""
+        if self._own is None or not self._own.path.is_dir():  # somebody may have removed it
+            self.close()
+            try:
+                self._own = RunFolder.make(self._parent())
+            except (OSError, NotPrivate) as error:
+                logger.debug("executions are recorded without an owner: %s", error)
+                return None
+            self._names.add(self._own.path.name)
+        return self._own.path.name
+
+    def dead(self) -> Iterator[RunFolder]:
+        """Locks and returns the folders of killed products, which are named after their owners.
+
+        Raises:
+            NotPrivate, OSError: the parent folder cannot be used.
+        """
+        return abandoned(self._parent())
+
+    def gone(self, owners: Iterable[str]) -> list[str]:
+        """The owners that have no folder. Read `owners` from the journal before calling this: a product makes its
+        folder before it records anything.
+
+        Raises:
+            NotPrivate, OSError: the parent folder cannot be used.
+        """
+        there = {path.name for path in self._parent().iterdir()} | self._names
+        return [owner for owner in owners if owner not in there]
+
+    def _parent(self) -> Path:
+        return private_subfolder(private_folder(self._state_folder, is_readable=True), "running")
+
+    def close(self) -> None:
+        """Remove the folder; this product runs nothing any more."""
+        if self._own is not None:
+            self._own.remove()
+            self._own = None

@@ -30,6 +30,7 @@ from codemode_server.off_loop import is_large, run_large
 from codemode_server.private_cipher import ValueUnreadable
 from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import (
     EXECUTION_COLUMNS,
     READ_CLOCK,
@@ -45,7 +46,6 @@ from codemode_server.storage.journal_values import (
     to_repeat,
     to_row,
 )
-from codemode_server.storage.ownership import Ownership
 
 _MAX_NAME_CHARACTERS = 1_000
 """Longest stored name of a server or tool, and longest reason."""

@@ -23,8 +23,7 @@ import anyio.to_thread
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.private_files import NotPrivate
 from codemode_server.storage.database import FILE_SUFFIXES, Database, placeholders, set_aside
-from codemode_server.storage.interrupted import settle_interrupted
-from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.interrupted import Ownership, settle_interrupted
 from codemode_server.storage.sqlite_audit import delete_audit_rows
 from codemode_server.storage.sqlite_savings import delete_savings, last_to_delete
 from codemode_server.storage.sqlite_tokens import delete_forgotten_tokens

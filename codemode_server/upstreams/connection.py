@@ -32,9 +32,8 @@ from codemode_server.upstreams._failures import (
 from codemode_server.upstreams._link import Link
 from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools
 from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
-from codemode_server.upstreams._offer_upkeep import OfferUpkeep
 from codemode_server.upstreams._offered_tools import offered_tools
-from codemode_server.upstreams._offers import OffersFound
+from codemode_server.upstreams._offers import OffersFound, OfferUpkeep
 from codemode_server.upstreams._request_spans import RequestSpans
 from codemode_server.upstreams._requests import Requests
 from codemode_server.upstreams._subscription import listen_for_changes

@@ -19,11 +19,10 @@ import anyio.to_thread
 import httpx2
 
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
+from codemode_server.upstreams.auth.flow import sign_in
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.auth.person import sign_in
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
-from codemode_server.upstreams.auth.sign_in import SignIn
-from codemode_server.upstreams.auth.stored_sign_in import StoredSignIn
+from codemode_server.upstreams.auth.sign_in import SignIn, StoredSignIn
 from scripts.npm import CACHE
 from tests import fork_server
 from tests.behaviour.product import configuration

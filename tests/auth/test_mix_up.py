@@ -16,9 +16,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from codemode_server.upstreams.auth.flow import sign_in
 from codemode_server.upstreams.auth.guarded_http import _Network, _network, guarded_client
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.auth.person import sign_in
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
 from codemode_server.upstreams.auth.sign_in import SignIn
 from codemode_server.upstreams.auth.token_requests import renew, revoke

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from codemode_server.storage.database import Database
-from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.interrupted import Ownership
 
 
 def begin_execution(database: Database, name: str, *, code: str | None = None, owner: Ownership | None = None) -> None:

@@ -16,7 +16,7 @@ from codemode_server.domain.savings import Exchange, ServerTokens, TokenUsage
 from codemode_server.storage import sqlite_savings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.sqlite_savings import SqliteExchanges, SqliteSavings
 from codemode_server.storage.upkeep import Retention, Upkeep
 

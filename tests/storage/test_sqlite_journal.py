@@ -24,8 +24,8 @@ from codemode_server.domain.repetition import ClockLog, ClockRecord, Repeat
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database import FILE_NAME, FILE_SUFFIXES
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
+from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import KEY_NAME, JournalCipher
-from codemode_server.storage.ownership import Ownership
 from codemode_server.storage.sqlite_audit import SqliteAudit, delete_audit_rows
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.upkeep import Retention, Upkeep

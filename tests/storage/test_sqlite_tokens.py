@@ -16,7 +16,7 @@ from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.storage import sqlite_tokens
 from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.sqlite_tokens import KEY_NAME, SqliteTokens, TokenCipher
 from codemode_server.storage.upkeep import Retention, Upkeep
 

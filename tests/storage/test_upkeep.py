@@ -25,7 +25,7 @@ import pytest
 
 from codemode_server.domain.executions import INTERRUPTED
 from codemode_server.storage.database import FILE_NAME, Database
-from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.upkeep import CACHES, Retention, Upkeep
 from tests.storage.journal_rows import add_call, begin_execution, end_execution
 
@@ -71,7 +71,7 @@ RUNS = """
 import sys
 from pathlib import Path
 from codemode_server.storage.database import Database
-from codemode_server.storage.ownership import Ownership
+from codemode_server.storage.interrupted import Ownership
 from tests.storage.journal_rows import add_call, begin_execution
 folder = Path(sys.argv[1])
 database, owner = Database(folder), Ownership(folder)

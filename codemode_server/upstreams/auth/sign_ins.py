@@ -14,8 +14,7 @@ from codemode_server.secrets.store import SecretStore
 from codemode_server.setting_types import is_safe_scheme
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.auth.sign_in import SignIn
-from codemode_server.upstreams.auth.stored_sign_in import StoredSignIn
+from codemode_server.upstreams.auth.sign_in import SignIn, StoredSignIn
 from codemode_server.upstreams.auth.tokens import Renew, ServerTokens
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class SignIns:
             CodemodeError: the address of the server is not https, or the sign-in can't be stored.
             OSError: the port of the redirect is in use.
         """
-        from codemode_server.upstreams.auth.person import sign_in
+        from codemode_server.upstreams.auth.flow import sign_in
 
         oauth, url, stored = settings.oauth or OAuthSettings(), settings.url or "", self.stored(server)
         if not is_safe_scheme(url):
@@ -115,7 +114,7 @@ def _renewal(url: str, transport: str, oauth: OAuthSettings) -> Renew:
 
     async def renew(sign_in: SignIn | None) -> SignIn:
         if oauth.grant == "client_credentials":
-            from codemode_server.upstreams.auth.machine import get_token
+            from codemode_server.upstreams.auth.flow import get_token
 
             return await get_token(url, transport, oauth)
         from codemode_server.upstreams.auth import token_requests

@@ -9,8 +9,7 @@ import anyio
 
 from codemode_server.domain.errors import CodemodeError, SecretLocked, SecretUnavailable
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.auth.sign_in import SignIn
-from codemode_server.upstreams.auth.stored_sign_in import StoredSignIn
+from codemode_server.upstreams.auth.sign_in import SignIn, StoredSignIn
 
 _LOOK_S = 3.0
 """How often a server that waits for a sign-in looks whether there is one."""

@@ -113,7 +113,7 @@ class HttpTransport:
 
         auth: httpx2.Auth | None = None
         if self._command_headers is not None:
-            from codemode_server.upstreams.auth.headers_auth import HeadersAuth
+            from codemode_server.upstreams.auth.bearer import HeadersAuth
 
             await self._command_headers.renew()
             auth = HeadersAuth(self._url, self._command_headers)

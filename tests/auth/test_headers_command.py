@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from codemode_server.config import load
-from codemode_server.config.description import describe
 from codemode_server.upstreams.auth.command_headers import CommandHeaders
 from tests import fork_server
 from tests.auth.kit import FOLDER, _until_answered, configured, free_port
@@ -161,10 +160,3 @@ def test_headers_helper_of_claude_code_is_read(tmp_path: Path) -> None:
         "a": "/opt/print-headers --x",
         "b": f"sh -c '{helper}'",
     }
-
-
-def test_a_relative_program_is_beside_the_file_and_check_shows_the_command(tmp_path: Path) -> None:
-    (tmp_path / "upstream.yaml").write_text("servers: {a: {url: 'https://h/', headers_command: './print x'}}")
-    loaded = load(tmp_path / "upstream.yaml", environ={})
-    assert loaded.settings.servers["a"].headers_command == f"{tmp_path}/print x"
-    assert f"headers from the command: {tmp_path}/print x" in describe(loaded)

@@ -74,12 +74,6 @@ def test_a_redirect_of_another_issuer_is_refused(login: kit.Login, tmp_path: Pat
     assert kit.store(tmp_path).names() == []
 
 
-def test_waiting_for_the_browser_has_an_end(config: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["login", "protected", "--no-browser", "--wait", "0.5", "--config", str(config)]) == 2
-    assert "nobody signed in within 0.5 s" in capfd.readouterr().err
-    assert kit.store(tmp_path).names() == []
-
-
 def test_logout_revokes_the_sign_in_and_forgets_it(
     config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,28 +147,3 @@ def test_the_command_line_of_the_browser_has_a_private_page_in_place_of_the_addr
         running.kill()
     assert code == 0, said
     assert not Path(opened.removeprefix("file://")).parent.exists()
-
-
-def test_a_client_id_metadata_document_takes_the_place_of_a_registration(
-    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
-) -> None:
-    """Renewal and revocation name that client as well."""
-    document = "https://clients.example/codemode-server.json"
-    registered = issuing.control()["registered"]
-    oauth = {"client_metadata_url": document}
-    config = kit.configured(tmp_path, {"protected": {"url": protected.url, "oauth": oauth}})
-    kit.signed_in(config)
-    found = kit.stored(tmp_path)
-    assert found.client["client_id"] == document
-    assert issuing.control()["registered"] == registered
-    refreshed = issuing.grants("refresh_token")
-    expired = found.model_copy(update={"renew_at": 1.0})
-    kit.store(tmp_path).set("oauth/default/protected", expired.model_dump_json())
-    assert cli.run(["status", "--config", str(config)]) == 0
-    assert issuing.grants("refresh_token") == refreshed + 1
-    renewed = kit.stored(tmp_path)
-    assert issuing.is_active(renewed.access_token)
-    assert cli.run(["logout", "protected", "--config", str(config)]) == 0
-    assert not issuing.is_active(renewed.access_token)
-    kit.signed_in(kit.configured(tmp_path, {"protected": {"url": protected.url}}))
-    assert len(issuing.control()["registered"]) == len(registered) + 1  # the control

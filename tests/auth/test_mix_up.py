@@ -146,12 +146,6 @@ async def test_an_authorization_server_without_pkce_is_refused(hostile: Scripted
     assert await shown_address(url)  # the control
 
 
-@pytest.mark.parametrize("elsewhere", ["http://169.254.169.254/latest", "http://intranet.example"])
-async def test_metadata_that_are_not_https_are_not_fetched(hostile: Scripted, elsewhere: str) -> None:
-    with pytest.raises((SignInRefused, AuthorizationUnavailable), match="is not https, so nothing is sent there"):
-        await shown_address(protect(hostile, f"{hostile.address}/mcp", elsewhere))
-
-
 async def test_a_public_server_can_not_point_into_a_private_network(hostile: Scripted) -> None:
     hostile.answer("/token", {})
     async with guarded_client("https://93.184.216.34/mcp") as client:
@@ -232,12 +226,6 @@ def test_addresses_that_lead_into_a_private_network_are_not_public() -> None:
     assert [it for it in public.split() if _network(it) is not _Network.PUBLIC] == []
 
 
-async def test_a_public_server_asks_for_no_sign_in(hostile: Scripted) -> None:
-    hostile.answer("/mcp", {"jsonrpc": "2.0", "id": 1, "result": {}})
-    with pytest.raises(SignInRefused, match="the server asks for no sign-in: it answered with HTTP 200"):
-        await shown_address(f"{hostile.address}/mcp")
-
-
 REFRESH, NEW = "refresh-token-of-the-person", {"access_token": "new-token", "token_type": "Bearer", "expires_in": 60}
 
 
@@ -297,10 +285,3 @@ async def test_a_token_answer_without_end_is_cut(hostile: Scripted) -> None:
     hostile.answer("/token", b'{"access_token": "' + b"x" * 8_000_000 + b'", "token_type": "Bearer"}')
     with pytest.raises(AuthorizationUnavailable, match="with no token"):
         await renew(NO_SETTINGS, sign_in_at(hostile))
-
-
-def test_a_sign_in_shows_no_secret() -> None:
-    found = SignIn(url="u", resource="r", issuer="i", token_endpoint="t", client={"client_secret": "s3cr3t"},
-                   access_token="acc3ss", refresh_token="r3fresh")  # fmt: skip
-    assert not [secret for secret in ("s3cr3t", "acc3ss", "r3fresh") if secret in f"{found!r} {found}"]
-    assert found.secrets == {"s3cr3t", "acc3ss", "r3fresh"}

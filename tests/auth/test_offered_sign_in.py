@@ -85,16 +85,6 @@ async def test_a_user_who_declines_is_not_asked_again_and_the_error_names_the_co
     assert len(person.seen) == 1
 
 
-async def test_a_user_who_opens_the_page_and_does_not_sign_in_is_waited_for_no_longer_than_the_limit(
-    tmp_path: Path, protected: kit.ProtectedServer
-) -> None:
-    path = configuration(tmp_path, {"protected": {"url": protected.url}}, limits={"input_seconds": 1})
-    person = Person(signs_in=False)
-    async with in_memory(path, **person.callbacks) as host:
-        assert "codemode-server login protected" in (await host.run(WHO)).error["message"]
-    assert len(person.seen) == 1
-
-
 async def test_nobody_is_asked_where_the_settings_decline_questions_of_the_server(
     tmp_path: Path, protected: kit.ProtectedServer
 ) -> None:

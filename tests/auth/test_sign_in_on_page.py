@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -74,30 +74,6 @@ async def test_a_program_calls_a_tool_after_the_person_has_signed_in_on_the_page
         assert not [page for page in seen if secret in page]
         assert secret.encode() not in database
     assert kit.state_of(redirect) not in "".join(seen[1:]), "the address is gone with the sign-in"
-
-
-async def test_the_address_is_a_plain_link_shown_whole_with_its_host_marked(
-    config: Path, issuing: kit.AuthorizationServer
-) -> None:
-    """A form that led to another origin would be stopped by the policy of the pages."""
-    async with pages_of(config) as site:
-        address = await begun(site)
-        (parts,) = re.findall(LINK, await site.text(SIGN_IN))
-    target, *shown = map(html.unescape, parts)
-    assert "".join(shown) == target == address
-    assert shown[:2] == ["http://", urlsplit(issuing.issuer).netloc]
-
-
-async def test_a_sign_in_that_the_person_refuses_ends_with_the_reason_and_can_begin_again(config: Path) -> None:
-    async with pages_of(config) as site:
-        redirect = await redirect_of(await begun(site))
-        refused = urlencode({"state": kit.state_of(redirect), "iss": kit.iss_of(redirect), "error": "access_denied"})
-        await open_address(urlsplit(redirect)._replace(query=refused).geturl())
-        shown = await until(site, "Not signed in:")
-        assert "&#39;access_denied&#39;; nothing was stored" in shown
-        redirect = await redirect_of(await begun(site))
-        await open_address(redirect)
-        await until(site, "signed in to")
 
 
 @pytest.mark.page_attack

@@ -149,27 +149,6 @@ async def test_a_token_for_another_address_is_not_sent(
         assert (await host.run(WHO)).value == "ada"  # the control
 
 
-async def test_a_token_for_another_audience_is_refused_by_the_server_and_that_is_said(
-    config: Path, tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
-) -> None:
-    found = await kit.person_signs_in(tmp_path, protected.url)
-    with kit.protected_server(tmp_path, kit.free_port(), issuing.issuer, name="other.log") as other:
-        misused = found.model_copy(update={"url": other.url})
-        kit.store(tmp_path).set("oauth/default/protected", misused.model_dump_json())
-        async with in_memory(kit.configured(tmp_path, {"protected": {"url": other.url}})) as host:
-            error = (await host.run(WHO)).error
-            assert "it refuses the token of the sign-in, although that was just made" in error["message"]
-
-
-async def test_a_server_that_wants_a_token_for_one_tool_goes_on_with_the_others(tmp_path: Path) -> None:
-    with kit.half_public_server(kit.free_port()) as url:
-        async with in_memory(kit.configured(tmp_path, {"half": {"url": url}})) as host:
-            error = (await host.run("from servers.half import private\nreturn private()")).error
-            assert "needs a sign-in" in error["message"]
-            await host.until(lambda: _is_available(host))
-            assert (await host.run("from servers.half import public\nreturn public()")).value == "for all"
-
-
 async def _is_available(host: Host) -> bool:
     return "unavailable" not in (await host.settled())
 

@@ -153,13 +153,6 @@ class TestACallThatIsNotPermitted:
         assert it.upstreams.reached == []
         assert (await it.recorded())[0][:4] == (1, "delete_repo", "deny", "refused")
 
-    async def test_is_refused_as_well_if_it_needs_an_approval_and_there_is_nobody_to_ask(self, tmp_path: Path) -> None:
-        it = host_api(tmp_path, default="ask")
-        with pytest.raises(CallRefused, match="needs a person's approval"):
-            await it.call("create_issue", {"title": "Bug"})
-        assert it.upstreams.reached == []
-        assert (await it.recorded())[0][2:4] == ("ask", "refused")
-
 
 class TestACallWithWrongArguments:
     async def test_is_answered_with_what_is_right_and_never_sent(self, tmp_path: Path) -> None:
@@ -299,13 +292,6 @@ class TestALinkedResource:
         with pytest.raises(InvalidArguments):
             await it.gateway.read(it.calls, "github", "doc://a")
         assert len(it.upstreams.reached) == 1
-
-    async def test_that_a_raw_result_or_a_text_names_is_not_a_link(self, tmp_path: Path) -> None:
-        it = host_api(tmp_path, answer={"content": [{"type": "resource_link", "uri": "doc://a"}], "uri": "doc://a"})
-        await it.call("create_issue", {"title": "Bug"})
-        await it.gateway.call(it.calls, "github", "create_issue", {"title": "Bug"}, raw=True)
-        with pytest.raises(InvalidArguments):
-            await it.gateway.read(it.calls, "github", "doc://a")
 
     @pytest.mark.parametrize("rule", ["github/read_resource", "github", "*/read_*"])
     async def test_is_refused_if_a_rule_says_so(self, tmp_path: Path, rule: str) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.flows import ANY_TOOL, WORKSPACE, Holder, RunningProgram, Source, SourceSet
+from codemode_server.domain.flows import WORKSPACE, Holder, RunningProgram, Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.gateway import read_sources
-from codemode_server.gateway.read_sources import EPHEMERAL, EPHEMERAL_SECONDS, ReadSources
+from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_sources import SqliteSources
@@ -87,15 +87,6 @@ async def test_a_program_that_has_ended_leaves_nothing_behind_if_it_changed_noth
     assert list(state.product(newest_change=state.now).of(context("three"))) != []
 
 
-async def test_sessions_that_end_with_their_request_count_as_one_for_a_day(state: State) -> None:
-    state.store().add((PRINCIPAL.principal_id, EPHEMERAL), [BANK])
-    sources = state.product()
-    asker = context("any", is_ephemeral=True)
-    assert list(sources.of(asker)) == [BANK]
-    state.now = BANK.at + EPHEMERAL_SECONDS + 1
-    assert list(sources.of(asker)) == []
-
-
 async def test_beyond_a_number_of_sessions_the_oldest_counts_for_all(
     state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,13 +99,6 @@ async def test_beyond_a_number_of_sessions_the_oldest_counts_for_all(
         store.add((PRINCIPAL.principal_id, f"s{number}"), [later])
     sources = state.product(newest_change=NOW)
     assert BANK.key in {it.key for it in sources.of(context("new"))}
-
-
-def test_beyond_a_number_of_tools_only_their_server_is_held() -> None:
-    many = [Source("bank", f"t{n}", f"bank.t{n}", frozenset({"private"}), 1.0) for n in range(SourceSet.MAX_TOOLS + 50)]
-    found = list(SourceSet(many))
-    assert len(found) == SourceSet.MAX_TOOLS + 1
-    assert (found[-1].tool, found[-1].labels) == (ANY_TOOL, frozenset({"private"}))
 
 
 async def test_another_product_on_the_same_database_is_asked_what_its_running_programs_may_write(state: State) -> None:

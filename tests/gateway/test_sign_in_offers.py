@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-import pytest
 
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.ids import ExecutionId, PrincipalId
@@ -78,13 +77,6 @@ async def test_a_host_that_looks_like_another_is_shown_in_ascii() -> None:
     assert host.seen[0]["url"] == "https://xn--pple-43d.com/authorize?state=s"
 
 
-@pytest.mark.parametrize("address", ["http://auth.example/a?state=s", "https://apple.com@evil.example/a?state=s"])
-async def test_an_address_that_no_person_should_open_is_not_shown(address: str) -> None:
-    host = FakeHost()
-    assert await offers(FakeSignIn(address)).offer(calls(host), "linear") is OfferOutcome.FAILED
-    assert host.seen == []
-
-
 async def test_a_host_without_url_elicitation_is_not_asked() -> None:
     host = FakeHost(features=frozenset({Feature.ELICITATION}))
     assert await offers(FakeSignIn()).offer(calls(host), "linear") is OfferOutcome.NONE
@@ -114,15 +106,3 @@ async def test_after_a_refusal_no_program_asks_again_for_ten_minutes() -> None:
     clock[0] = 601.0
     assert await offering.offer(calls(host), "linear") is OfferOutcome.DECLINED
     assert len(host.seen) == 2
-
-
-async def test_a_program_that_ends_while_the_user_is_asked_counts_as_a_refusal() -> None:
-    """Regression: programs that end at once had the user asked without end."""
-    host = FakeHost(is_silent=True)
-    offering = offers(FakeSignIn())
-    for _ in range(3):
-        async with anyio.create_task_group() as program:
-            program.start_soon(offering.offer, calls(host), "linear")
-            await anyio.wait_all_tasks_blocked()
-            program.cancel_scope.cancel()
-    assert len(host.seen) == 1

@@ -106,13 +106,6 @@ async def test_a_rare_text_is_looked_for_in_so_many_executions_and_then_further_
     assert searches == 5, "each but the last one looked at 20,000 executions"
 
 
-async def test_pages_of_a_search_meet_without_a_gap(history: SqliteHistory) -> None:
-    first = await history.search(OWN, HistoryQuery(status=ExecutionStatus.FAILED, limit=20))
-    second = await history.search(OWN, HistoryQuery(status=ExecutionStatus.FAILED, limit=20, before=first.older_than))
-    found = [it.execution_id for it in (*first.executions, *second.executions)]
-    assert found == [f"x{COUNT - 10 * number:06}" for number in range(1, 41)]
-
-
 async def test_of_another_principal_nothing_is_found(history: SqliteHistory) -> None:
     page = await history.search(Principal(PrincipalId("somebody")), HistoryQuery())
     assert page.executions == ()

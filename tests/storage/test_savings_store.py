@@ -101,23 +101,6 @@ async def test_executions_come_newest_first_and_the_other_exchanges_are_none(sto
     assert [row.name for row in rows] == ["x2", "x1"]
 
 
-async def test_servers_have_their_own_calls_alone(store: Store) -> None:
-    await store.add(exchange(), exchange(name="x2"))
-    rows = await store.savings.servers(OWNER, since=0, limit=10)
-    assert [(row.name, row.tokens) for row in rows] == [
-        ("github", ServerTokens(4, 40, 8_000)),
-        ("slack", ServerTokens(2, 10, 200)),
-    ]
-
-
-async def test_another_principal_and_an_earlier_time_are_not_counted(store: Store) -> None:
-    await store.add(exchange(), exchange(who=OTHER), exchange(at=NOON - DAY, name="x0"))
-    assert await store.savings.total(OWNER, since=NOON) == ONE
-    assert (await store.savings.total(OTHER, since=0)).exchanges == 1
-    assert await store.savings.execution(OTHER, ExecutionId("x1")) is not None
-    assert await store.savings.execution(OTHER, ExecutionId("x0")) is None
-
-
 async def test_upkeep_deletes_what_is_older_than_the_audit_may_be(store: Store) -> None:
     await store.add(exchange(at=time.time() - 3 * DAY, name="x1"), exchange(at=time.time(), name="x2"))
     Upkeep(store.folder, Ownership(store.folder), Retention(2, 0)).pass_once()

@@ -13,7 +13,6 @@ import pytest
 from codemode_server.domain.errors import TokensFull
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import PersonalValue, TokenLimits
-from codemode_server.privacy.token_map import TokenMap
 from codemode_server.storage import sqlite_tokens
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
@@ -88,19 +87,6 @@ async def test_a_server_gets_half_of_what_the_others_leave_and_forgetting_makes_
     assert await store.tokens_for(ALICE, [ANN], "crm") == ["<EMAIL_4>"]
 
 
-@pytest.mark.parametrize("count", [1_500, 3_000])
-async def test_no_token_is_made_for_a_result_that_needs_more_than_there_may_be(opened: Open, count: int) -> None:
-    """They get their tokens a thousand at once."""
-    store, fits = opened(max_tokens=4_000), count <= 2_000
-    if fits:
-        assert len(await store.tokens_for(ALICE, numbered(0, count), "crm")) == count
-    else:
-        with pytest.raises(TokensFull, match=r"^3,000 of its values need .* crm may get 2,000 more"):
-            await store.tokens_for(ALICE, numbered(0, count), "crm")
-    assert len(await store.all(ALICE)) == (count if fits else 0)
-    assert await store.tokens_for(ALICE, [ANN], "hr") == [f"<EMAIL_{count + 1 if fits else 1}>"]
-
-
 async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,25 +106,6 @@ async def test_rows_of_forgotten_tokens_are_deleted_and_no_number_is_given_again
         ("<EMAIL_1>", "email", None),  # forgotten, and not invented
         ("<EMAIL_2>", "email", "p1@x.org"),
     ]
-
-
-@pytest.mark.parametrize("kept", [1_000, 3])
-async def test_a_product_that_has_missed_deleted_rows_forgets_what_was_forgotten(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
-) -> None:
-    """With 1,000 it gets the changes, with 3 all tokens."""
-    monkeypatch.setattr(sqlite_tokens, "KEPT_CHANGES", kept)
-    store, other = opened(), TokenMap(opened())
-    await store.tokens_for(ALICE, numbered(0, 20), "crm")
-    await other.refresh(ALICE)
-    known = other.texts_of(ALICE)
-    assert known.kinds_in("p4@x.org p5@x.org") == {"<EMAIL_5>": "email", "<EMAIL_6>": "email"}
-    await store.forget(ALICE, [f"<EMAIL_{number}>" for number in range(1, 21) if number != 6])
-    upkeep(tmp_path)
-    assert (("EMAIL", 5) in rows(tmp_path)) is (kept == 1_000)
-    await other.refresh(ALICE)
-    assert other.texts_of(ALICE) is known, "what redactors hold"
-    assert known.kinds_in("p4@x.org p5@x.org") == {"<EMAIL_6>": "email"}
 
 
 async def test_products_that_work_at_the_same_time_give_no_number_twice(opened: Open) -> None:

@@ -5,15 +5,13 @@ Real SQLite and real processes.
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from codemode_server.search.usage_store import ToolName, Use
-from codemode_server.storage.database import FILE_NAME, Database
+from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import MAX_TOOLS, SqliteUsageStore
 from tests.storage.at_once import STARTS, run_at_once
@@ -76,18 +74,6 @@ async def test_those_that_were_not_called_for_the_longest_are_forgotten(tmp_path
     kept = [name.tool for name in store.load()]
     assert kept == [f"t{number}" for number in range(700, 2_700)]
     assert len(kept) == MAX_TOOLS
-
-
-@pytest.mark.parametrize("damage", ["uses = 'many'", "uses = 9e999", "uses = -1.0", "used_at = x'00'"])
-async def test_a_row_that_was_damaged_counts_as_none(tmp_path: Path, damage: str) -> None:
-    store = store_in(tmp_path)
-    await store.update({NAME: lambda known: Use(1.0, 1.0)})
-    assert store.load(), "control"
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-        connection.execute(f"UPDATE habits SET {damage}")
-    assert store.load() == {}
-    assert await store.update({NAME: lambda known: known or Use(7.0, 2.0)})
-    assert store.load() == {NAME: Use(7.0, 2.0)}
 
 
 async def test_a_record_that_can_not_be_used_is_logged_once_and_nothing_is_raised(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.vector_store import SqliteVectorCache
 
 
@@ -44,19 +42,6 @@ def test_past_the_bound_what_was_not_used_for_the_longest_is_forgotten(tmp_path:
         assert list(left) == [key(number) for number in range(2, 11)]
 
 
-def test_what_is_read_after_a_day_counts_as_used(tmp_path: Path) -> None:
-    with closing(SqliteVectorCache(tmp_path, most_bytes=1_000)) as store:
-        for number in range(10):
-            store.put("a", {key(number): bytes(100)})
-        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other, other:
-            other.execute("UPDATE vectors SET used_at = used_at - 100000")
-        store.get("a", [key(0)])
-        store.put("a", {key(10): bytes(100)})
-        left = store.get("a", [key(number) for number in range(11)])
-        assert key(0) in left
-        assert len(left) == 9
-
-
 def test_a_folder_that_can_not_be_written_is_told_once_and_lived_without(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -66,13 +51,3 @@ def test_a_folder_that_can_not_be_written_is_told_once_and_lived_without(
         assert store.get("a", [key(1)]) == {}
     assert len(caplog.messages) == 1
     assert caplog.messages[0].startswith("vectors of tools are not stored between runs: ")
-
-
-def test_a_lock_that_another_product_holds_is_lived_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codemode_server.storage.database._BUSY_SECONDS", 0.01)
-    with closing(SqliteVectorCache(tmp_path)) as store, closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
-        store.put("a", {key(1): b"one"})
-        other.execute("BEGIN IMMEDIATE")
-        store.put("a", {key(2): b"two"})
-    with closing(SqliteVectorCache(tmp_path)) as later:
-        assert later.get("a", [key(1), key(2)]) == {key(1): b"one"}

@@ -32,18 +32,6 @@ async def test_slow_dead_and_crashing_upstreams_cost_the_others_nothing(kit: Kit
         await kit.until(lambda: all(kit.is_ready(pool, name) for name in slow))
 
 
-async def test_nothing_is_started_before_connect(kit: Kit, tmp_path: Path) -> None:
-    """The host's handshake goes first."""
-    log = tmp_path / "log"
-    async with UpstreamPool({"s": kit.raw("plain", log)}, kit.cache).open() as pool:
-        assert pool._reaper.pid is None
-        assert kit.listing(pool, "s").state is UpstreamState.WAITING
-        assert not await pool.wait_settled(0.01)
-        pool.connect()
-        assert await pool.wait_settled(PATIENCE_S)
-        assert log.exists()
-
-
 def test_importing_the_pool_imports_nothing_of_mcp() -> None:
     """It takes 0.5 s and more, in which the host waits for its handshake."""
     code = "import sys, codemode_server.upstreams.pool; print([name for name in sys.modules if name.startswith('mcp')])"
@@ -62,17 +50,6 @@ async def test_tools_of_the_last_run_are_there_at_once_with_the_state_of_now(kit
         pool.connect()
         assert await pool.wait_settled(PATIENCE_S)
         assert [tool.name for tool in kit.listing(pool, "s").tools] == ["a"]
-
-
-async def test_tools_of_a_failed_upstream_stay_with_the_reason(kit: Kit) -> None:
-    server = kit.raw("exits")
-    await kit.cache.put("s", fingerprint(server), CachedListing((ToolDefinition("old"),)))
-    async with kit.pool({"s": server}) as pool:
-        listing = kit.listing(pool, "s")
-        assert listing.state is UpstreamState.FAILED
-        assert listing.tools == (ToolDefinition("old"),)
-        assert listing.error is not None
-        assert listing.error.startswith("exited with code 2")
 
 
 async def test_an_edit_restarts_only_what_it_has_to(kit: Kit) -> None:

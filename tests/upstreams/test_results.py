@@ -122,11 +122,6 @@ def test_a_list_of_too_many_values_is_a_failure_and_no_text() -> None:
     assert isinstance(to_reply(texts(*[": , : ," * 100_000] * 2)).value, str), "what is no JSON stays a text"
 
 
-def test_nothing_is_none() -> None:
-    assert to_reply({"content": []}) == Reply(None)
-    assert to_reply({}) == Reply(None)
-
-
 def test_a_result_off_the_schema_is_handed_over_as_it_is() -> None:
     assert to_reply({"foo": 1, "_meta": {}}) == Reply({"foo": 1})
     assert to_reply({"toolResult": [1]}) == Reply([1])
@@ -257,24 +252,12 @@ def test_json_text_beside_a_file_is_read() -> None:
     assert to_reply({"content": content}).value[0] == {"type": "json", "value": {"width": 3}}
 
 
-def test_a_link_says_what_is_known_of_it() -> None:
-    link = {"type": "resource_link", "uri": "demo://1", "name": "One", "size": 5, "description": "the first"}
-    (file,) = to_reply({"content": [link]}).value
-    assert (file["size"], file["description"], "data" in file, "text" in file) == (5, "the first", False, False)
-    assert "size" not in to_reply({"content": [link | {"size": "big"}]}).value[0]
-
-
 def test_a_text_that_says_more_than_an_undeclared_object_stands_beside_it() -> None:
     """Some servers put a summary for a view there, and what was asked for in the text."""
     result = {**texts("line 1\nline 2"), "structuredContent": {"path": "a.txt"}}
     beside = Reply([{"type": "json", "value": {"path": "a.txt"}, "beside": {"text": "line 1\nline 2"}}], "blocks")
     assert to_reply(result, declares_output=False) == beside
     assert to_reply(result) == Reply({"path": "a.txt"}), "a declared object is all there is"
-
-
-def test_an_empty_object_hides_no_text() -> None:
-    assert to_reply({**texts("here"), "structuredContent": {}}) == Reply("here")
-    assert to_reply({"content": [], "structuredContent": {}}) == Reply({})
 
 
 def test_a_resource_is_files_or_a_failure() -> None:

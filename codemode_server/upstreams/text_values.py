@@ -1,8 +1,8 @@
 """Converts a text of an upstream to the value that it plainly is, else returns the text. Pure.
 
 Read as JSON if it is an object or array, also in a Markdown fence that is all of the text, and as a list if each line
-is a JSON object; as Python if it is a list, tuple, set or dict as `repr` writes it (database servers answer so), with
-dates and times in it as ISO text, and decimals as numbers where a float holds them, else as text; as `true`, `false` or
+is a JSON object; as Python if it is a list, tuple or dict of plain values as `repr` writes it (database servers answer
+so), with dates and times in it as ISO text, and decimals as numbers where a float holds them, else as text; as `true`, `false` or
 `null`; and as a number only if writing that number gives the same text again: `8` and `-1.5` are numbers, `00123`,
 `1.10`, `1e5` and `+49` stay the texts they are. A quoted `"text"` keeps its quotes: whether they belong to it can't be
 told. JSON with anything before or after it stays a text, or that would be lost; so does what would take too much
@@ -27,8 +27,6 @@ from codemode_server.upstreams._messages import MAX_VALUE_DEPTH, without_surroga
 
 _REPR_CHARACTERS = 2 * 2**20
 """Longest text that is read as Python: about a second's work."""
-_AST_CHARACTERS = 64 * 1024
-"""Longest text given to `ast`, which takes some 100 times the text in memory and holds the interpreter's lock."""
 _LONG_CHARACTERS = 2**20
 """A longer text is stripped only if it begins like a value: with one emoji a copy takes four bytes a character."""
 _MAX_LINES = 100_000
@@ -132,15 +130,8 @@ def _parsed_repr(text: str) -> Any:
         return _NO_VALUE
     try:
         return without_surrogates(json.loads(_repr_as_json(text)))
-    except (ValueError, SyntaxError, RecursionError):
-        pass  # no lists, tuples and dicts of plain values: what is left (sets, bytes, other keys) is seldom large
-    if len(text) > _AST_CHARACTERS:
+    except (ValueError, SyntaxError, RecursionError):  # sets, bytes and other keys than texts
         return _NO_VALUE
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return _NO_VALUE
-    return _as_json(value) if isinstance(value, list | tuple | set | dict) else _NO_VALUE
 
 
 def _repr_as_json(text: str) -> str:
@@ -199,14 +190,3 @@ _CLASSES: dict[str, Callable[..., date | time | timedelta]] = {
     "time": time,
     "timedelta": timedelta,
 }
-
-
-def _as_json(value: Any) -> Any:
-    """A Python literal as JSON can hold it: tuples and sets as lists, keys and bytes as text."""
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_as_json(item) for item in value]
-    if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(key): _as_json(item) for key, item in value.items()}
-    if isinstance(value, str):
-        return without_surrogates(value)
-    return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -178,10 +178,6 @@ class PermissionRules:
         first = found[0]
         return first if isinstance(first, Deny) and all(isinstance(one, Deny) for one in found) else None
 
-    def always_allowed(self, subject: Subject) -> bool:
-        """Whether every call of the subject is allowed, as far as no limit is reached."""
-        return all(isinstance(one, Allow) for one in self.possible(subject))
-
     def asks_first(self, subject: Subject) -> bool:
         """Whether no call of the subject is sent without a person's approval, and some may be with it."""
         kinds = {type(one) for one in self.possible(subject)}

@@ -2,11 +2,11 @@
 
 Read as JSON if it is an object or array, also in a Markdown fence that is all of the text, and as a list if each line
 is a JSON object; as Python if it is a list, tuple or dict of plain values as `repr` writes it (database servers answer
-so), with dates and times in it as ISO text, and decimals as numbers where a float holds them, else as text;
-as `true`, `false` or `null`; and as a number only if writing that number gives the same text again: `8` and `-1.5` are numbers, `00123`,
-`1.10`, `1e5` and `+49` stay the texts they are. A quoted `"text"` keeps its quotes: whether they belong to it can't be
-told. JSON with anything before or after it stays a text, or that would be lost; so does what would take too much
-memory or time to read.
+so), with dates and times in it as ISO text, and decimals as numbers where a float holds them, else as text; as `true`,
+`false` or `null`; and as a number only if writing that number gives the same text again: `8` and `-1.5` are numbers,
+`00123`, `1.10`, `1e5` and `+49` stay the texts they are. A quoted `"text"` keeps its quotes: whether they belong to it
+can't be told. JSON with anything before or after it stays a text, or that would be lost; so does what would take too
+much memory or time to read.
 """
 
 from __future__ import annotations

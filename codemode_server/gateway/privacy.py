@@ -345,7 +345,6 @@ class CallPrivacy:
             return ""
         return str(replaced(text, found.found, {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in found.found}))
 
-
     async def load(self) -> None:
         """Load what takes long, so that the first result does not wait for it."""
         await self._detection.load()

@@ -330,16 +330,6 @@ async def test_a_rule_forbids_a_flow_and_no_other(
         assert f"{text} bank.read: mail stays here" in execution.outcome.error.message
 
 
-async def test_a_direct_call_of_the_host_is_one_of_the_session(app: App) -> None:
-    for is_tainted in (False, True):
-        person = Person(app, app.loaded.base_dir)
-        await person.run(person.code(READS, is_tainted=is_tainted))
-        context = RequestContext(person.principal, Session(f"{person.principal.principal_id}-one"), app.config)
-        call = app.executions.start_call("board", "post", {"text": f"{person.principal.principal_id} x"}, context)
-        await call.done.wait()
-        assert person.posted() == (0 if is_tainted else 1)
-
-
 async def test_principals_do_not_count_for_each_other(app: App) -> None:
     first, second = Person(app, app.loaded.base_dir), Person(app, app.loaded.base_dir)
     await first.run(first.code(FILE_WRITTEN, is_tainted=True))

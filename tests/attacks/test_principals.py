@@ -19,12 +19,10 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
-from mcp import MCPError
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.front.auth.access_tokens import AccessTokens
-from codemode_server.front.rendering import SCHEME
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.upstreams.auth.sign_in import SignIn
 from tests import fork_server
@@ -135,15 +133,6 @@ class TestFiles:
             assert "private" not in (await bob.call("read_tool", path=path)).text
             assert "private" in (await alice.call("read_tool", path="/workspace/note")).text, "the control"
 
-    async def test_what_one_stores_fills_the_workspace_of_no_other(self, tmp_path: Path) -> None:
-        fill = "open('/workspace/large', 'wb').write(b'x' * {} * 2**20)"
-        with product(tmp_path, {}, limits={"workspace_mb": 4}) as small:
-            async with AsyncExitStack() as stack:
-                alice, bob = await both(small, stack)
-                assert (await alice.run(fill.format(3))).value == 3 * 2**20
-                assert (await bob.run(fill.format(3))).value == 3 * 2**20
-                assert (await bob.run(fill.format(8))).error["setting"] == "limits.workspace_mb", "the control"
-
 
 class TestResults:
     async def test_a_program_reads_no_result_of_another(self, shared: Product) -> None:
@@ -152,18 +141,6 @@ class TestResults:
             name = await stored(alice)
             assert (await bob.run(RESULT.format(name))).error["type"] == "KeyError"
             assert (await alice.run(f"{RESULT.format(name)}[0]")).value == "private", "the control"
-
-    @BOTH_ERAS
-    async def test_a_result_of_another_is_no_resource(self, shared: Product, mode: Mode) -> None:
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack, mode)
-            name, own, none = await stored(alice), await stored(bob), "x000000000000"
-            with pytest.raises(MCPError) as refused:
-                await bob.client.read_resource(f"{SCHEME}{name}")
-            with pytest.raises(MCPError) as unknown:
-                await bob.client.read_resource(f"{SCHEME}{none}")
-            assert str(refused.value).replace(name, none) == str(unknown.value)
-            assert await bob.client.read_resource(f"{SCHEME}{own}"), "the control"
 
 
 async def stored(host: HttpHost) -> str:
@@ -311,16 +288,6 @@ class TestSessions:
             assert asked(shared.served, "tools/list", {}, Authorization=f"Bearer {token}", **headers)[0] == 401
             again = asked(shared.served, "tools/list", {}, **headers, **shared.header("carol"))
             assert again[0] == 200, "the control: another token of the same principal"
-
-    @pytest.mark.parametrize("header", ["X-Principal", "X-Forwarded-User", "X-Remote-User", "Remote-User"])
-    async def test_no_header_but_the_token_names_a_principal(self, shared: Product, header: str) -> None:
-        look = "import os\nos.listdir('/workspace')"
-        async with shared.host("alice") as alice:
-            await alice.run("open('/workspace/headed', 'w').write('')")
-            assert "headed" in (await alice.run(look)).value, "the control"
-        headers = {**shared.header("bob"), header: "alice"}
-        async with http_host(shared.served, shared.folder, "legacy", **headers) as bob:
-            assert "headed" not in (await bob.run(look)).value
 
 
 class TestTokensOfAnIssuer:

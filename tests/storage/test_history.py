@@ -104,9 +104,3 @@ async def test_a_rare_text_is_looked_for_in_so_many_executions_and_then_further_
         before = page.older_than
     assert [it.execution_id for it in page.executions] == ["x000000"]
     assert searches == 5, "each but the last one looked at 20,000 executions"
-
-
-async def test_of_another_principal_nothing_is_found(history: SqliteHistory) -> None:
-    page = await history.search(Principal(PrincipalId("somebody")), HistoryQuery())
-    assert page.executions == ()
-    assert page.older_than is None

@@ -49,12 +49,6 @@ async def test_two_configurations_that_reach_a_server_in_different_ways_keep_the
     assert (store.get("git", "one"), store.get("git", "two")) == (listing("a"), listing("b"))
 
 
-async def test_a_newer_listing_of_the_same_configuration_replaces_the_older(opened: Open) -> None:
-    await opened().put("git", "one", listing("a"))
-    await opened().put("git", "one", listing("b"))
-    assert opened().get("git", "one") == listing("b")
-
-
 async def test_the_newest_four_of_a_server_are_stored(opened: Open) -> None:
     for number in range(6):
         await opened().put("git", str(number), listing("a"))

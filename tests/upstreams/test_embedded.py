@@ -80,8 +80,3 @@ def test_a_file_that_came_as_a_block_and_within_the_object_is_sent_to_the_progra
     reply = to_reply({"content": [image], "structuredContent": value})
     file = {"type": "file", "mime_type": "image/png", "name": None, "uri": None, "at": ["content", 0, "data"]}
     assert reply.value == [{"type": "json", "value": value, "beside": {"files": [file]}}]
-
-
-def test_json_in_text_is_searched_as_well() -> None:
-    reply = to_reply({"content": [{"type": "text", "text": f'[{{"type": "image", "data": "{PNG}"}}]'}]})
-    assert [file["at"] for file in reply.value[0]["beside"]["files"]] == [[0, "data"]]

@@ -8,7 +8,6 @@ import pytest
 
 from codemode_server.domain.tools import Effect
 from codemode_server.redaction import Redactor
-from codemode_server.settings import ToolFilter
 from codemode_server.upstreams._link import Answer
 from codemode_server.upstreams._listing import describe_server, effect_of, list_tools
 from tests.upstreams.kit import Kit
@@ -50,16 +49,6 @@ async def test_pages_are_followed_to_their_end_but_not_for_ever(kit: Kit) -> Non
     async with kit.pool({"three": kit.raw("pages"), "endless": kit.raw("endless_pages")}) as pool:
         assert [tool.name for tool in kit.listing(pool, "three").tools] == ["t0", "t1", "t2"]
         assert kit.listing(pool, "endless").problems == ("tools/list: only the first 200 pages are taken",)
-
-
-@pytest.mark.parametrize("answer", [{}, {"tools": None}, {"tools": {"a": 1}}])
-async def test_a_listing_that_is_none_is_empty_and_says_why(answer: dict[str, Any]) -> None:
-    async def page(_cursor: str | None) -> Answer:
-        return Answer(answer)
-
-    found = await list_tools(page, refuse_schema=lambda _schema: None)
-    assert found.tools == ()
-    assert "`tools` is no list" in found.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -113,9 +102,3 @@ def test_a_server_is_described_by_its_first_sentence(
 def test_a_servers_purpose_shows_where_a_secret_was(instructions: str, said: str) -> None:
     """Stars that are markup, the positive control, are taken out."""
     assert describe_server(None, instructions, Redactor(["hunter22"])) == said
-
-
-def test_filter_matches_raw_names_with_case() -> None:
-    names = ("get-it", "Get-it", "drop-it")
-    assert [*filter(ToolFilter(include=("*-it",), exclude=("drop*",)).selects, names)] == ["get-it", "Get-it"]
-    assert [*filter(ToolFilter(include=("get*",)).selects, names)] == ["get-it"]

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from codemode_server.processes.orphan_reaper import Reaper
-from codemode_server.processes.orphan_reaper_main import is_left, start_time
 from tests.upstreams.kit import Kit, is_gone
 
 pytestmark = pytest.mark.slow
@@ -65,14 +64,3 @@ async def test_a_reaper_that_was_killed_is_replaced_and_knows_all_groups(kit: Ki
 
 
 SLEEP = "import time; time.sleep(600)"
-
-
-def test_a_later_process_of_the_same_id_is_not_taken_for_ours() -> None:
-    sleeper = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
-    try:
-        assert is_left(sleeper.pid, start_time(sleeper.pid))
-        assert not is_left(sleeper.pid, "1")
-    finally:
-        sleeper.kill()
-        sleeper.wait()
-    assert start_time(sleeper.pid) == ""

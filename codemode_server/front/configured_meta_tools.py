@@ -34,7 +34,6 @@ from codemode_server.front.tools.registry import (
 )
 from codemode_server.front.unknown_tools import unknown_tool
 from codemode_server.search.usage_store import ToolName, Use
-from codemode_server.settings import Settings
 from codemode_server.text import clean_line
 
 logger = logging.getLogger(__name__)
@@ -68,8 +67,6 @@ class ConfiguredMetaTools:
         self._lone_tools = lone_tools
         self._exchanges = exchanges
         self._definitions = _SessionDefinitions()
-        self._unasked: tuple[Settings, Definitions] | None = None
-        """Definitions for hosts that have not asked for them, and the settings that they were made from."""
         self._listeners: list[Callable[[Changed], Awaitable[None]]] = []
 
     @property
@@ -188,13 +185,7 @@ class ConfiguredMetaTools:
 
     def _offered_to(self, session: Session) -> Definitions:
         """What the host of a session was offered, as far as it has asked."""
-        return self._definitions.given_to(session) or self._definitions_of_meta_tools()
-
-    def _definitions_of_meta_tools(self) -> Definitions:
-        settings = self._config.settings
-        if self._unasked is None or self._unasked[0] is not settings:
-            self._unasked = settings, definitions(settings)
-        return self._unasked[1]
+        return self._definitions.given_to(session) or definitions(self._config.settings)
 
     async def _request(self, session: Session) -> RequestContext:
         """The context of a request, whose redactor knows what other products have found until now."""

@@ -1,28 +1,24 @@
 """The example program in the description of `execute_code`, made of a tool that the user has.
 
-An example with a tool that does not exist gets copied, and fails. The result of the tool that is chosen has a known
-form if possible, so that the example can show how to return a part of it.
+An example with a tool that does not exist gets copied, and fails. A tool that gives a list is chosen if possible, so
+that the example can show how to return a part of it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.json_schema import kinds_of, properties_of
+from codemode_server.catalog.json_schema import kinds_of
 from codemode_server.catalog.parameters import Parameter
-from codemode_server.catalog.returns import declared_result
 from codemode_server.domain.tools import Effect
-from codemode_server.field_names import is_declared_name
 
 _MAX_CANDIDATES = 40
 """Tools looked at: each needs its stub, and the host waits."""
 _MAX_REQUIRED = 3
 _MAX_CHARACTERS = 150
-_MAX_KEYS = 2
 _PLACEHOLDERS = {"string": '"…"', "integer": "1", "number": "1.5", "boolean": "True"}
 
 
@@ -48,31 +44,14 @@ def example_of(tools: Iterable[Tool]) -> Example:
     fitting = [tool for tool in islice(tools, _MAX_CANDIDATES) if tool.effect is Effect.READS and _call(tool)]
     if not fitting:
         return INVENTED
-    chosen = max(fitting, key=lambda tool: (_gives_list(tool), bool(_keys(tool)), "=" in _call(tool)))
-    program = f"{chosen.import_line}\nfound = {_call(chosen)}\n{_last_line(chosen)}"
+    chosen = max(fitting, key=lambda tool: (_gives_list(tool), "=" in _call(tool)))
+    last = '{"count": len(found), "first": found[:3]}' if _gives_list(chosen) else "str(found)[:500]"
+    program = f"{chosen.import_line}\nfound = {_call(chosen)}\n{last}"
     return Example(chosen.path.removeprefix("/"), program)
-
-
-def _last_line(tool: Tool) -> str:
-    if _gives_list(tool):
-        return '{"count": len(found), "first": found[:3]}'
-    if keys := _keys(tool):
-        return f"{{{', '.join(f'{key}: found[{key}]' for key in map(json.dumps, keys))}}}"
-    return "str(found)[:500]"
 
 
 def _gives_list(tool: Tool) -> bool:
     return str(tool.returned.type).startswith("list[")
-
-
-def _keys(tool: Tool) -> list[str]:
-    """Some keys that the declared result always has."""
-    schema, _ = declared_result(tool.definition)
-    if not isinstance(schema, dict) or kinds_of(schema) != ["object"]:
-        return []
-    required = schema.get("required")
-    always = {key for key in required if isinstance(key, str)} if isinstance(required, list) else set()
-    return [key for key in properties_of(schema) if key in always and is_declared_name(key)][:_MAX_KEYS]
 
 
 def _call(tool: Tool) -> str:

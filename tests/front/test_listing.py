@@ -149,13 +149,9 @@ def test_where_some_tools_of_a_server_can_not_be_called_the_count_says_so() -> N
             ),
             'found = find_rooms(city="…")\n{"count": len(found), "first": found[:3]}',
         ),
-        (
-            (tool("about"), replace(tool("price", "room"), output_schema=PRICE)),
-            'found = price(room="…")\n{"eur": found["eur"]}',
-        ),
         ((tool("about"), tool("guests", "room")), 'found = guests(room="…")\nstr(found)[:500]'),
     ],
-    ids=["a list", "keys", "unknown"],
+    ids=["a list", "unknown"],
 )
 def test_the_examples_in_the_descriptions_use_a_tool_that_is_there(
     tools: tuple[ToolDefinition, ...], program: str

@@ -192,11 +192,6 @@ async def test_output_up_to_its_limit_is_not_called_the_whole(tmp_path: Path) ->
     assert "the whole output" not in answer.text
 
 
-async def test_a_long_list_of_rows_says_of_what_it_is_a_list(tmp_path: Path) -> None:
-    answer = await run(tmp_path, "[{'id': n, 'name': 'x'} for n in range(5_000)]", limits={"output_tokens": BUDGET})
-    assert "the whole value (5,000 dicts with id, name, " in answer.text
-
-
 HOSTILE = "\x1b[31mred\x1b[0m\x07 \u202egnp.exe\u200b \ud800 \x9b31m \U000e0041"
 
 
@@ -208,13 +203,6 @@ async def test_no_escape_or_invisible_character_reaches_the_model(tmp_path: Path
     for text in (answer.text, answer.content["stdout"], answer.content["stderr"], answer.error["message"]):
         assert [it for it in text if not it.isprintable() and it != "\n"] == []
         assert "red gnp.exe" in text
-
-
-async def test_the_same_holds_for_the_value_as_text(tmp_path: Path) -> None:
-    answer = await run(tmp_path, f"{HOSTILE!r}")
-    # The lone surrogate became a `?` in the sandbox: it can't be sent.
-    assert answer.value == "red gnp.exe ? 31m "
-    assert answer.text == "value:\nred gnp.exe ? 31m "
 
 
 async def test_a_secret_of_the_configuration_is_masked_wherever_it_turns_up(tmp_path: Path) -> None:
@@ -234,23 +222,6 @@ async def test_a_secret_of_the_configuration_is_masked_wherever_it_turns_up(tmp_
         f"{MASK}\n",
     )
     assert bad.error["message"] == MASK
-
-
-async def test_an_error_has_its_type_its_message_its_line_and_the_program_s_own_frames(tmp_path: Path) -> None:
-    answer = await run(tmp_path, "def f(x):\n    return 1 / x\n\nprint('before')\nf(0)")
-    assert {key: answer.error[key] for key in ("type", "message", "line")} == {
-        "type": "ZeroDivisionError",
-        "message": "division by zero",
-        "line": 2,
-    }
-    assert answer.text.split("\n") == [
-        "output:",
-        "before",
-        "error:",
-        "line 5: f(0)",
-        "line 2, in f: return 1 / x",
-        "ZeroDivisionError: division by zero",
-    ]
 
 
 async def test_a_failed_program_says_which_calls_have_happened_and_with_what(tmp_path: Path) -> None:
@@ -290,11 +261,6 @@ def execution(reports: list[CallReport]) -> Execution:
 
 def report(seq: int, tool: str = "list_issues", status: CallStatus = CallStatus.SUCCEEDED) -> CallReport:
     return CallReport(seq, "github", tool, status, 10.4, error=None if status is CallStatus.SUCCEEDED else "it broke")
-
-
-async def test_up_to_eight_calls_are_told_one_by_one_in_the_order_in_which_they_were_sent() -> None:
-    made = render(execution([report(seq) for seq in (2, 1, 3, 8, 7, 6, 5, 4)]), LIMITS, Redactor())
-    assert made.content["calls"] == [{"tool": "github.list_issues", "status": "succeeded", "ms": 10}] * 8
 
 
 async def test_more_are_folded_by_tool_and_status() -> None:
@@ -379,12 +345,6 @@ async def test_failed_calls_whose_errors_the_program_has_shown_are_named_once() 
     made.outcome = Outcome(Ending.RETURNED)
     text = render(made, LIMITS, Redactor()).text
     assert "[2 calls failed: github.boom: no file 1; github.boom: no file 2]" in text, "control"
-
-
-async def test_calls_of_too_many_tools_to_list_are_counted() -> None:
-    reports = [*map(written, range(8)), *(replace(looked(100 + n), tool=f"t{n}") for n in range(9))]
-    told = calls_told(reports)
-    assert (len(told), told[-1]) == (13, "- others x5 not listed")
 
 
 async def test_a_program_that_took_long_says_how_long() -> None:

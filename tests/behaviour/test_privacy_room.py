@@ -84,17 +84,3 @@ async def test_a_too_large_result_leaves_room_for_others_and_its_message_says_wh
         forget = [sys.executable, "-m", "codemode_server", *advised[1].split(), "hr", "--config", str(path)]
         await anyio.to_thread.run_sync(at_terminal, forget)
         assert (await host.run(MORE)).value == [30, {"email": "<EMAIL_95>"}]
-
-
-@pytest.mark.parametrize("mode", ["tokens", "block"])
-async def test_a_withheld_result_uses_up_no_tokens_for_its_files(tmp_path: Path, mode: str) -> None:
-    """Its text needs more than there is room for, or the server may answer with no personal data at all."""
-    tool, why = ("long", "55 of its values need new") if mode == "tokens" else ("empty", "it has personal data (email)")
-    read = "from servers.{0} import {1}\ntext, file = {1}()\nprint(text, file.data.decode())"
-    async with in_memory(with_files(tmp_path, mode)) as host:
-        refused = (await host.run(read.format("hr", tool))).text
-        answer = await host.run(read.format("crm", "short"))
-    assert f"hr.{tool} was called, and its result is withheld: {why}" in refused
-    printed = answer.content["stdout"]
-    numbers = [int(it) for it in re.findall(r"<EMAIL_(\d+)>", printed)]
-    assert numbers == [*range(1, 12)], "the control: what has room gets the first numbers"

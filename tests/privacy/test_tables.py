@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from codemode_server.privacy.detector import Detector
-from codemode_server.privacy.findings import MAX_DEPTH, Kind
+from codemode_server.privacy.findings import Kind
 
 PERSON = {"Ann Lee": Kind.NAME, "1980-05-12": Kind.BIRTH_DATE}
 FIELDS, NEUTRAL = ("Full name", "Date of birth"), ("Column A", "Column B")
@@ -94,17 +94,3 @@ def test_names_that_say_nothing_are_none(form: str) -> None:
 def test_columns_and_labels_speak_against_a_value_too(value: Any) -> None:
     found = {one.value for one in Detector().in_value(value).found}
     assert not found & {"Blue Shade", "4111111111111111", "Email", "Order number"}
-
-
-def test_a_name_counts_beside_another_column_of_a_person() -> None:
-    table = [["Name", "Email"], ["Ann Lee", "a@x.org"]]
-    assert {one.value for one in Detector().in_value(table).found} == {"Ann Lee", "a@x.org"}
-    products = [["Name", "Price"], ["Desk Lamp", "12"]]
-    assert Detector().in_value(products).found == ()
-
-
-def test_rows_may_be_as_deep_as_values_may_be() -> None:
-    deep: Any = [["Full name"], ["Ann Lee"]]
-    for _ in range(MAX_DEPTH - 3):
-        deep = [deep, ["Full name"]]
-    assert {one.value for one in Detector().in_value(deep).found} == {"Ann Lee"}

@@ -223,7 +223,8 @@ def _automaton(texts: list[str]) -> AhoCorasick:
 
 
 def _is_within_word(text: str, at: int) -> bool:
-    is_after_escape = text[at - 3 : at - 2] == "%"
+    """True if letters or digits stand on both sides; an escape of URLs or JSON (`%20`, `\\n`) before it is none."""
+    is_after_escape = text[at - 3 : at - 2] == "%" or text[at - 2 : at - 1] == "\\" or text[at - 6 : at - 4] == "\\u"
     return text[at - 1 : at].isalnum() and text[at : at + 1].isalnum() and not is_after_escape
 
 

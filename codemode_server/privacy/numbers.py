@@ -23,13 +23,15 @@ _RUN = re.compile(
 """Digits and their separators: one or several numbers."""
 _GROUP = re.compile(r"[^ \u00a0\u202f]+")
 _CODE = re.compile(
-    r"(?<![^\W_])(?=[A-Z]{2}[0-9]{2}|[A-Z]{6}[0-9LMNP-V]{2}[A-Z]|[A-Z]{2} ?[0-9A-Z]?[0-9]|[XYZ]-?[0-9]{7}"
+    r"(?<![^\W_])(?=[A-Za-z]{2}[0-9]{2}|[A-Z]{6}[0-9LMNP-V]{2}[A-Z]|[A-Z]{2} ?[0-9A-Z]?[0-9]|[XYZ]-?[0-9]{7}"
     r"|[0-9]{8}-?[A-Z])"
 )
 """The beginning of an account, a tax number or an identity card with letters."""
 _MIN_DIGITS, _MAX_DIGITS, _MIN_CARD_DIGITS = 7, 19, 13
 _MAX_GROUPS = 8
 """Groups between spaces that one number has at most."""
+_MAX_IBAN = 64
+"""Characters of an account number with separators."""
 _MAX_LOOKUPS = 3_000
 """Different phone numbers of one search that are looked up in the numbering plans; more are taken for phone numbers."""
 _BOUNDED = re.compile(r"[+(.-]")
@@ -201,7 +203,7 @@ def _is_phone(text: str, region: str | None) -> bool:
 
 def _code_at(text: str, at: int, evidence: EvidenceAt) -> tuple[int, str, float] | None:
     """The end, kind and confidence of the account, tax number or identity card that begins here."""
-    if (account := _IBAN.match(text, at)) and (end := _iban_end(account[0])):
+    if (account := _IBAN.match(text[at : at + _MAX_IBAN].upper())) and (end := _iban_end(account[0])):
         return at + end, Kind.IBAN, 0.97
     for pattern, module, confidence in _CODES:
         found = pattern.match(text, at)

@@ -140,6 +140,7 @@ def people() -> KnownTexts:
         ("<NAME_1> and <Mark>", None, None),
         ("İstanbul, ann lee", "İstanbul, <NAME_1>", None),
         ("\ud800 Ann Lee", "\ud800 <NAME_1>", None),
+        (r"x\nAnn Lee %20Ann Lee", r"x\n<NAME_1> %20<NAME_1>", None),
         ("ee" + "Ann Lee" * 3 + " Ann Lee", "ee" + "Ann Lee" * 3 + " <NAME_1>", None),
     ],
 )

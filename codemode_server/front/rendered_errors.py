@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.stored_items import Item
@@ -14,7 +13,6 @@ from codemode_server.front.shortening import fit_text
 from codemode_server.redaction import Redactor
 from codemode_server.text import clean_line
 
-_NOT_SENT = (CallStatus.REFUSED, CallStatus.INVALID)
 _LINE_END = re.compile(r"\r\n?|\n")
 """What Python counts as one."""
 _REMEDIES = {

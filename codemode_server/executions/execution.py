@@ -75,7 +75,7 @@ class Execution:
     description: str = ""
     """What the model says that the program does; empty if it says nothing."""
     repeat: Repeat = field(default_factory=Repeat.new)
-    """What the program's randomness and clock give."""
+    """The seed of the program's randomness."""
     skills: ExecutionSkills = field(default_factory=ExecutionSkills)
     is_recorded: bool = False
     """Whether the journal was asked to record its start."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from codemode_server.config.live import LiveConfig
@@ -11,7 +10,6 @@ from codemode_server.domain.errors import MetaToolError, PlanApplied
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.repetition import ClockRecord
 from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.executions.reopening import RecordedRun
 from codemode_server.gateway.journal import Journal
@@ -32,22 +30,8 @@ async def plan_of(execution_id: ExecutionId, records: Sequence[CallRecord], conf
     return await run_large(partial(Plan, redact=config.redactor.text), execution_id, records)
 
 
-async def with_planned_clock(journal: Journal, principal: Principal, past: RecordedRun) -> RecordedRun:
-    """An execution that applies a dry run gets the clock readings of that once its own are used up."""
-    planned = await journal.repeat(principal, past.record.applies) if past.record.applies is not None else None
-    own, rest = past.repeat.clock, planned.clock if planned is not None else None
-    if own is None or rest is None:
-        return past
-    clock = ClockRecord(
-        (*own.wall_ns, *rest.wall_ns[len(own.wall_ns) :]),
-        (*own.monotonic_ns, *rest.monotonic_ns[len(own.monotonic_ns) :]),
-        own.is_complete and rest.is_complete,
-    )
-    return replace(past, repeat=replace(past.repeat, clock=clock))
-
-
 async def to_apply(journal: Journal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
-    """The program of a dry run that may be applied, with its randomness, its clock and its calls.
+    """The program of a dry run that may be applied, with its randomness and its calls.
 
     Raises:
         MetaToolError: it is no dry run of this principal, has not come to an end, or was applied already: what it

@@ -103,7 +103,6 @@ class ExecutionRecorder:
                 error=error,
                 calls=calls.started,
                 milliseconds=milliseconds,
-                clock=calls.clock,
             )
 
     def _append(self, kind: AuditEventKind, execution: Execution, **more: Any) -> None:

@@ -249,7 +249,6 @@ class ExecutionRunner:
             begun=execution.begun,
             host_wait=execution.calls.host_wait,
             repeat=execution.repeat,
-            clock=execution.calls.clock,
         )
 
     async def _settle(self, execution: Execution, span: Span) -> None:

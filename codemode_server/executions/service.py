@@ -27,7 +27,7 @@ from codemode_server.executions.cancel_requests import CancelRequests, cancel_on
 from codemode_server.executions.events import ExecutionEvent, ExecutionSettled, Subscription
 from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
 from codemode_server.executions.host_waiting import WaitEnd, host_returns, wait_with_host
-from codemode_server.executions.plans import plan_of, to_apply, with_planned_clock
+from codemode_server.executions.plans import plan_of, to_apply
 from codemode_server.executions.reopening import RecordedRun, recorded, reopened
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.scheduling import Turns
@@ -171,7 +171,6 @@ class ExecutionService(OwnsTasks):
         await self._take_over(past, context)
         has_value = self._artifacts.has(context.owner, execution_id)
         past = await reopened(self._journal, past, context.session, has_value=has_value)
-        past = await with_planned_clock(self._journal, context.principal, past)
         calls = ExecutionCalls(execution_id, context, host=host)
         unknown, redact = settings.approvals.unknown, self._config.redactor.text
         calls.resumed = ResumedCalls(past.calls, effect_of=self._effect_of, unknown=unknown, redact=redact)
@@ -210,7 +209,7 @@ class ExecutionService(OwnsTasks):
         await self._sources.take_over_session(context, past.record.session, has_read=has_read)
 
     def _new_rerun(self, past: RecordedRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
-        """An execution of a recorded program, with the same randomness and clock."""
+        """An execution of a recorded program, with the same randomness."""
         execution = self._new_execution(past.code, calls, timeout_s, repeat=past.repeat)
         execution.description = past.record.description or ""
         return execution

@@ -14,7 +14,6 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.calls import Ask, CallKey, CallStatus
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.repetition import ClockLog
 from codemode_server.domain.savings import ServerTokens
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
@@ -143,8 +142,6 @@ class ExecutionCalls:
     host: HostInput = NO_HOST_INPUT
     """The host's side of input requests."""
     host_wait: HostWait = field(default_factory=HostWait)
-    clock: ClockLog = field(default_factory=ClockLog)
-    """The clock readings of the program that wait for the next call to be recorded."""
     input_requests: int = 0
     """Number of input requests of upstreams so far."""
     input_s: float = 0.0

@@ -16,7 +16,7 @@ from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import ClockLog, Repeat
+from codemode_server.domain.repetition import Repeat
 
 
 class Journal(Protocol):
@@ -26,8 +26,7 @@ class Journal(Protocol):
     """
 
     async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
-        """Returns once the record survives the death of the process. `repeat`: of a program that can run again; its
-        clock readings come with the calls.
+        """Returns once the record survives the death of the process. `repeat`: of a program that can run again.
 
         Raises:
             PlanApplied: another execution applies the same dry run.
@@ -49,17 +48,12 @@ class Journal(Protocol):
         error: str | None,
         calls: int,
         milliseconds: float,
-        clock: ClockLog | None = None,
     ) -> None:
-        """Set a final status, or `waiting`; it ends once, until it is reopened. `clock`: as for `begin_call`."""
+        """Set a final status, or `waiting`; it ends once, until it is reopened."""
 
-    async def begin_call(
-        self, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None
-    ) -> None:
+    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
         """Returns once the call survives the death of the process, and, if it is sent and not `is_read_only`, that of
-        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing.
-
-        The readings that are in `clock` when the record is queued are taken out of it and recorded with the call."""
+        the machine. A caller that is cancelled meanwhile has recorded it; to begin it once more changes nothing."""
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         """Record how a call ended, also one that was refused and never begun (then with `begin_call` before it).
@@ -79,5 +73,5 @@ class Journal(Protocol):
         """All calls of an execution of this principal in the order of their numbers."""
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
-        """What a program of this principal has to be given to run as it did: as it began, with all readings that were
-        recorded. None if there is no such execution (any more), if it can't run again, or if that can't be read."""
+        """The seed with which a program of this principal began. None if there is no such execution (any more), if it
+        can't run again, or if that can't be read."""

@@ -219,9 +219,9 @@ class CallPipeline:
         require_not_denied(title, attempt.decision)
 
     async def _record_begin(self, attempt: CallAttempt) -> None:
-        is_read_only, clock = attempt.target.effect is Effect.READS, attempt.calls.clock
+        is_read_only = attempt.target.effect is Effect.READS
         attempt.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
-        await self._journal.begin_call(attempt.call, attempt.decision, is_read_only=is_read_only, clock=clock)
+        await self._journal.begin_call(attempt.call, attempt.decision, is_read_only=is_read_only)
 
     async def _send(self, attempt: CallAttempt) -> Reply:
         calls, call = attempt.calls, attempt.call
@@ -327,7 +327,7 @@ class CallPipeline:
         if isinstance(attempt.decision, Recorded):  # the journal has it
             return
         if not attempt.is_recorded:  # it was refused or invalid, so there is nothing that a crash could lose
-            await self._journal.begin_call(call, attempt.decision, is_read_only=True, clock=attempt.calls.clock)
+            await self._journal.begin_call(call, attempt.decision, is_read_only=True)
         await self._journal.end_call(call.execution_id, call.seq, outcome)
 
     def _publish_end(

@@ -161,8 +161,6 @@ class Channel:
                 self._check_id(frame.id)
                 await self._asking.acquire()
                 tasks.start_soon(self._answer, frame)
-            case frames.Clock():
-                self._program.clock.add(frame.wall_ns, frame.monotonic_ns, is_complete=frame.is_complete)
             case frames.Output():
                 self._take_output(frame)
             case frames.Line():

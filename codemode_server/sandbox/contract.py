@@ -22,7 +22,7 @@ import anyio
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue
-from codemode_server.domain.repetition import ClockLog, Repeat
+from codemode_server.domain.repetition import Repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +184,7 @@ class Program:
     host_wait: HostWait = field(default_factory=HostWait)
     """The limits of time stand still while all its calls in flight wait there."""
     repeat: Repeat = field(default_factory=Repeat.new)
-    """What its randomness and its clock give; that of an earlier run for a program that runs again."""
-    clock: ClockLog = field(default_factory=ClockLog)
-    """Gets its clock readings, each before the request that follows it."""
+    """The seed of its randomness; that of an earlier run for a program that runs again."""
 
 
 class Ending(StrEnum):

@@ -5,8 +5,7 @@
 A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
 
     host → guest   run {id, code, limits, modules, repeat}     modules: answers to `load` that it need not ask for
-                                                               repeat {key, wall, monotonic}: of its randomness, and
-                                                               the clock readings of an earlier run, as in `clock`
+                                                               repeat {key}: of its randomness
                    reply {id, ok: true, value, encoding}       encoding: json | blocks
                    reply {id, ok: false, kind, message}        kind: an error's code, e.g. unknown_tool
     guest → host   call {id, server, tool, arguments, raw}     answered by a reply; raw may be missing
@@ -18,8 +17,6 @@ A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
                    skill {id, name, text}                      saves a skill; answered by a reply
                    artifact {id, name, start}                  name null for the names; answered by a reply
                    output {stream, text}                       stream: stdout | stderr
-                   clock {wall, monotonic, is_complete}        clock readings of the program: nanoseconds, the first
-                                                               and then differences, "1800000000000000000,512,97"
                    line {line}                                 the program reached this line for the first time
                    exceeded {setting, line, value}             the guest saw a limit first, and ends; line may be null,
                                                                value says what a value is that is too large
@@ -46,7 +43,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.repetition import from_deltas
 from codemode_server.json_escapes import read_json
 from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
 from codemode_server.processes import framing
@@ -64,8 +60,6 @@ _MAX_TEXT = 20_000
 _MAX_HINT = 1_000
 _MAX_LINE = 10**7
 """Largest line number; no program has so many lines."""
-_FRAME_READINGS = 1_000
-"""Clock readings of each kind that one frame may hold."""
 _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
 GUEST_LIMITS = frozenset({"limits.calls", "limits.call_bytes", "limits.value_bytes", "values"})
@@ -184,16 +178,6 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
-    """The program read its clocks; sent before the call or the end that follows."""
-
-    wall_ns: tuple[int, ...]
-    monotonic_ns: tuple[int, ...]
-    is_complete: bool
-    """False if it makes further readings that it does not send."""
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """The program reached a line of its own for the first time."""
 
@@ -223,9 +207,7 @@ class Done:
     hint: str = ""
 
 
-GuestFrame = (
-    Call | Read | Resources | Load | Search | Show | SavedSkill | Artifact | Output | Clock | Line | Exceeded | Done
-)
+GuestFrame = Call | Read | Resources | Load | Search | Show | SavedSkill | Artifact | Output | Line | Exceeded | Done
 
 
 def parse(data: bytes) -> GuestFrame:
@@ -279,8 +261,6 @@ def _guest_frame(frame: dict[str, Any], data: bytes, values: int) -> GuestFrame:
             return Artifact(_id(frame), _name_or_none(frame, "name"), _field(frame, "start", int))
         case "output":
             return Output(_one_of(frame, "stream", "stdout", "stderr"), _field(frame, "text", str))
-        case "clock":
-            return Clock(_readings(frame, "wall"), _readings(frame, "monotonic"), _field(frame, "is_complete", bool))
         case "line":
             return Line(_field(frame, "line", int))
         case "exceeded":
@@ -333,13 +313,6 @@ def _bytes(frame: dict[str, Any], field: str) -> bytes:
         return base64.b64decode(_field(frame, field, str), validate=True)
     except ValueError:
         raise ProtocolError(f"{field!r} of a frame is no base64") from None
-
-
-def _readings(frame: dict[str, Any], field: str) -> tuple[int, ...]:
-    try:
-        return from_deltas(_field(frame, field, str), most=_FRAME_READINGS)
-    except ValueError:
-        raise ProtocolError(f"{field!r} of a frame holds no clock readings") from None
 
 
 def _name_or_none(frame: dict[str, Any], field: str) -> str | None:

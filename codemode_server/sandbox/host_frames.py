@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.repetition import ClockRecord, Repeat, deltas
+from codemode_server.domain.repetition import Repeat
 from codemode_server.json_bytes import json_bytes
 from codemode_server.json_size import MAX_VALUES
 from codemode_server.processes import framing
@@ -32,9 +32,7 @@ def run_frame(run_id: str, program: Program) -> bytes:
 
 def _for_guest(repeat: Repeat) -> dict[str, str]:
     """A program could find its key in its interpreter's memory, but never the seed."""
-    clock = repeat.clock or ClockRecord()
-    key = hashlib.blake2b(repeat.seed, digest_size=32, person=b"codemode guest").hexdigest()
-    return {"key": key, "wall": deltas(clock.wall_ns), "monotonic": deltas(clock.monotonic_ns)}
+    return {"key": hashlib.blake2b(repeat.seed, digest_size=32, person=b"codemode guest").hexdigest()}
 
 
 def reply_frame(request_id: int, value: JsonValue, encoding: str) -> tuple[bytes, ...]:

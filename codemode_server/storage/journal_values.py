@@ -1,4 +1,4 @@
-"""The journal's stored values: rows of executions, decisions, clock readings, and the cipher of its texts."""
+"""The journal's stored values: rows of executions, decisions, and the cipher of its texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, JsonValue, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import ClockPiece, Repeat, deltas, from_deltas
+from codemode_server.domain.repetition import Repeat
 from codemode_server.private_cipher import PrivateCipher
 
 KEY_NAME = "journal.key"
@@ -20,10 +20,7 @@ EXECUTION_COLUMNS = (
     "execution_id, principal, session_id, is_ephemeral, level, status, started_at, code, ended_at, error, calls,"
     " milliseconds, is_dry_run, applies, description"
 )
-READ_SEED = "SELECT seed, clock FROM journal_executions WHERE principal = :principal AND execution_id = :execution_id"
-READ_CLOCK = (
-    "SELECT seq, clock FROM journal_calls WHERE execution_id = :execution_id AND clock IS NOT NULL ORDER BY seq"
-)
+READ_SEED = "SELECT seed FROM journal_executions WHERE principal = :principal AND execution_id = :execution_id"
 
 
 class JournalCipher(PrivateCipher):
@@ -126,7 +123,7 @@ def to_decision(name: str, reason: str, detail: JsonValue) -> Decision:
 
 
 def from_repeat(repeat: Repeat) -> JsonValue:
-    """Seed and build as they are stored; the readings are stored in pieces."""
+    """Seed and build as they are stored."""
     return [repeat.seed.hex(), repeat.build]
 
 
@@ -134,18 +131,3 @@ def to_repeat(value: JsonValue) -> Repeat:
     """The value that `from_repeat` made."""
     seed, build = value
     return Repeat(bytes.fromhex(seed), build=build)
-
-
-def from_piece(piece: ClockPiece) -> JsonValue:
-    """Clock readings as they are stored."""
-    return {
-        "wall": [piece.wall_start, deltas(piece.wall_ns)],
-        "monotonic": [piece.monotonic_start, deltas(piece.monotonic_ns)],
-        "is_complete": piece.is_complete,
-    }
-
-
-def to_piece(value: JsonValue) -> ClockPiece:
-    """The readings of a stored value."""
-    (wall_start, wall), (monotonic_start, monotonic) = value["wall"], value["monotonic"]
-    return ClockPiece(wall_start, from_deltas(wall), monotonic_start, from_deltas(monotonic), value["is_complete"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 23
+VERSION = 24
 """Stored as SQLite's `user_version`. Increase it with each change of the tables."""
 
 SCHEMA = """
@@ -28,7 +28,7 @@ CREATE TABLE lone_habits (
 CREATE TABLE journal_executions (
     execution_id TEXT PRIMARY KEY, principal TEXT NOT NULL, session_id TEXT NOT NULL, is_ephemeral INTEGER NOT NULL,
     level TEXT, status TEXT NOT NULL, started_at REAL NOT NULL, ended_at REAL, code BLOB, error BLOB, calls INTEGER,
-    milliseconds REAL, owner TEXT, bytes INTEGER, seed BLOB, clock BLOB, is_dry_run INTEGER NOT NULL DEFAULT 0,
+    milliseconds REAL, owner TEXT, bytes INTEGER, seed BLOB, is_dry_run INTEGER NOT NULL DEFAULT 0,
     applies TEXT, description BLOB
 );
 CREATE INDEX journal_by_principal ON journal_executions (principal, started_at);
@@ -39,7 +39,7 @@ CREATE TABLE journal_calls (
     execution_id TEXT NOT NULL REFERENCES journal_executions, seq INTEGER NOT NULL, server TEXT NOT NULL,
     tool TEXT NOT NULL, occurrence INTEGER NOT NULL, arguments BLOB, decision TEXT NOT NULL, reason TEXT NOT NULL,
     detail BLOB, started_at REAL NOT NULL, status TEXT NOT NULL, milliseconds REAL, result_bytes INTEGER, result BLOB,
-    error BLOB, clock BLOB, ended_at REAL, PRIMARY KEY (execution_id, seq)
+    error BLOB, ended_at REAL, PRIMARY KEY (execution_id, seq)
 );
 CREATE TABLE cancel_requests (execution_id TEXT PRIMARY KEY, asked_at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE approvals (

@@ -6,7 +6,6 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal, cast
 
 import anyio
@@ -24,7 +23,7 @@ from codemode_server.domain.errors import PlanApplied
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, joined
+from codemode_server.domain.repetition import Repeat
 from codemode_server.json_bytes import json_bytes
 from codemode_server.off_loop import is_large, run_large
 from codemode_server.private_cipher import ValueUnreadable
@@ -33,15 +32,12 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import (
     EXECUTION_COLUMNS,
-    READ_CLOCK,
     READ_SEED,
     JournalCipher,
     applying,
     detail_of,
-    from_piece,
     from_repeat,
     to_decision,
-    to_piece,
     to_record,
     to_repeat,
     to_row,
@@ -147,17 +143,16 @@ class SqliteJournal:
         error: str | None,
         calls: int,
         milliseconds: float,
-        clock: ClockLog | None = None,
     ) -> None:
         size = self._bytes.pop(execution_id, None)
-        ended_at, piece = self._clock(), clock.take() if clock else None
+        ended_at = self._clock()
 
         def update(connection: sqlite3.Connection) -> None:
             self._raise_unwritten(execution_id)
             connection.execute(
                 # Another product may have marked it as interrupted, if somebody removed the folder of this one.
                 "UPDATE journal_executions SET ended_at = ?, status = ?, error = ?, calls = ?, milliseconds = ?,"
-                " bytes = ?, clock = ? WHERE execution_id = ? AND (ended_at IS NULL OR status = ?)",
+                " bytes = ? WHERE execution_id = ? AND (ended_at IS NULL OR status = ?)",
                 (
                     ended_at,
                     status,
@@ -165,7 +160,6 @@ class SqliteJournal:
                     calls,
                     milliseconds,
                     size,
-                    self._encrypted_piece(execution_id, piece, f"{execution_id}/clock"),
                     execution_id,
                     ExecutionStatus.INTERRUPTED,
                 ),
@@ -177,20 +171,17 @@ class SqliteJournal:
             self._unwritten.pop(execution_id, None)
         self._on_written(size or 0)
 
-    async def begin_call(
-        self, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None
-    ) -> None:
+    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
         started_at = self._clock()
         place = f"{call.execution_id}/{call.seq}"
         arguments = await self._prepared(call.execution_id, call.arguments, f"{place}/arguments")
         detail = detail_of(decision)
-        piece = clock.take() if clock else None  # just before it is queued, so that no later row is written before it
 
         def insert(connection: sqlite3.Connection) -> None:
             self._raise_unwritten(call.execution_id)
             connection.execute(
                 "INSERT INTO journal_calls (execution_id, seq, server, tool, occurrence, arguments, decision, reason,"
-                " detail, started_at, status, clock) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " detail, started_at, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT DO NOTHING",
                 (
                     call.execution_id,
@@ -204,7 +195,6 @@ class SqliteJournal:
                     None if detail is None else self._encrypted(detail, f"{place}/detail"),
                     started_at,
                     CallStatus.STARTED,
-                    self._encrypted_piece(call.execution_id, piece, f"{place}/clock"),
                 ),
             )
 
@@ -287,25 +277,8 @@ class SqliteJournal:
         rows = await self._select(READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id})
         if not rows or rows[0][0] is None:
             return None
-        ((seed, last),) = rows
-        sealed = {
-            f"{execution_id}/{seq}/clock": data
-            for seq, data in await self._select(READ_CLOCK, {"execution_id": execution_id})
-        }
-        if last is not None:
-            sealed[f"{execution_id}/clock"] = last
         try:
-            began = to_repeat(self._decrypted(seed, f"{execution_id}/seed"))
-        except ValueUnreadable:
-            return None
-        return replace(began, clock=joined(await run_large(self._pieces, sealed)))
-
-    def _pieces(self, sealed: dict[str, bytes]) -> list[ClockPiece | None]:
-        return [self._piece(data, place) for place, data in sealed.items()]
-
-    def _piece(self, data: bytes, place: str) -> ClockPiece | None:
-        try:
-            return to_piece(self._decrypted(data, place))
+            return to_repeat(self._decrypted(rows[0][0], f"{execution_id}/seed"))
         except ValueUnreadable:
             return None
 
@@ -332,9 +305,6 @@ class SqliteJournal:
         if execution_id in self._bytes:  # otherwise the execution has ended already
             self._bytes[execution_id] = size + len(data)
         return self._cipher.encrypt(data, place) if data else _OMITTED
-
-    def _encrypted_piece(self, execution_id: ExecutionId, piece: ClockPiece | None, place: str) -> bytes | None:
-        return None if piece is None else self._bounded(execution_id, _json(from_piece(piece)), place)
 
     def _encrypted(self, value: JsonValue, place: str) -> bytes | None:
         return None if value is None else self._cipher.encrypt(_json(value), place)

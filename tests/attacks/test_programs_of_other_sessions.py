@@ -1,5 +1,5 @@
 """Threat: a program hands what one session has read to another one that resumes or applies it, past the labels: by its
-result, or by the recorded clock, which it forges.
+result, or by the recorded answers to its calls.
 
 Rule: the session that gets the program has read all that its own session had. Each control is the same program with
 servers without labels, after which the post is sent. Upstreams and sandboxes are real.
@@ -20,7 +20,6 @@ from codemode_server.app import App
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.executions.execution import Execution
-from tests.attacks.kit import RAW
 from tests.attacks.test_flows import flowing
 from tests.attacks.test_skills import carried
 from tests.behaviour.product import for_all
@@ -30,20 +29,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 READ = "from servers import PRIVATE as private, UNTRUSTED as untrusted\ndata = private.read() + untrusted.read()\n"
 WAITING = "import os, time\nwhile not os.path.exists('/workspace/go'):\n    time.sleep(0.05)\n"
-HANDING_OVER = (
-    RAW
-    + f"""
-import os, time
+HANDING_OVER = f"""
+import os
 if os.path.exists('/workspace/go'):
-    given = [time.time_ns() - 10**15 for _ in range(4)]
     from servers.board import post
-    post(text='ME ' + str(given))
+    post(text='ME')
 else:
     {READ.replace(chr(10), chr(10) + "    ")}
-    send(op='clock', wall=f'{{10**15 + len(str(data))}},0,0,0', monotonic='', is_complete=True)
     raise ValueError('broke')
 """
-)
 LABELLED = {"bank.read", "web.read"}
 
 

@@ -27,7 +27,7 @@ from codemode_server.domain.errors import PlanApplied
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import ClockLog, ClockRecord, Repeat
+from codemode_server.domain.repetition import Repeat
 from codemode_server.gateway.journal import Journal
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
@@ -40,7 +40,6 @@ SOMEBODY = Principal(PrincipalId("somebody"))
 ALLOW = Allow("default")
 SEED = bytes(range(32))
 NOW = 1_000_000.0
-NOW_NS = 10**15
 SUCCEEDED = CallOutcome(CallStatus.SUCCEEDED, 12.5, 9, {"id": 7}, encoding="blocks")
 
 
@@ -232,53 +231,9 @@ async def test_what_a_cancelled_caller_recorded_is_there_once(journal: Journal, 
     assert second.call.arguments == {"text": text}
 
 
-async def test_a_program_is_repeated_with_its_seed_and_all_readings_that_came_before_its_calls_and_its_end(
-    journal: Journal,
-) -> None:
-    await journal.begin_execution(execution(), repeat=Repeat(SEED))
-    clock = ClockLog()
-    clock.add([NOW_NS, NOW_NS - 5], [7])
-    await journal.begin_call(call(1), ALLOW, is_read_only=False, clock=clock)
-    await journal.begin_call(call(2), ALLOW, is_read_only=True, clock=clock)
-    clock.add([], [9])
-    await journal.begin_call(call(3), ALLOW, is_read_only=True, clock=clock)
-    assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((NOW_NS, NOW_NS - 5), (7, 9)))
-    clock.add([NOW_NS + 1], [])
-    await journal.end_execution(X1, ExecutionStatus.SUCCEEDED, error=None, calls=3, milliseconds=1.0, clock=clock)
-    assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((NOW_NS, NOW_NS - 5, NOW_NS + 1), (7, 9)))
-
-
 async def test_the_build_of_the_sandbox_is_that_of_the_first_run(journal: Journal) -> None:
     await journal.begin_execution(execution(), repeat=Repeat(SEED, build="wasm 1"))
-    assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord(), "wasm 1")
-
-
-async def test_readings_are_in_the_order_in_which_they_were_made_whichever_call_is_recorded_first(
-    journal: Journal,
-) -> None:
-    await journal.begin_execution(execution(), repeat=Repeat(SEED))
-    clock = ClockLog()
-    for seq in (2, 1):
-        clock.add([NOW_NS + 2 - seq], [])
-        await journal.begin_call(call(seq), ALLOW, is_read_only=True, clock=clock)
-    assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((NOW_NS, NOW_NS + 1)))
-
-
-async def test_an_execution_that_was_resumed_twice_has_the_readings_of_all_runs(journal: Journal) -> None:
-    await journal.begin_execution(execution(), repeat=Repeat(SEED))
-    for seq in (1, 2, 3):
-        clock = ClockLog()
-        clock.add([NOW_NS + number for number in range(seq)], [])
-        await journal.begin_call(call(seq), ALLOW, is_read_only=True, clock=clock)
-    assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((NOW_NS, NOW_NS + 1, NOW_NS + 2)))
-
-
-async def test_a_record_that_is_full_says_that_it_is_incomplete(journal: Journal) -> None:
-    await journal.begin_execution(execution(), repeat=Repeat(SEED))
-    clock = ClockLog()
-    clock.add([NOW_NS], [], is_complete=False)
-    await journal.begin_call(call(), ALLOW, is_read_only=True, clock=clock)
-    assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord((NOW_NS,), (), is_complete=False))
+    assert await journal.repeat(LOCAL, X1) == Repeat(SEED, "wasm 1")
 
 
 async def test_what_had_no_seed_and_what_belongs_to_another_principal_is_not_repeated(journal: Journal) -> None:
@@ -287,4 +242,4 @@ async def test_what_had_no_seed_and_what_belongs_to_another_principal_is_not_rep
     assert await journal.repeat(LOCAL, X1) is None
     assert await journal.repeat(LOCAL, ExecutionId("x2")) is None
     assert await journal.repeat(LOCAL, ExecutionId("x3")) is None
-    assert await journal.repeat(SOMEBODY, ExecutionId("x2")) == Repeat(SEED, ClockRecord()), "the control"
+    assert await journal.repeat(SOMEBODY, ExecutionId("x2")) == Repeat(SEED), "the control"

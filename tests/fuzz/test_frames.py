@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codemode_server.domain.repetition import deltas
 from codemode_server.processes.framing import FramingError
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox.frames import MAX_DEPTH, ProtocolError, parse
@@ -28,8 +27,6 @@ from tests.fuzz.strategies import (
     values,
 )
 
-readings = st.lists(st.integers(0, 2**62), max_size=4).map(deltas)
-"""Of a clock, as a guest writes them."""
 FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "call": {"id": st.integers(0, 9), "server": texts, "tool": texts, "arguments": objects, "raw": st.booleans()},
     "read": {"id": st.integers(0, 9), "server": texts, "uri": texts},
@@ -45,7 +42,6 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "show": {"id": st.integers(0, 9), "data": st.just("AAAA"), "mime_type": st.none() | texts, "name": texts},
     "artifact": {"id": st.integers(0, 9), "name": st.none() | texts, "start": st.integers()},
     "output": {"stream": st.sampled_from(["stdout", "stderr"]), "text": texts},
-    "clock": {"wall": readings, "monotonic": readings, "is_complete": st.booleans()},
     "line": {"line": st.integers(0, 99)},
     "exceeded": {"setting": st.sampled_from(["limits.call_bytes", "limits.value_bytes"])},
     "done": {"id": texts, "value": values, "value_form": st.sampled_from(["none", "json", "repr"]), "hint": texts},

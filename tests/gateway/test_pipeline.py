@@ -19,7 +19,6 @@ from codemode_server.domain.errors import JournalUnavailable, ToolFailed
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
-from codemode_server.domain.repetition import ClockLog
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.events import CallBegan, CallEvent, Subscriber
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -43,11 +42,9 @@ class RecordingJournal(MemoryJournal):
         super().__init__()
         self._steps = steps
 
-    async def begin_call(
-        self, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None
-    ) -> None:
+    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
         self._steps.record("begin")
-        await super().begin_call(call, decision, is_read_only=is_read_only, clock=clock)
+        await super().begin_call(call, decision, is_read_only=is_read_only)
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
         self._steps.record(f"end {outcome.status}")

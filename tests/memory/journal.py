@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.errors import PlanApplied
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import ClockLog, ClockPiece, Repeat, joined
-
-
-@dataclass(slots=True)
-class _Repetition:
-    repeat: Repeat
-    pieces: list[ClockPiece] = field(default_factory=list)
+from codemode_server.domain.repetition import Repeat
 
 
 class MemoryJournal:
@@ -28,14 +22,14 @@ class MemoryJournal:
         self._clock = clock
         self._executions: dict[ExecutionId, ExecutionRecord] = {}
         self._calls: dict[tuple[ExecutionId, int], CallRecord] = {}
-        self._repetitions: dict[ExecutionId, _Repetition] = {}
+        self._repetitions: dict[ExecutionId, Repeat] = {}
 
     async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
         if record.applies is not None and (other := await self.applied_by(record.principal, record.applies)):
             raise PlanApplied(f"the plan of {record.applies} is applied already, as {other.execution_id}")
         self._check()
         if repeat is not None:
-            self._repetitions[record.execution_id] = _Repetition(repeat)
+            self._repetitions[record.execution_id] = repeat
         self._executions[record.execution_id] = record
 
     async def reopen_execution(self, record: ExecutionRecord, session: Session) -> bool:
@@ -57,21 +51,16 @@ class MemoryJournal:
         error: str | None,
         calls: int,
         milliseconds: float,
-        clock: ClockLog | None = None,
     ) -> None:
         self._check()
-        self._take(execution_id, clock)
         record = self._executions.get(execution_id)
         if record is not None and record.ended_at is None:
             self._executions[execution_id] = replace(
                 record, status=status, ended_at=self._clock(), error=error, calls=calls, milliseconds=milliseconds
             )
 
-    async def begin_call(
-        self, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None
-    ) -> None:
+    async def begin_call(self, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
         self._check()
-        self._take(call.execution_id, clock)
         self._calls.setdefault((call.execution_id, call.seq), CallRecord(call, decision, self._clock()))
 
     async def end_call(self, execution_id: ExecutionId, seq: int, outcome: CallOutcome) -> None:
@@ -109,13 +98,7 @@ class MemoryJournal:
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
         if await self.execution(principal, execution_id) is None:
             return None
-        found = self._repetitions.get(execution_id)
-        return replace(found.repeat, clock=joined(found.pieces)) if found is not None else None
-
-    def _take(self, execution_id: ExecutionId, clock: ClockLog | None) -> None:
-        piece, found = clock.take() if clock else None, self._repetitions.get(execution_id)
-        if piece is not None and found is not None:
-            found.pieces.append(piece)
+        return self._repetitions.get(execution_id)
 
     def _check(self) -> None:
         if self.failure is not None:

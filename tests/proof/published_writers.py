@@ -23,7 +23,6 @@ from typing import Any, Literal
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.repetition import ClockLog
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from scripts.real_servers import commands
 from tests.behaviour.product import configuration
@@ -32,7 +31,7 @@ from tests.storage.test_kills import LOCAL, running, serve_product
 NOTES = range(3)
 NAMES = ("filesystem", "git", "sqlite", "memory")
 PROGRAM = """
-import asyncio, re, time, uuid
+import asyncio, random, re, uuid
 from codemode import ToolError
 from servers.filesystem import edit_file
 from servers.git import git_add, git_commit
@@ -54,7 +53,7 @@ for note in range(3):
     tried(
         f"row {note}",
         write_query,
-        query=f"INSERT INTO notes VALUES ({note}, '{time.time_ns()}', '{uuid.uuid4()}', '{made and made[-41:]}')",
+        query=f"INSERT INTO notes VALUES ({note}, '{random.random()}', '{uuid.uuid4()}', '{made and made[-41:]}')",
     )
     tried(f"memory {note}", add_observations, observations=[{"entityName": "notes", "contents": [name]}])
 unknown
@@ -207,10 +206,8 @@ def _serve_until(point: Point, config: Path, requests: Connection) -> None:
     begin_call, end_call = SqliteJournal.begin_call, SqliteJournal.end_call
     numbers: list[int] = []
 
-    async def begin(
-        self: SqliteJournal, call: ToolCall, decision: Decision, *, is_read_only: bool, clock: ClockLog | None = None
-    ) -> None:
-        await begin_call(self, call, decision, is_read_only=is_read_only, clock=clock)
+    async def begin(self: SqliteJournal, call: ToolCall, decision: Decision, *, is_read_only: bool) -> None:
+        await begin_call(self, call, decision, is_read_only=is_read_only)
         if call.tool == point.tool:
             numbers.append(call.seq)
         if len(numbers) == point.number and numbers[-1] == call.seq and point.when == "recorded":

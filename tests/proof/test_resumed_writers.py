@@ -158,7 +158,7 @@ def test_with_retry_a_write_that_had_not_arrived_is_made(shop: Shop) -> None:
 
 
 def test_with_retry_a_write_that_had_arrived_is_made_twice(shop: Shop) -> None:
-    """That is what the person chose; the row is the same, since clock and randomness repeat."""
+    """That is what the person chose; the row is the same, since randomness repeats."""
     path = killed(shop, Point("write_query", 2, "done"), approvals={"unknown": "retry"})
     assert anyio.run(resumed, path).value == []
     assert shop.state() == shop.sent() == once() + once(*(it for it in once() if it != "row 1"))

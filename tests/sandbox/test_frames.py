@@ -34,8 +34,6 @@ def test_each_frame_becomes_its_record() -> None:
     assert parsed({"op": "resources", "id": 2, "server": "s"}) == frames.Resources(2, "s")
     assert parsed({"op": "load", "id": 2, "module": "m"}) == frames.Load(2, "m")
     assert parsed({"op": "output", "stream": "stderr", "text": "x"}) == frames.Output("stderr", "x")
-    clock = {"op": "clock", "wall": "1000,5,-2", "monotonic": "", "is_complete": False}
-    assert parsed(clock) == frames.Clock((1000, 1005, 1003), (), is_complete=False)
     assert parsed({"op": "exceeded", "setting": "limits.call_bytes"}) == frames.Exceeded("limits.call_bytes")
     search = {"op": "search", "id": 3, "query": "q", "detail_level": "full", "limit": 5}
     assert parsed(search) == frames.Search(3, "q", "full", None, 5)

@@ -20,7 +20,7 @@ from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import ClockLog, ClockRecord, Repeat
+from codemode_server.domain.repetition import Repeat
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database import FILE_NAME, FILE_SUFFIXES
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
@@ -65,15 +65,6 @@ async def record(journal: SqliteJournal, name: str = X1, *, result: Any = "the r
         )
 
 
-async def begin_repeatable(journal: SqliteJournal, name: str = X1) -> ClockLog:
-    """An execution with a seed, and a call after one clock reading."""
-    clock = ClockLog()
-    clock.add([1234567890123], [])
-    await journal.begin_execution(execution(name), repeat=Repeat(SEED))
-    await journal.begin_call(call(name=name), Allow("default"), is_read_only=True, clock=clock)
-    return clock
-
-
 async def first_call(journal: SqliteJournal, name: str = X1) -> tuple[dict[str, Any], Any, str | None]:
     """Arguments, result, and why they can't be read."""
     (found,) = await journal.calls(LOCAL, ExecutionId(name))
@@ -98,32 +89,12 @@ class TestAtRest:
         self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal
     ) -> None:
         await record(journal)
-        await begin_repeatable(journal, "x2")
+        await journal.begin_execution(execution("x2"), repeat=Repeat(SEED))
         held = b"".join((tmp_path / (FILE_NAME + suffix)).read_bytes() for suffix in FILE_SUFFIXES)
         assert b"github" in held, "the control: the name of the server is not encrypted"
-        values = (
-            b"the argument",
-            b"the result",
-            b"the program",
-            b"the error",
-            SEED,
-            SEED.hex().encode(),
-            b"1234567890",
-        )
+        values = b"the argument", b"the result", b"the program", b"the error", SEED, SEED.hex().encode()
         assert not [text for text in values if text in held]
         assert (tmp_path / KEY_NAME).stat().st_mode & 0o777 == 0o600
-
-    async def test_a_clock_record_of_another_execution_is_not_read(
-        self, tmp_path: Path, journal: SqliteJournal
-    ) -> None:
-        await begin_repeatable(journal, "x1")
-        await begin_repeatable(journal, "x2")
-        change(
-            tmp_path,
-            "UPDATE journal_calls SET clock = (SELECT clock FROM journal_calls WHERE execution_id = 'x2')"
-            " WHERE execution_id = 'x1'",
-        )
-        assert await journal.repeat(LOCAL, X1) == Repeat(SEED, ClockRecord(is_complete=False))
 
     async def test_values_of_a_lost_key_are_unreadable_and_all_else_goes_on(
         self, tmp_path: Path, thread: DatabaseThread, journal: SqliteJournal

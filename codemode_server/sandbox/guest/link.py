@@ -13,7 +13,7 @@ import contextlib
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -128,8 +128,6 @@ class Link:
         self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
-        self.clock_frames: Callable[[], Iterable[str]] = tuple
-        """The clock readings since the last time, as frames; they have to reach the host before the next call."""
         self.skill_files: SkillFiles | None = None
         """The files under /skills, which are at the host."""
         self.wait: Callable[[Future[Any]], Any] = self._pump_until_done
@@ -214,9 +212,6 @@ class Link:
         request = window.waiting.popleft()
         if not request.future.set_running_or_notify_cancel():
             return  # whoever asked was cancelled while it waited, so nothing must happen any more
-        if window is self._calls:
-            for frame in self.clock_frames():
-                self._transport.send(frame)
         self._last_id += 1  # here, since ids have to grow
         window.unanswered[self._last_id] = len(request.body)
         self._waiting[self._last_id] = request.future

@@ -12,10 +12,10 @@ import asyncio.runners
 import asyncio.tasks
 import collections
 import heapq
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .clocks import real_monotonic
 from .replacements import replace_members
 
 
@@ -27,7 +27,7 @@ class Reentrant(asyncio.BaseEventLoop):
     _stopping: bool
 
     def time(self) -> float:
-        return real_monotonic()
+        return time.monotonic()
 
     def _wait(self, timeout: float | None) -> None:
         """Wait for events, at most so many seconds."""

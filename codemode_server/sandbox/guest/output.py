@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 import collections
 import io
+import time
 from typing import Any
 
-from .clocks import real_monotonic
 from .encoded import without_bytes
 from .link import Link
 
@@ -51,7 +51,7 @@ class Output(io.TextIOBase):
         if (
             self._writes <= _PROMPT_WRITES
             or self._size >= _COLLECT_CHARACTERS
-            or real_monotonic() - self._sent_at > _COLLECT_SECONDS
+            or time.monotonic() - self._sent_at > _COLLECT_SECONDS
         ):
             self.flush()
         return len(text)
@@ -67,7 +67,7 @@ class Output(io.TextIOBase):
         text = "".join(taken)
         for start in range(0, len(text), 2**20):
             self._link.send({"op": "output", "stream": self._stream, "text": text[start : start + 2**20]})
-        self._sent_at = real_monotonic()
+        self._sent_at = time.monotonic()
 
     def close(self) -> None:
         """Nothing may close the program's output, not even the end of the interpreter."""

@@ -1,4 +1,4 @@
-"""Makes a program repeatable: its clocks (see `clocks`) and its randomness begin as the `run` frame says.
+"""Makes a program repeatable: its randomness begins as the `run` frame says. It reads the real clock.
 
 The randomness is a cryptographic stream from a key that the host draws anew for every program. A program that runs
 again has the same key, so code that asks in the same order gets the same bytes. Everything in Python's library that is
@@ -19,8 +19,6 @@ import random
 import uuid
 from typing import Any
 
-from . import clocks
-from .link import Link
 from .replacements import replace_members
 
 _shake_256 = hashlib.shake_256
@@ -86,20 +84,14 @@ def _install_randomness(randomness: Randomness) -> None:
         os.register_at_fork(before=randomness.before_fork, after_in_child=randomness.after_fork_in_child)
 
 
-_clocks = clocks.Clocks()
 _randomness = Randomness()
 
 
 def install() -> None:
-    """Put it in place; until a program begins, clocks and randomness are the real ones."""
-    clocks.install(_clocks)
+    """Put it in place; until a program begins, randomness is the real one."""
     _install_randomness(_randomness)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_clocks.forget_record)
 
 
-def begin(link: Link, repeat: dict[str, Any]) -> None:
+def begin(repeat: dict[str, Any]) -> None:
     """The program begins; nothing is left of an earlier one."""
     _randomness.begin(bytes.fromhex(repeat["key"]))
-    _clocks.begin(repeat["wall"], repeat["monotonic"])
-    link.clock_frames = _clocks.frames

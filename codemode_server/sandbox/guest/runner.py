@@ -36,7 +36,7 @@ def run(
     """Run the program of a `run` frame and send its outcome; `before_end` sends pending output of its subprocesses."""
     limits = frame["limits"]
     link.limit(limits)
-    repetition.begin(link, frame.pop("repeat"))
+    repetition.begin(frame.pop("repeat"))
     checkpoint.begin(frame["execution_id"])
     stdout, stderr = Output(link, "stdout"), Output(link, "stderr")
 
@@ -75,8 +75,6 @@ def run(
     lines.stop()
     before_end()
     flush()
-    for readings in link.clock_frames():
-        link.send_text(readings)
     link.send_text(text)
 
 

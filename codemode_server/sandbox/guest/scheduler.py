@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from concurrent.futures import Future
+from time import monotonic
 from typing import Any
 
-from .clocks import real_monotonic
 from .link import Link
 from .stubs import Stub
 
@@ -47,9 +47,9 @@ class Scheduler:
             RuntimeError: nothing is left that could make it hold.
         """
         self._link.before_wait()
-        deadline = None if timeout_s is None else real_monotonic() + timeout_s
+        deadline = None if timeout_s is None else monotonic() + timeout_s
         while not is_over():
-            left = None if deadline is None else deadline - real_monotonic()
+            left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
                 return False
             if left is None and not self._link.in_flight:

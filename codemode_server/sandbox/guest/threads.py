@@ -19,11 +19,11 @@ import struct
 import sys
 import threading
 from concurrent.futures import Future
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from . import loops, modules, repetition, runner
 from .calls import Calls
-from .clocks import real_monotonic
 from .link import Link
 from .loops import Reentrant
 from .output import Output
@@ -56,7 +56,7 @@ class SocketTransport:
         Raises:
             EOFError: the host is gone.
         """
-        deadline = None if timeout_s is None else real_monotonic() + timeout_s
+        deadline = None if timeout_s is None else monotonic() + timeout_s
         while True:
             if _size_of(self._buffer) >= _HEADER.size:
                 end = _HEADER.size + _HEADER.unpack_from(self._buffer)[0]
@@ -65,7 +65,7 @@ class SocketTransport:
                         text = str(view[_HEADER.size : end], "utf-8")
                     del self._buffer[:end]
                     return text
-            left = None if deadline is None else max(0.0, deadline - real_monotonic())
+            left = None if deadline is None else max(0.0, deadline - monotonic())
             if left is not None and not select.select([self._stream], [], [], left)[0]:
                 return None
             chunk = self._stream.recv(2**18)

@@ -19,10 +19,10 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future
+from time import monotonic
 from typing import Any, TypeVar, TypeVarTuple
 
 from . import loops
-from .clocks import real_monotonic
 from .loops import Reentrant
 from .replacements import replace_members
 from .runner import report_thread
@@ -98,9 +98,9 @@ def _install_futures(scheduler: Scheduler) -> None:
 
     def as_completed(fs: Iterable[Future[Any]], timeout: float | None = None) -> Generator[Future[Any], None, None]:
         left = list(dict.fromkeys(fs))
-        total, deadline = len(left), None if timeout is None else real_monotonic() + timeout
+        total, deadline = len(left), None if timeout is None else monotonic() + timeout
         while left:
-            rest = None if deadline is None else deadline - real_monotonic()
+            rest = None if deadline is None else deadline - monotonic()
             if not scheduler.wait_until(functools.partial(_any_is_done, left), rest):
                 raise TimeoutError(f"{len(left)} (of {total}) futures unfinished")
             over = [f for f in left if f.done()]

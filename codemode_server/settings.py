@@ -21,19 +21,17 @@ from codemode_server.page_settings import PageSettings
 from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.privacy_settings import PrivacySettings as PrivacySettings
-from codemode_server.sandbox import registry as sandboxes
+from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
 from codemode_server.setting_types import Number, Seconds, Section
 from codemode_server.upstreams.transports import registry as transports
 
 SERVER_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 if TYPE_CHECKING:
-    from codemode_server.sandbox.registry import SandboxSettings as SandboxSettings
     from codemode_server.upstreams.transports.registry import ServerSettings as ServerSettings
     from codemode_server.upstreams.transports.registry import ToolFilter as ToolFilter
 else:
     ServerSettings, ToolFilter = transports.settings_model(), transports.ToolFilter
-    SandboxSettings = sandboxes.settings_model()
 
 
 class ApprovalSettings(Section):

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -19,11 +18,11 @@ from codemode_server.guardrails.loading import installed, load_guardrails
 from codemode_server.privacy_packages import missing
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import (
+    BACKENDS,
     BackendSpec,
     Check,
     Diagnosis,
     SandboxSettings,
-    backends,
     candidates,
     demand,
 )
@@ -85,9 +84,9 @@ async def examine(
 ) -> Report:
     """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
     allowed = candidates(settings)
-    found: list[tuple[BackendSpec[Any], Diagnosis]] = []
+    found: list[tuple[BackendSpec, Diagnosis]] = []
     checks: list[Check] = []
-    for spec in backends():
+    for spec in BACKENDS:
         diagnosis = await spec.diagnose(settings, boot=boot, announce=announce)
         if spec in allowed:
             found.append((spec, diagnosis))
@@ -139,7 +138,7 @@ def _search(found: diagnostics.SearchDiagnosis) -> Check:
     )
 
 
-def _destination(settings: SandboxSettings, found: list[tuple[BackendSpec[Any], Diagnosis]]) -> tuple[str, bool]:
+def _destination(settings: SandboxSettings, found: list[tuple[BackendSpec, Diagnosis]]) -> tuple[str, bool]:
     """Where programs will run, and whether that meets the settings."""
     since: list[str] = []
     for spec, diagnosis in found:

@@ -10,7 +10,7 @@ import anyio
 
 from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
-from codemode_server.sandbox.registry import SandboxSettings, Step, backends
+from codemode_server.sandbox.registry import BACKENDS, SandboxSettings, Step
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,5 +32,5 @@ async def prepare(settings: SandboxSettings, archive: Path | None, announce: Cal
 
     `archive`: take the microVMs' image from this file, without a network.
     """
-    steps = [await spec.prepare(settings, archive, announce) for spec in backends()]
+    steps = [await spec.prepare(settings, archive, announce) for spec in BACKENDS]
     return [step for step in steps if step is not None]

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -92,7 +91,7 @@ async def choose(
     Raises:
         SandboxUnavailable: there is none.
     """
-    failures: list[tuple[BackendSpec[Any], SandboxUnavailable]] = []
+    failures: list[tuple[BackendSpec, SandboxUnavailable]] = []
     for spec in candidates(settings):
         try:
             backend = await spec.create(settings, limits, workspace, announce)

@@ -1,24 +1,21 @@
-"""The sandbox backends: the modules of `sandbox/backends/`, each of which exports its description as `BACKEND`.
+"""The two sandbox backends and the settings of the section `sandbox`.
 
-Selection, `setup`, `doctor`, `status` and the settings use `backends()`; no other module names a backend. Listing them
-imports nothing heavy: the functions of a spec import what they need when they are called.
+Selection, `setup`, `doctor`, `status` and the settings use `BACKENDS`. This module imports nothing heavy: the methods
+of a backend import what they need when they are called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self
 
-from pydantic import Field, create_model, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from codemode_server.domain.executions import IsolationLevel
-from codemode_server.sandbox import backends as package
-from codemode_server.setting_types import Number, ProblemWithin, Section
+from codemode_server.setting_types import Number, ProblemWithin, Seconds, Section
 from codemode_server.text import escaped
 
 if TYPE_CHECKING:
@@ -27,28 +24,55 @@ if TYPE_CHECKING:
 
 Announce = Callable[[str], None]
 """Shows the person one line about the current step."""
+DEFAULT_IMAGE = (
+    "docker.io/library/python:3.14-slim@sha256:b877e50bd90de10af8d82c57a022fc2e0dc731c5320d762a27986facfc3355c1"
+)
+"""The official image, pinned by digest, since tags can change."""
+_IMAGE = (
+    r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
 
 
 class SandboxSettings(Section):
     """Where programs run. Nothing ever runs outside a sandbox."""
 
-    backend: str = "auto"
+    backend: Literal["auto", "microsandbox", "wasm"] = "auto"
+    """`microsandbox`: a microVM of its own for each session, where this machine can boot them. `wasm`: CPython inside
+    WebAssembly, which works everywhere. `auto`: the first of these that works on this machine; `codemode-server doctor`
+    shows which."""
     require: Literal["any", "microvm"] = "any"
     """`microvm`: where microVMs do not work, programs are refused with the reason, and no weaker sandbox is used."""
     warm: Number = Field(default=1, ge=0, le=16)
     """Sandboxes started in advance: microVMs, each for one session, or `wasm` workers, each for one program (about 45
     MB). After several programs at once, as many workers are kept for five seconds; with 0, none are."""
+    image: str = Field(default=DEFAULT_IMAGE, max_length=500, json_schema_extra={"pattern": f"^{_IMAGE}$"})
+    """OCI image of the microVMs, with Python 3.11 or newer as `python3`; a digest fixes its content. Pulled at first
+    use, or in advance with `codemode-server setup`."""
+    memory_mb: Number = Field(default=512, ge=256, le=16_384)
+    """Memory of a microVM, MiB; never less than `limits.memory_mb` and 192 more."""
+    cpus: Number = Field(default=1, ge=1, le=16)
+    """Processors of a microVM."""
+    disk_mb: Number = Field(default=256, ge=16, le=8_192)
+    """Size of /tmp in a microVM, MiB, which is in its memory. Everything else but /workspace is read-only."""
+    idle_seconds: Seconds = 900.0
+    """A session's microVM that has run nothing for this time is ended; the next program gets another."""
+    age_seconds: Seconds = 7_200.0
+    """A microVM older than this runs no further program and is replaced."""
+
+    @field_validator("image")
+    @classmethod
+    def _image_is_a_reference(cls, image: str) -> str:
+        if not re.fullmatch(_IMAGE, image):
+            raise ValueError("is no reference of an image; write it like docker.io/library/python:3.14-slim")
+        return image
 
     @model_validator(mode="after")
     def _backend_can_meet_requirement(self) -> Self:
-        if self.backend != "auto" and not candidates(self):
+        if not candidates(self):
             problem = f"`{self.require}` can't be met by `backend: {self.backend}`; change one of the two"
             raise ProblemWithin(problem, "require")
         return self
-
-
-Settings = TypeVar("Settings", bound=SandboxSettings)
-_Contravariant = TypeVar("_Contravariant", bound=SandboxSettings, contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,48 +127,70 @@ class Step:
         return escaped(f"{self.name}: {self.message}")
 
 
-class Diagnose(Protocol[_Contravariant]):
-    """Checks what the backend needs; downloads and changes nothing. `boot`: also start a sandbox."""
+@dataclass(frozen=True, slots=True)
+class BackendSpec:
+    """A technology that can run programs."""
 
-    async def __call__(self, settings: _Contravariant, *, boot: bool, announce: Announce) -> Diagnosis: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendSpec(Generic[Settings]):
-    """Description of a technology that can run programs; importing it imports nothing of the technology."""
-
-    name: str
+    name: Literal["microsandbox", "wasm"]
     """The value of `sandbox.backend` that selects it."""
     isolation: IsolationLevel
     sandbox: str
-    """Name of one of its sandboxes in messages, for instance `microVM`."""
-    documentation: str
-    """One sentence for the JSON Schema."""
-    settings_model: type[Settings]
-    """Its settings, which become keys of `sandbox:`."""
-    diagnose: Diagnose[Settings]
-    outlook: Callable[[Settings], Awaitable[Outlook]]
-    prepare: Callable[[Settings, Path | None, Announce], Awaitable[Step | None]]
-    """Downloads and compiles in advance what the first program would wait for, from an archive if one is given. None if
-    there is nothing to report."""
-    create: Callable[[Settings, LimitSettings, Path | None, Announce], Awaitable[SandboxBackend]]
-    """Starts the backend for programs that see the given folder as /workspace. Raises `SandboxUnavailable`."""
+    """Name of one of its sandboxes in messages."""
+
+    async def diagnose(self, settings: SandboxSettings, *, boot: bool, announce: Announce) -> Diagnosis:
+        """Checks what the backend needs; downloads and changes nothing. `boot`: also start a sandbox."""
+        if self is WASM:
+            from codemode_server.sandbox.backends.wasm import component
+
+            return await component.diagnose()
+        from codemode_server.sandbox.backends.microvm import diagnosis
+
+        return await diagnosis.diagnose(settings, boot=boot, announce=announce)
+
+    async def outlook(self, settings: SandboxSettings) -> Outlook:
+        """The backend as `status` shows it; nothing is started."""
+        if self is WASM:
+            return Outlook("wasm")
+        from codemode_server.sandbox.backends.microvm import diagnosis
+
+        return await diagnosis.outlook(settings)
+
+    async def prepare(self, settings: SandboxSettings, archive: Path | None, announce: Announce) -> Step | None:
+        """Downloads and compiles in advance what the first program would wait for, from an archive if one is given.
+        None if there is nothing to report."""
+        if self is WASM:
+            from codemode_server.sandbox.backends.wasm import component
+
+            return await component.prepare(announce) if self in candidates(settings) else None
+        from codemode_server.sandbox.backends.microvm import diagnosis
+
+        return await diagnosis.prepare(settings, archive, announce)
+
+    async def create(
+        self, settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Announce
+    ) -> SandboxBackend:
+        """Starts the backend for programs that see the given folder as /workspace. Raises `SandboxUnavailable`."""
+        if self is WASM:
+            from codemode_server.sandbox.backends.wasm.backend import WasmBackend
+            from codemode_server.sandbox.contract import started
+
+            return await started(WasmBackend(warm=settings.warm, announce=announce))
+        from codemode_server.sandbox.backends.microvm import backend
+
+        return await backend.create(settings, limits, workspace, announce)
 
 
-@cache
-def backends() -> tuple[BackendSpec[Any], ...]:
-    """Every backend, the strongest isolation first."""
-    modules = (import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__))
-    specs: list[BackendSpec[Any]] = [module.BACKEND for module in modules]
-    strength = list(IsolationLevel)
-    return tuple(sorted(specs, key=lambda spec: strength.index(spec.isolation)))
+MICROVM = BackendSpec("microsandbox", IsolationLevel.MICROVM, "microVM")
+WASM = BackendSpec("wasm", IsolationLevel.WASM, "wasm")
+BACKENDS = MICROVM, WASM
+"""The strongest isolation first."""
 
 
-def candidates(settings: SandboxSettings) -> list[BackendSpec[Any]]:
+def candidates(settings: SandboxSettings) -> list[BackendSpec]:
     """The backends that the settings allow, the best first."""
     return [
         spec
-        for spec in backends()
+        for spec in BACKENDS
         if settings.backend in ("auto", spec.name)
         if settings.require in ("any", spec.isolation.value)
     ]
@@ -155,17 +201,3 @@ def demand(settings: SandboxSettings) -> str:
     if settings.backend != "auto":
         return f"sandbox.backend: {settings.backend}"
     return f"sandbox.require: {settings.require}" if settings.require != "any" else ""
-
-
-def settings_model() -> type[SandboxSettings]:
-    """The section `sandbox` with the settings of every backend."""
-    names: Any = Literal[("auto", *(spec.name for spec in backends()))]
-    documentation = " ".join(f"`{spec.name}`: {spec.documentation}" for spec in backends())
-    automatic = "`auto`: the first of these that works on this machine; `codemode-server doctor` shows which."
-    models = dict.fromkeys(spec.settings_model for spec in backends() if spec.settings_model is not SandboxSettings)
-    return create_model(
-        "SandboxSettings",
-        __base__=tuple(models) or SandboxSettings,
-        __doc__=SandboxSettings.__doc__,
-        backend=(names, Field(default="auto", description=f"{documentation} {automatic}")),
-    )

@@ -9,16 +9,9 @@ from pathlib import Path
 import pytest
 
 from codemode_server.cli import doctor
-from codemode_server.sandbox.backends.microvm import (
-    DEFAULT_IMAGE,
-    MicrovmSettings,
-    backend,
-    image,
-    probe_cache,
-    runtime,
-)
+from codemode_server.sandbox.backends.microvm import backend, image, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.probe_cache import ProbeResult
-from codemode_server.sandbox.registry import Check
+from codemode_server.sandbox.registry import DEFAULT_IMAGE, Check, SandboxSettings
 from codemode_server.settings import SearchSettings
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image
@@ -113,7 +106,7 @@ async def capable(msb_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     await image.load_archive(Image().save_as_docker_does(tmp_path / "image.tar"), DEFAULT_IMAGE)
 
 
-async def examine(settings: MicrovmSettings, *, boot: bool = True) -> tuple[doctor.Report, Check]:
+async def examine(settings: SandboxSettings, *, boot: bool = True) -> tuple[doctor.Report, Check]:
     search = SearchSettings(ranker="lexical")
     report = await doctor.examine(settings, search, boot=boot, announce=lambda line: None)
     (booted,) = [check for check in report.checks if check.name == "boot"]
@@ -121,11 +114,11 @@ async def examine(settings: MicrovmSettings, *, boot: bool = True) -> tuple[doct
 
 
 @pytest.mark.usefixtures("capable")
-@pytest.mark.parametrize("settings", [MicrovmSettings(), MicrovmSettings(require="microvm")], ids=["auto", "required"])
+@pytest.mark.parametrize("settings", [SandboxSettings(), SandboxSettings(require="microvm")], ids=["auto", "required"])
 async def test_a_machine_that_boots_one_runs_programs_there(
-    settings: MicrovmSettings, monkeypatch: pytest.MonkeyPatch
+    settings: SandboxSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def boot(given: MicrovmSettings) -> float:
+    async def boot(given: SandboxSettings) -> float:
         return 0.31
 
     report, booted = await examine(settings, boot=False)

@@ -10,7 +10,8 @@ import anyio
 import platformdirs
 import pytest
 
-from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE, image, runtime
+from codemode_server.sandbox.backends.microvm import image, runtime
+from codemode_server.sandbox.registry import DEFAULT_IMAGE
 from tests.behaviour.product import configuration
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image, digest

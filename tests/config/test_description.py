@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codemode_server.config.description import describe
-from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE
+from codemode_server.sandbox.registry import DEFAULT_IMAGE
 from codemode_server.settings import Settings
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import anyio
 import pytest
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE, image
+from codemode_server.sandbox.backends.microvm import image
 from codemode_server.sandbox.backends.microvm.image import Stored
+from codemode_server.sandbox.registry import DEFAULT_IMAGE
 from tests.microvm.images import MACHINE, OTHER_MACHINE, Image, Registry, digest, serving
 
 

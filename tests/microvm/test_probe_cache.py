@@ -11,8 +11,9 @@ import pytest
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox import processor
-from codemode_server.sandbox.backends.microvm import MicrovmSettings, probe_cache, runtime
+from codemode_server.sandbox.backends.microvm import probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.probe_cache import ProbeResult, recall, remember
+from codemode_server.sandbox.registry import SandboxSettings
 
 WORKS = ProbeResult(works=True, boot_seconds=0.25)
 FAILS = ProbeResult(works=False, reason="the kernel did not start", remedy="run: codemode-server doctor")
@@ -74,10 +75,10 @@ def test_a_cache_that_can_not_be_written_is_none(cache: Path) -> None:
 
 
 def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = MicrovmSettings()
+    settings = SandboxSettings()
     first = probe_cache.key(settings)
-    assert probe_cache.key(MicrovmSettings(warm=3)) == first
-    others = [probe_cache.key(MicrovmSettings(image="other"))]
+    assert probe_cache.key(SandboxSettings(warm=3)) == first
+    others = [probe_cache.key(SandboxSettings(image="other"))]
     for target, name, value in (
         (platform, "release", "7.0"),
         (processor, "features", "flags: none"),
@@ -91,13 +92,13 @@ def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_moment() -> None:
-    async def fail(settings: MicrovmSettings) -> float:
+    async def fail(settings: SandboxSettings) -> float:
         raise SandboxUnavailable("the kernel did not start", "run: codemode-server doctor")
 
-    async def fail_for_now(settings: MicrovmSettings) -> float:
+    async def fail_for_now(settings: SandboxSettings) -> float:
         raise SandboxUnavailable("no network", is_temporary=True)
 
-    settings, other = MicrovmSettings(), MicrovmSettings(image="other")
+    settings, other = SandboxSettings(), SandboxSettings(image="other")
     assert await probe_cache.try_boot(settings, fail) == FAILS
     assert recall(probe_cache.key(settings)) == FAILS
     assert str(FAILS.error) == "the kernel did not start; run: codemode-server doctor"
@@ -106,7 +107,7 @@ async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_mome
 
 
 async def test_without_a_boot_it_is_the_doctor_who_tells_then_the_last_boot(msb_home: Path) -> None:
-    settings = MicrovmSettings()
+    settings = SandboxSettings()
     problem = await runtime.doctor()
     expected = None if problem is None else ProbeResult.of(problem)
     assert await probe_cache.examine(settings) == expected

@@ -21,7 +21,7 @@ import pytest_asyncio
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build
 from codemode_server.sandbox.contract import SandboxBackend
-from codemode_server.sandbox.registry import backends
+from codemode_server.sandbox.registry import BACKENDS, SandboxSettings
 from codemode_server.settings import LimitSettings
 from tests.sandbox.lab import MICROVM, Lab
 
@@ -30,7 +30,6 @@ import os, shutil
 for entry in os.scandir("/workspace"):
     shutil.rmtree(entry.path, ignore_errors=True) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 """
-BACKENDS = {spec.name: spec for spec in backends()}
 MARKS = {IsolationLevel.MICROVM: MICROVM}
 
 
@@ -46,9 +45,9 @@ async def _started(name: str, factory: pytest.TempPathFactory) -> AsyncIterator[
         settings |= {"image": os.environ["CODEMODE_VM_IMAGE"], "warm": 1}
     elif name == "wasm" and not build.is_current():
         build.build_component()
-    spec = BACKENDS[name]
+    (spec,) = (spec for spec in BACKENDS if spec.name == name)
     made = await spec.create(
-        spec.settings_model.model_validate(settings),
+        SandboxSettings.model_validate(settings),
         LimitSettings(),
         workspace,
         lambda line: print(line, file=sys.stderr),
@@ -77,7 +76,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs a microVM: make vmtest")
 
 
-@pytest.fixture(params=[pytest.param(name, marks=MARKS.get(spec.isolation, ())) for name, spec in BACKENDS.items()])
+@pytest.fixture(params=[pytest.param(spec.name, marks=MARKS.get(spec.isolation, ())) for spec in BACKENDS])
 def backend(request: pytest.FixtureRequest) -> SandboxBackend:
     made: SandboxBackend = request.getfixturevalue(request.param)
     return made

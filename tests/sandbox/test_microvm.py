@@ -20,6 +20,7 @@ import pytest
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.contract import Ending, Outcome, Reply, SandboxBackend
+from codemode_server.sandbox.registry import SandboxSettings
 from tests.sandbox.lab import MICROVM, SLOWNESS, Lab, Tools
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), *MICROVM]
@@ -35,12 +36,12 @@ def backend(microsandbox: SandboxBackend) -> SandboxBackend:
 
 def made(workspace: Path | None, **settings: Any) -> Any:
     """A backend of one's own, which boots nothing ahead of need but the first machine."""
-    from codemode_server.sandbox.backends.microvm import MicrovmSettings
+
     from codemode_server.sandbox.backends.microvm.backend import MicrovmBackend
     from codemode_server.settings import LimitSettings
 
     chosen = {"backend": "microsandbox", "image": os.environ["CODEMODE_VM_IMAGE"], "warm": 0, **settings}
-    return MicrovmBackend(MicrovmSettings.model_validate(chosen), LimitSettings(), workspace)
+    return MicrovmBackend(SandboxSettings.model_validate(chosen), LimitSettings(), workspace)
 
 
 @asynccontextmanager

@@ -1,1 +1,1 @@
-"""One module or package for each sandbox backend; `sandbox/registry.py` finds those that are here."""
+"""The sandbox backends, a package each."""

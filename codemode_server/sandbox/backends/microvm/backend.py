@@ -18,7 +18,7 @@ import anyio.to_thread
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.processes.stream_readers import FrameReader
-from codemode_server.sandbox.backends.microvm import DEFAULT_IMAGE, MicrovmSettings, image, probe_cache, runtime
+from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
 from codemode_server.sandbox.backends.microvm.leftovers import Run
 from codemode_server.sandbox.backends.microvm.machine import BootFailed, Build, Machine
 from codemode_server.sandbox.backends.microvm.pool import Pool
@@ -27,6 +27,7 @@ from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, SandboxCount, started
 from codemode_server.sandbox.importable import STANDARD
 from codemode_server.sandbox.quota import Quota, Quotas
+from codemode_server.sandbox.registry import DEFAULT_IMAGE, SandboxSettings
 from codemode_server.settings import LimitSettings
 
 _log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ _TRIAL_SECONDS = 300.0
 
 
 async def create(
-    settings: MicrovmSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
+    settings: SandboxSettings, limits: LimitSettings, workspace: Path | None, announce: Callable[[str], None]
 ) -> MicrovmBackend:
     """A started backend, unless a microVM is known not to boot here.
 
@@ -62,7 +63,7 @@ async def create(
     return backend
 
 
-async def trial_boot(settings: MicrovmSettings) -> float:
+async def trial_boot(settings: SandboxSettings) -> float:
     """Boots one microVM with these settings and ends it; returns the seconds until it was ready.
 
     Raises:
@@ -88,7 +89,7 @@ class MicrovmBackend:
 
     def __init__(
         self,
-        settings: MicrovmSettings,
+        settings: SandboxSettings,
         limits: LimitSettings,
         workspace: Path | None,
         *,

@@ -12,18 +12,28 @@ from pathlib import Path
 import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.sandbox.backends.microvm import BACKEND, MicrovmSettings, image, probe_cache, runtime
-from codemode_server.sandbox.registry import Announce, Check, Diagnosis, Outlook, Step, candidates, demand
+from codemode_server.sandbox.backends.microvm import image, probe_cache, runtime
+from codemode_server.sandbox.registry import (
+    MICROVM,
+    Announce,
+    Check,
+    Diagnosis,
+    Outlook,
+    SandboxSettings,
+    Step,
+    candidates,
+    demand,
+)
 
 _PLACE = "microVMs of microsandbox, one to a session"
 _ELSEWHERE = "a virtual machine may have virtualization in name only: try on its host, or set sandbox.backend to wasm"
 """Remedy for a boot that fails although every check succeeds."""
 
 
-async def diagnose(settings: MicrovmSettings, *, boot: bool, announce: Announce) -> Diagnosis:
+async def diagnose(settings: SandboxSettings, *, boot: bool, announce: Announce) -> Diagnosis:
     """Checks everything; with `boot`, also boots a microVM unless a check failed."""
     checks = await _machine()
-    is_chosen = BACKEND in candidates(settings)
+    is_chosen = MICROVM in candidates(settings)
     is_possible = not any(check.is_obstacle for check in checks)
     checks.append(await _image(settings, is_needed=is_chosen and (is_possible or bool(demand(settings)))))
     obstacles = [check for check in checks if check.is_obstacle]
@@ -44,7 +54,7 @@ async def diagnose(settings: MicrovmSettings, *, boot: bool, announce: Announce)
     return Diagnosis((*checks,), _PLACE if booted.state == "ok" else f"{_PLACE}, if one boots here")
 
 
-async def outlook(settings: MicrovmSettings) -> Outlook:
+async def outlook(settings: SandboxSettings) -> Outlook:
     """The expected isolation, without booting anything."""
     known = await probe_cache.examine(settings)
     if known is not None and not known.works:
@@ -89,7 +99,7 @@ def _home() -> Check:
     return Check("MSB_HOME", "ok", f"{home}, {runtime.free_mb(home) / 1024:.1f} GB free")
 
 
-async def _image(settings: MicrovmSettings, *, is_needed: bool) -> Check:
+async def _image(settings: SandboxSettings, *, is_needed: bool) -> Check:
     if runtime.version() is None:
         return Check("image", "skipped", "there is no microsandbox to keep it")
     try:
@@ -103,13 +113,13 @@ async def _image(settings: MicrovmSettings, *, is_needed: bool) -> Check:
     return Check("image", "ok", f"{settings.image}, {stored.size_bytes / 1e6:.1f} MB")
 
 
-async def _booted(settings: MicrovmSettings) -> Check:
+async def _booted(settings: SandboxSettings) -> Check:
     from codemode_server.sandbox.backends.microvm import backend
 
     return _boot(await probe_cache.try_boot(settings, backend.trial_boot))
 
 
-async def _boot_of_last_time(settings: MicrovmSettings) -> Check:
+async def _boot_of_last_time(settings: SandboxSettings) -> Check:
     known = await anyio.to_thread.run_sync(probe_cache.recall, probe_cache.key(settings))
     if known is None:
         return Check("boot", "skipped", "not tried")
@@ -123,9 +133,9 @@ def _boot(known: probe_cache.ProbeResult) -> Check:
     return Check("boot", "failed", known.reason, _ELSEWHERE if "doctor" in known.remedy else known.remedy)
 
 
-async def prepare(settings: MicrovmSettings, archive: Path | None, announce: Announce) -> Step:
+async def prepare(settings: SandboxSettings, archive: Path | None, announce: Announce) -> Step:
     """Pull the image, or load it from `archive`; only if microVMs may run here."""
-    if BACKEND not in candidates(settings):
+    if MICROVM not in candidates(settings):
         return Step(
             "image", f"not needed, since `sandbox.backend` is `{settings.backend}`", is_successful=archive is None
         )

@@ -24,7 +24,8 @@ import platformdirs
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.private_files import NotPrivate, is_own, private_folder, replace_private
 from codemode_server.sandbox import processor
-from codemode_server.sandbox.backends.microvm import MicrovmSettings, runtime
+from codemode_server.sandbox.backends.microvm import runtime
+from codemode_server.sandbox.registry import SandboxSettings
 
 logger = logging.getLogger(__name__)
 
@@ -54,14 +55,14 @@ class ProbeResult:
         return SandboxUnavailable(self.reason, self.remedy, is_temporary=self.is_temporary)
 
 
-async def examine(settings: MicrovmSettings) -> ProbeResult | None:
+async def examine(settings: SandboxSettings) -> ProbeResult | None:
     """The result of checks and the cache, without booting; None if every check succeeds and none was booted yet."""
     if (problem := await runtime.doctor()) is not None:
         return ProbeResult.of(problem)
     return await anyio.to_thread.run_sync(recall, key(settings))
 
 
-async def try_boot(settings: MicrovmSettings, boot: Callable[[MicrovmSettings], Awaitable[float]]) -> ProbeResult:
+async def try_boot(settings: SandboxSettings, boot: Callable[[SandboxSettings], Awaitable[float]]) -> ProbeResult:
     """Boots one microVM and caches the result; `boot` returns the seconds it took."""
     try:
         result = ProbeResult(works=True, boot_seconds=await boot(settings))
@@ -71,7 +72,7 @@ async def try_boot(settings: MicrovmSettings, boot: Callable[[MicrovmSettings], 
     return result
 
 
-def key(settings: MicrovmSettings) -> str:
+def key(settings: SandboxSettings) -> str:
     """A digest of everything that a result depends on."""
     parts = [
         runtime.version() or "",

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio.to_thread
 import platformdirs
 
 from codemode_server.domain.errors import SandboxUnavailable
@@ -97,8 +98,12 @@ def is_compiled(component: Path, folder: Path) -> bool:
     return _is_sound(folder / f"{_key(component)}.cwasm")
 
 
-def diagnose() -> Diagnosis:
-    """Whether the component is built and compiled for this machine. Blocks."""
+async def diagnose() -> Diagnosis:
+    """Checks that the component is built and compiled for this machine."""
+    return await anyio.to_thread.run_sync(_diagnose)
+
+
+def _diagnose() -> Diagnosis:
     try:
         wasmtime_folder()
         guest = checked_component()
@@ -110,8 +115,12 @@ def diagnose() -> Diagnosis:
     return Diagnosis((Check("wasm", "ok", compiled),), "wasm")
 
 
-def prepare(announce: Announce) -> Step:
-    """Compile the component unless it is compiled already. Blocks."""
+async def prepare(announce: Announce) -> Step:
+    """Compile the component unless it is compiled already."""
+    return await anyio.to_thread.run_sync(_prepare, announce)
+
+
+def _prepare(announce: Announce) -> Step:
     try:
         guest, folder = checked_component(), cache_folder()
         if is_compiled(guest, folder):

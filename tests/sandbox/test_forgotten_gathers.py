@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.sandbox.guest.forgotten_gathers import await_gathers
+from codemode_server.sandbox.guest.source import await_gathers
 from tests.executions.kit import checked
 from tests.sandbox.lab import Lab, Tools
 

@@ -27,12 +27,10 @@ HINTS: list[tuple[str, str]] = [
     ("issues[0].title", 'results are plain dicts: write ["title"] for .title'),
     ("issues[0].titel", ": write ['title']"),
     ("issues.items()", "issues is a list of 2 items"),
-    ("x = {'price\\r': 1}\nx['price']", "the key is 'price\\r'; its text has CRLF line ends: use splitlines()"),
     ("x = issues[0].get('zzz')\nx['a']", "x is None"),
     ("import json\njson.loads('plain text')", "the text 'plain text', which is no JSON"),
     ("import json\njson.loads('')", "the text is empty"),
     ("x = 'some text'\nx['a']", "x is the text 'some text'"),
-    ("x = 'some text'\nx[0]['a']", "x is the text 'some text'"),
     (
         "from servers.github import statistics\nstatistics.mean([1])",
         f"statistics is the tool of servers.github here; {BOTH}",

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from itertools import islice
 
-from codemode_server.sandbox.guest.forgotten_gathers import await_gathers
+from codemode_server.sandbox.guest.source import await_gathers
 
 MAX_CHARACTERS = 64 * 1024
 """Longer programs are not checked: nobody writes one by hand, and parsing holds everything else up."""

@@ -16,7 +16,6 @@ library.take_in_zones()
 from . import modules, repetition, runner, warm_up, wasi  # noqa: E402 - they replace parts of what was taken in
 from .calls import Calls  # noqa: E402
 from .link import Link  # noqa: E402
-from .scheduler import Scheduler  # noqa: E402
 
 _ADVICE = "not available in the wasm sandbox; use the standard library"
 _RECURSION = 1_000
@@ -35,7 +34,7 @@ class _Host:
 
 
 _link = Link(_Host())
-_scheduler = Scheduler(_link)
+_scheduler = wasi.Scheduler(_link)
 _link.wait = _scheduler.wait
 _calls = Calls(_link)
 _host_modules = modules.install(_link, _calls, advice=_ADVICE)

@@ -13,7 +13,6 @@ import pathlib
 import sys
 import types
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 from .advice import (
@@ -92,16 +91,6 @@ def _of_forgotten_await(error: BaseException, message: str) -> str:
 def _of_key(key: Any, place: Place) -> str:
     value = place.subscripted(lacking=key)
     if isinstance(value, dict) and key not in value:
-        odd = next(
-            (it for it in islice(value, 500) if isinstance(it, str) and it != key and it.strip("\ufeff\r") == key), ""
-        )
-        if odd:
-            why = (
-                "its text has CRLF line ends: use splitlines()"
-                if "\r" in odd
-                else "its text begins with a byte order mark"
-            )
-            return f"the key is {odd!r}; {why}"
         near = nearest_key(key, value)
         return f"{place.text or 'it'} is {shape(value)}{f'; did you mean {near!r}?' if near else ''}"
     return ""
@@ -164,10 +153,6 @@ def _of_type(message: str, place: Place) -> str:
     if "coroutine" in message and "await" not in message:
         return "a coroutine has no value before it is awaited: write await before the call"
     value = place.subscripted()
-    if value is UNKNOWN and message.startswith("string indices") and (source := place.indexed_text()) is not None:
-        text = place.value(source)
-        way = way_into_text(place.written(source), text)
-        return f"{place.written(source)} is {shape(text)}{f'; {way}' if way else ''}"
     if value is UNKNOWN:
         return ""
     name = place.text or "it"
@@ -242,20 +227,10 @@ def of_path(written: object, *, is_missing: bool = True) -> str:
     if folder == "workspace":
         return _listed() if is_missing else ""
     if folder == "tmp":
-        return _of_tmp(path) if is_missing else ""
+        return TMP_IS_THE_SANDBOX_S if is_missing else ""
     if folder in _HINTS_BY_FOLDER:
         return _HINTS_BY_FOLDER[folder]
     return NO_HOST_FILES if path.startswith("/") else f"write paths in full: /workspace/{path}; {_listed()}"
-
-
-def _of_tmp(path: str) -> str:
-    """What to do about a missing path in /tmp: the program mistyped the name of its own file, or means another /tmp."""
-    wanted = pathlib.PurePath(path)
-    try:
-        meant = similar_name(wanted.name, os.listdir(wanted.parent))  # noqa: PTH208 - names are enough
-    except OSError:
-        meant = None
-    return f"did you mean {str(wanted.parent / meant)!r}?" if meant else TMP_IS_THE_SANDBOX_S
 
 
 def _listed() -> str:

@@ -74,14 +74,6 @@ class Place:
         node = self._node()
         return self.value(node.value, lacking) if node is not None else UNKNOWN
 
-    def indexed_text(self) -> ast.expr | None:
-        """`x` in `x[0]["key"]`, if it is a text."""
-        node = self._node()
-        inner = node.value if node is not None else None
-        if not isinstance(inner, ast.Subscript) or type(self.value(inner.slice)) is not int:
-            return None
-        return inner.value if type(self.value(inner.value)) is str else None
-
     def key(self) -> Any:
         node = self._node()
         return self.value(node.slice) if isinstance(node, ast.Subscript) else UNKNOWN

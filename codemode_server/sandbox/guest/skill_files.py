@@ -7,6 +7,7 @@ would run. Nothing else of a file system is there.
 from __future__ import annotations
 
 import builtins
+import functools
 import io
 import os
 import weakref
@@ -78,7 +79,8 @@ class SkillFiles:
             return io.BytesIO(source.encode()) if is_binary else io.StringIO(source)
         if set(mode) - set("bt") not in ({"w"}, {"x"}):
             raise ValueError(f"/skills/{name}.py is read or written whole: open it with 'r' or 'w', not {mode!r}")
-        made: Any = _BinaryFile(name, self._send) if is_binary else _TextFile(name, self._send)
+        made: Any = _BinaryFile() if is_binary else _TextFile(newline="")
+        made.name, made.save = f"{_FOLDER}/{name}.py", functools.partial(self._send, name)
         self._open.add(made)
         return made
 
@@ -96,44 +98,30 @@ class SkillFiles:
         return Saved(said)
 
 
-class _TextFile(io.StringIO):
-    """A file that is written."""
+class _File:
+    """A file of a skill that is written: closing it saves the text."""
 
-    def __init__(self, name: str, send: Callable[[str, str], object]) -> None:
-        super().__init__(newline="")
-        self.name = f"{_FOLDER}/{name}.py"
-        self._skill, self._send = name, send
+    name: str
+    save: Callable[[str], object]
 
     def __exit__(self, kind: Any, *rest: Any) -> None:
         if kind is not None:  # half of a text is no skill
-            super().close()
+            super().close()  # type: ignore[misc]
         self.close()
 
     def close(self) -> None:
-        if not self.closed:
-            text = self.getvalue()
-            super().close()
-            self._send(self._skill, text)
+        if not self.closed:  # type: ignore[attr-defined]
+            text: str | bytes = self.getvalue()  # type: ignore[attr-defined]
+            super().close()  # type: ignore[misc]
+            self.save(text if isinstance(text, str) else text.decode())
 
 
-class _BinaryFile(io.BytesIO):
-    """A file that is written in bytes."""
+class _TextFile(_File, io.StringIO):
+    pass
 
-    def __init__(self, name: str, send: Callable[[str, str], object]) -> None:
-        super().__init__()
-        self.name = f"{_FOLDER}/{name}.py"
-        self._skill, self._send = name, send
 
-    def __exit__(self, kind: Any, *rest: Any) -> None:
-        if kind is not None:
-            super().close()
-        self.close()
-
-    def close(self) -> None:
-        if not self.closed:
-            text = self.getvalue().decode()
-            super().close()
-            self._send(self._skill, text)
+class _BinaryFile(_File, io.BytesIO):
+    pass
 
 
 def _absolute(path: Any) -> str:

@@ -4,7 +4,7 @@ Four small changes to the syntax tree, none of which moves a line:
 
 * a last expression hands its value to the runner;
 * only where the program returns at top level, its body becomes a function that declares all its names global;
-* where the program gathers and awaits nothing, `gather` is awaited (see `forgotten_gathers`);
+* where the program gathers and awaits nothing, `gather` is awaited (see `await_gathers`);
 * in async code, a call of a tool whose value is used is awaited (see `await_rule`).
 """
 
@@ -15,12 +15,19 @@ import inspect
 import types
 
 from .await_rule import CallUses, awaits, own_nodes
-from .forgotten_gathers import await_gathers, replace_node
 
 VALUE_HOOK = "__codemode_value__"
 FINISH_HOOK = "__codemode_finish__"
 STAR_HOOK = "__codemode_star__"
 BODY_NAME = "__codemode_body__"
+_GATHER = frozenset(["asyncio.gather", "gather"])
+_AROUND = frozenset(["asyncio.run", "asyncio.wait_for", "asyncio.shield"])
+_LOOPS = ("run_until_complete", "run_forever", "Runner", "get_event_loop", "new_event_loop", "set_event_loop")
+_NOT_ENTERED = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Try, ast.With),
+    *(ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp),
+)
+"""Nodes whose parts may run later, more than once, or under a handler."""
 
 
 def compile_program(text: str, filename: str) -> tuple[types.CodeType, ast.Module]:
@@ -162,3 +169,47 @@ def _await_used_calls(tree: ast.Module) -> None:
     uses = CallUses(tree)
     for call in uses.forgotten_awaits():
         replace_node(uses.parents[call], call, ast.copy_location(ast.Await(_hook(FINISH_HOOK, call)), call))
+
+
+def await_gathers(tree: ast.Module) -> None:
+    """Put `await` before each `asyncio.gather(…)` of a top-level statement, or before what it is an argument of; in
+    place of an `asyncio.run` around it. Only in a program that awaits nothing: there a call gives its value, which
+    `gather` refuses. Nothing is changed where the program may handle that failure, or has an event loop of its own."""
+    if awaits(tree.body):
+        return
+    nodes = list(ast.walk(tree))
+    names = {alias.asname or alias.name for node in nodes if _is_from_asyncio(node) for alias in node.names}  # type: ignore[attr-defined]
+    if "gather" not in names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}:
+        return
+    if any(getattr(node, "attr", getattr(node, "id", "")) in _LOOPS for node in nodes):
+        return
+    gathers = _GATHER if "gather" in names else _GATHER - {"gather"}
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        parent = waiting.pop()
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, _NOT_ENTERED):
+                continue
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if isinstance(node, ast.Call) and called in gathers | _AROUND:
+                inner: ast.expr = node
+                while isinstance(inner, ast.Call) and ast.unparse(inner.func) in _AROUND and inner.args:
+                    inner = inner.args[0]
+                if isinstance(inner, ast.Call) and ast.unparse(inner.func) in gathers:
+                    awaited = node.args[0] if called == "asyncio.run" else node
+                    replace_node(parent, node, ast.copy_location(ast.Await(awaited), node))
+            elif not called.startswith("asyncio."):
+                waiting.append(node)
+
+
+def _is_from_asyncio(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "asyncio"
+
+
+def replace_node(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
+    """Put `new` where `old` is."""
+    for name, value in ast.iter_fields(parent):
+        if value is old:
+            setattr(parent, name, new)
+        elif isinstance(value, list):
+            value[:] = [new if item is old else item for item in value]

@@ -24,7 +24,6 @@ from codemode_server import temporary
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.sandbox.backends.wasm import build, component
-from codemode_server.sandbox.backends.wasm.demand import RECENT_SECONDS, Demand
 from codemode_server.sandbox.backends.wasm.process import BadNativeCode, Instance, Worker
 from codemode_server.sandbox.channel import Channel, out_of_memory
 from codemode_server.sandbox.contract import Ending, HostApi, Outcome, Program, ProgramError, SandboxCount
@@ -32,6 +31,7 @@ from codemode_server.sandbox.importable import IN_WASM
 from codemode_server.sandbox.quota import Quota, Quotas, ended_itself
 
 _log = logging.getLogger(__name__)
+RECENT_SECONDS = 5.0
 _MAX_LEFT = 4
 """Scratch folders that may wait to be removed; with more, the next answer waits until all are removed."""
 
@@ -67,7 +67,10 @@ class WasmBackend:
         self._is_work_left = anyio.Event()
         """Set when there is something for `tend` to do."""
         self._is_tended = False
-        self._demand = Demand()
+        self._running = 0
+        self._most = 0
+        """The most programs that ran at once lately, since `_most_at`."""
+        self._most_at = 0.0
         self._removing = anyio.Lock()
 
     @property
@@ -115,8 +118,16 @@ class WasmBackend:
 
     async def run(self, program: Program, host_api: HostApi) -> Outcome:
         """Run one program in a fresh instance."""
-        with self._demand.counted(program):
+        self._running += 1
+        if self._running >= self._most_at_once():
+            self._most, self._most_at = self._running, anyio.current_time()
+        try:
             return await self._run(program, host_api)
+        finally:
+            self._running -= 1
+
+    def _most_at_once(self) -> int:
+        return self._most if anyio.current_time() - self._most_at < RECENT_SECONDS else self._running
 
     async def _run(self, program: Program, host_api: HostApi) -> Outcome:
         worker, scratch = await self._take(program)
@@ -166,8 +177,8 @@ class WasmBackend:
             self._is_work_left.set()
 
     def _kept(self) -> int:
-        """How many idle workers are kept."""
-        return max(self._warm, self._demand.most_at_once()) if self._warm and self._is_tended else self._warm
+        """How many idle workers are kept: to start one costs more processor time than a short program."""
+        return max(self._warm, self._most_at_once()) if self._warm and self._is_tended else self._warm
 
     async def _run_in(self, worker: Worker, program: Program, host_api: HostApi, quota: Quota) -> tuple[Outcome, bool]:
         channel = Channel(worker.reader, worker.stream, program, host_api)
@@ -182,7 +193,8 @@ class WasmBackend:
         Workers that died while idle, and instances made for other limits or folders, are discarded.
         """
         while True:
-            worker, was_idle = await self._next(program)
+            was_idle = bool(self._idle)
+            worker = self._idle.pop() if was_idle else await self._start_worker()
             if worker.instance is not None and not worker.instance.is_for(program):
                 await self._discard(worker)
                 continue
@@ -199,12 +211,6 @@ class WasmBackend:
                 with anyio.CancelScope(shield=True):
                     await self._discard(worker)
                 raise
-
-    async def _next(self, program: Program) -> tuple[Worker, bool]:
-        """A worker, and whether it was idle before."""
-        if len(self._idle) > self._demand.reserved(program):
-            return self._idle.pop(), True
-        return await self._start_worker(), False
 
     async def _until_ready(self, worker: Worker) -> None:
         """Wait until a worker is ready. Native code that does not load is discarded once, to be compiled again."""

@@ -4,7 +4,7 @@
 #   docker run --network host -v "$PWD/upstream.yaml:/config/upstream.yaml:ro" -v codemode-data:/data codemode-server
 #
 # It serves loopback only, so the container shares its network with what connects: the host's with --network host, or
-# that of a proxy with TLS. docs/operating.md has an example.
+# that of a proxy with TLS (--network container:PROXY).
 
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /source

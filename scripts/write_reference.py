@@ -23,21 +23,23 @@ CONFIGURATION = """\
 
 One file, `upstream.yaml`: at `--config`, `$CODEMODE_CONFIG`, `./upstream.yaml` (once you
 [trust](security.md#a-repository-that-you-open) it), or in your configuration folder. `--config` also accepts a host's
-file. The [example](../upstream.yaml) shows every setting in place, `codemode-server config check` prints mistakes with
+file. The [example](../upstream.yaml) shows the most used settings, `codemode-server config check` prints mistakes with
 their lines, and `codemode-server config schema` prints the JSON Schema.
 
-A saved file is read again while the server runs; an edit with a mistake is not used. A mistake in one server disables
-that server only; a mistake elsewhere disables everything, because limits and permissions must not be skipped.
+At the start, a mistake in one server disables that server only; a mistake elsewhere disables everything, because limits
+and permissions must not be skipped. A saved file is read again while the server runs; an edit with any mistake is
+ignored. These settings are read at the start only: `sandbox`, `tracing`, `metrics`, `pages`, `results`, `http`,
+`guardrails`, `principal`, and `dir`, `skills`, `workflows` and `on_damage` of `state`.
 
-This page is generated from the settings; the schema has the full text of each.
+This page is generated from the settings; the schema has the full text of each. Defaults are in parentheses.
 """
 COMMANDS = """\
 # Commands
 
-This page is generated. `codemode-server COMMAND --help` explains each option; `--config FILE` may stand before or after
-a command. `--json` (for scripts), `--yes` (no question) and `--wait SECONDS` (for servers) are left out below.
-Exit codes:
-0 done, 1 done with a bad answer, 2 the configuration or the call is wrong.
+This page is generated. `codemode-server COMMAND --help` explains each option. `--config FILE` may stand before or after
+each command except `trust` and `completion`. `--json` (for scripts), `--yes` (no question) and `--wait SECONDS` (for
+servers) are left out below. Exit codes: 0 completed, 1 completed, but with a negative result, 2 a mistake in the
+configuration or the command.
 
 """
 COMMON = {"--config", "--json", "--yes", "--wait"}
@@ -75,16 +77,30 @@ def _settings(schema: dict[str, Any], field: dict[str, Any], prefix: str) -> Ite
     for reference in re.findall(r'"#/\$defs/(\w+)"', json.dumps(field)):
         for name, setting in schema["$defs"][reference].get("properties", {}).items():
             default = setting.get("default")
-            shown = "" if default in (None, [], {}, "") else f" = `{json.dumps(default, ensure_ascii=False)}`"
-            yield f"- `{prefix}{name}`{shown}: {_sentence(setting)}\n"
+            text = default if isinstance(default, str) else json.dumps(default, ensure_ascii=False)
+            shown = "" if default in (None, [], {}, "") else f" (`{text}`)"
+            yield f"- `{prefix}{name}`{shown}: {_values(setting)}{_sentence(setting)}\n"
             if '"items"' not in json.dumps(setting):
                 yield from _settings(schema, setting, f"{prefix}{name}.")
 
 
+def _values(field: dict[str, Any]) -> str:
+    """The values that a setting, or each of its entries, may have, if they are fixed."""
+    kinds = field.get("anyOf", [field])
+    for kind in kinds:
+        entries = kind.get("additionalProperties")
+        for words, values in (("one of", kind), ("each one of", entries if isinstance(entries, dict) else {})):
+            if "enum" in values:
+                or_list = ", or a list" if any(other.get("type") == "array" for other in kinds) else ""
+                return f"{words} {', '.join(f'`{value}`' for value in values['enum'])}{or_list}. "
+    return ""
+
+
 def _sentence(field: dict[str, Any]) -> str:
-    """The beginning of a description, up to the first sentence's end, semicolon or bracket."""
+    """The first sentence of a description, up to a semicolon, without what is in parentheses."""
     text = " ".join(str(field.get("description", "")).split())
-    short, *_ = re.split(r"(?<=[.;]) | \(", text, maxsplit=1)
+    text = re.sub(r" \([^()]*\)", "", text)
+    short, *_ = re.split(r"(?<=[.;]) ", text, maxsplit=1)
     return (short if len(short) > 12 else text).rstrip(".;:")
 
 
@@ -104,7 +120,8 @@ def _leaves(
 def _usage(parser: argparse.ArgumentParser) -> str:
     words = []
     for action in parser._actions:
-        if isinstance(action, argparse._HelpAction) or COMMON.intersection(action.option_strings):
+        is_hidden = isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS
+        if is_hidden or COMMON.intersection(action.option_strings):
             continue
         word = action.option_strings[-1] if action.option_strings else action.metavar or action.dest.upper()
         words.append(word if isinstance(word, str) else word[0])

@@ -20,7 +20,7 @@ from codemode_server.domain.errors import CodemodeError
 
 _COMMANDS = {
     "serve": "serve over stdio, or over HTTP",
-    "init": "write a first upstream.yaml, and print the entry for each host",
+    "init": "write a first upstream.yaml, and print the next commands",
     "import": "take over the servers that your hosts have",
     "connect": "put this product into the configuration file of a host",
     "disconnect": "take it out again, and put back what was there",

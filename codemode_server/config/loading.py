@@ -142,7 +142,7 @@ def load(
             unused_file = str(untrusted)
     place = places.of_user()
     if place is None:
-        return replace(_no_file(environ, cwd), unused_file=unused_file)
+        return replace(_no_file(environ, cwd, is_untrusted=bool(unused_file)), unused_file=unused_file)
     loaded = _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
     return replace(loaded, unused_file=unused_file)
 
@@ -276,11 +276,14 @@ def stamp_of_place(place: ConfigFile) -> Stamp:
     )
 
 
-def _no_file(environ: Mapping[str, str], cwd: Path) -> LoadedSettings:
+def _no_file(environ: Mapping[str, str], cwd: Path, *, is_untrusted: bool) -> LoadedSettings:
     user = places.user_file()
+    here = next((cwd / name for name in NAMES if (cwd / name).is_file()), None)
+    state = f"{here} {'is not trusted' if is_untrusted else 'sets nothing'}, and {user} does not exist"
+    none = f"and neither {cwd / NAMES[0]} nor {user} exists"
     message = (
-        f"no configuration file, so there are no servers: ${VARIABLE} is not set, and neither {cwd / NAMES[0]} nor "
-        f"{user} exists. `codemode-server init` creates the latter; `--config FILE` uses another file"
+        f"no configuration file, so there are no servers: ${VARIABLE} is not set, {state if here else none}. "
+        "`codemode-server init` creates the latter; `--config FILE` uses another file"
     )
     reading = Reading(Problems(""), [], environ, user.parent, environ=environ)
     settings = reading.settings(EMPTY)

@@ -57,6 +57,17 @@ def test_no_file_is_no_error_and_says_how_to_begin(folder: Folder, user_folder: 
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "state"), [("servers:\n", "sets nothing"), ("servers: {s: {command: x}}", "is not trusted")]
+)
+def test_a_file_here_that_is_not_used_is_named_with_the_reason(
+    folder: Folder, user_folder: Path, text: str, state: str
+) -> None:
+    folder.write("upstream.yaml", text)
+    (message,) = load(None, environ={}, cwd=folder.path).warnings
+    assert f" {folder.path}/upstream.yaml {state}, and {user_folder} does not exist. " in message
+
+
 def test_a_given_file_that_is_not_there_is_an_error(folder: Folder) -> None:
     with pytest.raises(SettingsError) as by_option:
         load(Path("no.yaml"), environ={}, cwd=folder.path)

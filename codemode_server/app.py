@@ -318,7 +318,7 @@ class App:
 
     @property
     def loaded(self) -> LoadedSettings:
-        """What the configuration in force was read from."""
+        """The loaded settings in force."""
         return self._takeover.loaded
 
     @cached_property

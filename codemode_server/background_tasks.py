@@ -32,4 +32,4 @@ class OwnsTasks:
                 await self._release()
 
     async def _release(self) -> None:
-        """What is left to do once no task runs any more; not cancelled."""
+        """Hook: cleans up once no task runs any more; not cancelled."""

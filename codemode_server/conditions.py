@@ -101,7 +101,7 @@ class Condition:
             raise ValueError(f"must be true or false, and gives {kind.lower()}")
 
     def holds(self, arguments: Arguments) -> bool:
-        """Whether it is true for these arguments.
+        """True if the condition holds for these arguments.
 
         Raises:
             NotEvaluable: a field is missing, types don't fit, or the arguments are too large.
@@ -151,5 +151,5 @@ def _complaint(error: str) -> str:
 
 
 def _first_line(error: str) -> str:
-    """What the library says, without its code, as `NOT_FOUND: `."""
+    """The library's message without its code, such as `NOT_FOUND: `."""
     return re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", error.split("\n")[0])[:200]

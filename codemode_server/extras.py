@@ -16,7 +16,7 @@ _NAME = "codemode-server"
 
 
 class Installer(StrEnum):
-    """What made the environment that the product runs in. The values are commands without the package."""
+    """Tool that created the environment in which the product runs. The values are commands without the package."""
 
     UVX = "uvx"
     UV_TOOL = "uv tool install"
@@ -26,7 +26,7 @@ class Installer(StrEnum):
 
 
 def installer(prefix: str) -> Installer:
-    """What made the environment in this folder."""
+    """Detects the tool that created the environment in this folder."""
     parts = [part.casefold() for part in prefix.replace("\\", "/").split("/")]
     if "uv" in parts and any(part.startswith(("archive-v", "environments-v")) for part in parts):
         return Installer.UVX
@@ -56,7 +56,7 @@ def command_for(extra: str, prefix: str, direct_url: str | None) -> str:
 
 
 def _source(extra: str, direct_url: str | None) -> tuple[str, bool]:
-    """What to install, quoted for a shell, and whether the code is used where it is."""
+    """The package to install, quoted for a shell, and True if its code is used in place."""
     found = json.loads(direct_url) if direct_url else {}
     address = urlsplit(found.get("url", ""))
     if not address.scheme:

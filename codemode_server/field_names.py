@@ -38,18 +38,18 @@ _ENDS_OF_HOSTS = frozenset({"com", "io", "net", "org"})
 
 
 def is_field_name(key: str) -> bool:
-    """Whether a key reads like the name of a field that someone chose: an identifier of at most 4 words and 32
+    """True if a key reads like the name of a field that someone chose: an identifier of at most 4 words and 32
     characters, and no id, date, address, path, file or credential."""
     return _is_short(key) and _reads_like(_FIELD_NAME, key)
 
 
 def is_label(key: str) -> bool:
-    """Whether a key reads like the heading of a column, `Order ID` or `Total (EUR)`; a person's name does as well."""
+    """True if a key reads like the heading of a column, `Order ID` or `Total (EUR)`; a person's name does as well."""
     return _is_short(key) and _reads_like(_LABEL, key) and ". " not in key
 
 
 def is_declared_name(key: str) -> bool:
-    """Whether a key that an upstream declares reads like a name rather than an id, date, address, path or file."""
+    """True if a key that an upstream declares reads like a name rather than an id, date, address, path or file."""
     return len(key) <= _MAX_DECLARED_CHARACTERS and _reads_like(_FIELD_NAME, key)
 
 

@@ -45,7 +45,7 @@ def state_folder(settings: Settings) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """What the last run stored, read once: for the first `tools/list`, and then for `app.App`."""
+    """Data stored by the last run, read once: for the first `tools/list`, and then for `app.App`."""
 
     database: Database
     thread: DatabaseThread
@@ -80,13 +80,13 @@ class LastRun:
         return cls(database, thread, listings, store, accepted, visible, catalog, lone_tools)
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
-        """What `tools/list` answers before anything is connected. Servers that were never listed are only named."""
+        """Answer to `tools/list` before anything is connected. Servers that were never listed are only named."""
         settings, redactor, catalog = loaded.settings, Redactor(loaded.secrets), self.catalog
         servers = listing_of(catalog, settings, stored_uses(settings, self.database, self.thread), redactor.text)
         return [*definitions(settings, servers), *self._direct(catalog, settings, redactor)]
 
     def prompts(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
-        """What `prompts/list` answers before anything is connected."""
+        """Answer to `prompts/list` before anything is connected."""
         if not any(server.listing.prompts for server in self.catalog.servers):
             return []
         from codemode_server.front.prompts import prompt_definitions
@@ -104,7 +104,7 @@ class LastRun:
 
 
 def is_protected(config: LiveConfig, server: str) -> bool:
-    """Whether the answers of a server are searched for personal data."""
+    """True if the answers of a server are searched for personal data."""
     settings = config.settings
     return server in protected_servers(settings.privacy, settings.servers)
 
@@ -146,7 +146,7 @@ def reasons(loaded: LoadedSettings) -> dict[str, str]:
 
 
 def learned_types(config: LiveConfig, database: Database, thread: DatabaseThread) -> Learning:
-    """What earlier calls showed of the tools' results."""
+    """Result types of tools, learned from earlier calls."""
     return Learning(SqliteObservedTypeStore(database, thread), config)
 
 

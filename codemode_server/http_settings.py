@@ -21,7 +21,7 @@ class OidcSettings(Section):
     issuer: str = Field(min_length=1, max_length=500)
     """Address of the issuer, exactly as it is in the claim `iss` of its tokens."""
     audience: Annotated[str, Field(min_length=1, max_length=500)]
-    """What the claim `aud` of a token must contain: the name under which the issuer knows this server."""
+    """Required value in the claim `aud` of a token: the name under which the issuer knows this server."""
     principal_claim: Claim = "sub"
     """The claim that is the name of the principal, for instance `preferred_username` or `email`. Choose one that the
     issuer's users can't change themselves."""

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def is_nested_deeper(value: Any, most: int) -> bool:
-    """Whether a JSON value is nested more than `most` deep."""
+    """True if a JSON value is nested more than `most` deep."""
     level = [value]
     for _ in range(most):
         level = [

@@ -1,4 +1,4 @@
-"""Characters beyond U+FFFF in JSON text, and halves of them: `\\ud800` without its other half, which no UTF-8 can hold.
+"""Detects and replaces lone surrogate escapes (`\\ud800` without its other half) in JSON before it is parsed.
 
 Replaced before the text is parsed: the values would be copied once more, at four bytes a character of a text with an
 emoji in it.
@@ -16,7 +16,7 @@ _ESCAPES = re.compile(
 
 
 def holds_surrogate_escapes(data: bytes | bytearray) -> bool:
-    """Whether JSON in UTF-8 may have characters, or halves of them, as surrogate escapes."""
+    """True if JSON in UTF-8 may contain surrogate escapes, in pairs or alone."""
     return b"\\ud" in data or b"\\uD" in data
 
 

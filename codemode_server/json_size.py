@@ -13,7 +13,7 @@ _COUNTED_AT_ONCE = 2**20
 
 
 def holds_too_many_values(data: bytes | bytearray, most: int = MAX_VALUES) -> bool:
-    """Whether parsing `data`, JSON in UTF-8, would make more than `most` values and keys.
+    """True if parsing `data`, JSON in UTF-8, would make more than `most` values and keys.
 
     Of text that is not JSON it counts at least what a parser makes before it meets the mistake.
     """
@@ -33,7 +33,7 @@ def values_at_most(data: bytes) -> int:
 
 
 def _separators(data: bytes | bytearray) -> int:
-    """What each value but the first, and each key, comes with."""
+    """Number of separators: each key, and each value but the first, has one."""
     total = 0
     for start in range(0, len(data), _COUNTED_AT_ONCE):
         total += sum(map(data[start : start + _COUNTED_AT_ONCE].count, (b",", b":", b"[", b"{")))

@@ -68,7 +68,7 @@ class _Batch:
         self._first = self._size = 0
 
     def add(self, text: str) -> bool:
-        """Whether the batch is complete now."""
+        """Adds a text; True if the batch is complete now."""
         self._texts.append(text)
         self._size += len(text) + 1
         return self._size > BATCH_CHARACTERS

@@ -28,12 +28,12 @@ _UNAMBIGUOUS = tuple(begin for begin in _FORMS if begin not in ("secret_", "pat"
 
 
 def begins_as_token(word: str) -> bool:
-    """Whether a word begins as a token of a widely used service and as nothing else."""
+    """True if a word begins as a token of a widely used service and as nothing else."""
     return word.startswith(_UNAMBIGUOUS) or KNOWN_TOKEN.match(word) is not None
 
 
 def has_known_token(text: str) -> bool:
-    """Whether there is a token of a widely used service in the text."""
+    """True if the text contains a token of a widely used service."""
     return KNOWN_TOKEN.search(text) is not None
 
 

@@ -29,7 +29,7 @@ _FILE_BYTES = 1 << 20
 OLD_FILES = 3
 """Renamed files that stay: `codemode.log.1` is the newest of them."""
 FOLDER_NAME, FILE_NAME = "logs", "codemode.log"
-"""Of the log in a state folder."""
+"""Folder and file name of the log in a state folder."""
 _MAX_EXCEPTION_LINES = 200
 _PERIOD_SECONDS = 60.0
 _MAX_RECORDS_OF_A_LINE = 30

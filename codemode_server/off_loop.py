@@ -143,7 +143,7 @@ async def read_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 def _of_loop(variable: RunVar[T], make: Callable[[], T]) -> T:
-    """What all tasks of this event loop share; made when it is first asked for."""
+    """The value that all tasks of this event loop share; made on first use."""
     found = variable.get(None)
     if found is None:
         found = make()
@@ -168,7 +168,7 @@ async def run_sized(is_large: bool, function: Callable[[*Ts], T], *args: *Ts) ->
 
 
 def is_large(value: Any) -> bool:
-    """Whether a JSON value is large; looks at a part of it only."""
+    """True if a JSON value is large; looks at a part of it only."""
     characters, values, waiting = 0, 0, [value]
     while waiting:
         found = waiting.pop()

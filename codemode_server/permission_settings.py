@@ -39,7 +39,7 @@ class RuleLimit:
 
 
 GROUP = "group:"
-"""What a group begins with where principals are named."""
+"""Prefix of a group where principals are named."""
 
 
 def _principal_or_group(text: str) -> str:
@@ -58,7 +58,7 @@ class PermissionRule(Section):
     ask: Glob | None = None
     """Calls that match need a person's approval."""
     decision: Answer | None = None
-    """What happens to calls that match, in a rule with `server` and `tool`."""
+    """Decision for calls that match, in a rule with `server` and `tool`."""
     server: Glob | None = None
     """Glob over the names of servers; default: all."""
     tool: Glob | None = None
@@ -168,9 +168,9 @@ class FlowRule(Section):
     """One flow of data that is forbidden. A pattern is a glob `server` or `server/tool`, or a label."""
 
     source: Glob = Field(alias="from")
-    """What the session has read. A server without a tool means its data in other servers."""
+    """Data that the session has read. A server without a tool means its data in other servers."""
     to: Glob
-    """What may not be called then. Reading a resource counts as `server/read_resource`."""
+    """Tools that may not be called then. Reading a resource counts as `server/read_resource`."""
     decision: Literal["deny", "ask"] = "deny"
     """`ask`: a person may approve the call."""
     reason: str | None = Field(default=None, max_length=300)
@@ -188,16 +188,15 @@ class FlowSettings(Section):
     """Which data may go where. A session has read the answers of its calls, and of those that wrote to /workspace."""
 
     public_sinks: Answer | None = None
-    """What happens to calls of tools with the label `public-sink` in a session that has read data with the label
-    `private` and data with the label `untrusted`. Default: `ask` with the presets `careful` and `read-only`, else
-    `allow`."""
+    """Decision for calls of tools with the label `public-sink` in a session that has read data with the label `private`
+    and data with the label `untrusted`. Default: `ask` with the presets `careful` and `read-only`, else `allow`."""
     rules: tuple[FlowRule, ...] = ()
     """Further flows that are forbidden, also where a rule of `permissions.rules` allows the call. The strictest that
     matches decides."""
 
 
 class PermissionSettings(Section):
-    """What programs may call. The first rule that matches decides; the model cannot change it."""
+    """Permissions of programs. The first rule that matches decides; the model cannot change it."""
 
     preset: Preset | None = None
     """Decision for calls that no rule matches, in place of `default`. `read-only`: tools that read are allowed, others
@@ -223,7 +222,7 @@ class PermissionSettings(Section):
 
     @property
     def restricts(self) -> bool:
-        """Whether the person has restricted anything."""
+        """True if the person has restricted anything."""
         return bool(self.rules or self.flows.rules) or self.preset not in (None, "trusted") or self.default != "allow"
 
     @property

@@ -14,7 +14,7 @@ _LIBRARIES_FOR_NAMES = ("presidio_analyzer", "spacy")
 
 
 class Missing(NamedTuple):
-    """What is not installed."""
+    """A missing package."""
 
     reason: str
     command: str
@@ -26,13 +26,13 @@ class Missing(NamedTuple):
 
 @cache
 def is_installed() -> bool:
-    """Whether the libraries of the extra are there; looked for once."""
+    """True if the libraries of the extra are installed; checked once."""
     return all(find_spec(name) is not None for name in _LIBRARIES)
 
 
 @cache
 def missing(models: tuple[str, ...] = ()) -> Missing | None:
-    """What the detection lacks, with these models for names in free text if there are any; looked for once."""
+    """Missing packages of the detection, with these models for names in free text if any; checked once."""
     if not is_installed():
         return Missing("the detection of personal data is not installed", install_command("privacy"))
     if models and not all(map(find_spec, _LIBRARIES_FOR_NAMES)):

@@ -26,7 +26,7 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.text import escaped
 
 UNFINISHED = "unfinished."
-"""What the names of files begin with that a killed process was writing."""
+"""Name prefix of files that were not written completely."""
 _MAX_LINKS = 40
 _OTHERS, _OTHERS_WRITE = 0o077, 0o022
 
@@ -140,14 +140,14 @@ def check_file(path: Path) -> None:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user and nobody else may write to it."""
+    """True if a file or folder belongs to this user and nobody else may write to it."""
     if sys.platform == "win32":
         return True
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
 
 
 def others_may_read(path: Path) -> bool:
-    """Whether the file's mode lets another user of the machine read it."""
+    """True if the file's mode lets another user of the machine read it."""
     if sys.platform == "win32":
         return False
     try:
@@ -261,7 +261,7 @@ def _is_trusted(uid: int) -> bool:
 
 
 def _unmapped_root() -> int | None:
-    """What stands for root, and for everybody else unknown, in a user namespace without root (rootless containers)."""
+    """The id of root and all unknown users in a user namespace without root (rootless containers)."""
     try:
         if Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", "4294967295"]:
             return None
@@ -277,14 +277,14 @@ def _is_in_pod() -> bool:
 
 
 def _allows_others(status: os.stat_result, access: int) -> bool:
-    """Whether somebody but the owner has this access (4 read, 2 write, 1 search)."""
+    """True if somebody but the owner has this access (4 read, 2 write, 1 search)."""
     if status.st_mode & access:
         return True
     return bool(status.st_mode & (access << 3)) and not _is_private_group(status.st_gid)
 
 
 def _is_private_group(gid: int) -> bool:
-    """Whether the group is this user's alone, as most Linux systems make one for each user."""
+    """True if the group is this user's alone; most Linux systems make one for each user."""
     if sys.platform == "win32":
         raise NotImplementedError  # nothing is checked there
     import grp

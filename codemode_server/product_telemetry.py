@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def readings(app: App) -> Mapping[Instrument, Callable[[], Readings]]:
-    """What is read from a product when somebody asks; in any thread."""
+    """Metrics that are read from a product on demand; in any thread."""
 
     def servers() -> Readings:
         mask = app.config.redactor.text
@@ -82,8 +82,8 @@ async def serve_on_loopback(app: App) -> None:
 
 
 def text_over_http(app: App, identity: Identity | None) -> str | None:
-    """What `serve --http` answers to `/metrics`; None to those who may not read it, and if it is not configured.
-    Without an identity it is the person who runs the product."""
+    """Answer of `serve --http` to `/metrics`; None to those who may not read it, and if it is not configured. Without
+    an identity it is the person who runs the product."""
     settings = app.config.settings.metrics
     if not settings.http:
         return None

@@ -352,7 +352,7 @@ class _HttpListener:
 
     @property
     def tokens(self) -> frozenset[str]:
-        """What is not shown."""
+        """Tokens that must not be shown."""
         return frozenset(filter(None, [self.access.own_token]))
 
     def announce(self) -> None:

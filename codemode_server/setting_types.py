@@ -1,4 +1,4 @@
-"""What the models of settings share: their base class, types of fields, and the error that belongs to one key."""
+"""Shared by the models of settings: their base class, field types, and the error that belongs to one key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Number = Annotated[int, BeforeValidator(_not_a_claim)]
 Seconds = Annotated[float, BeforeValidator(_not_a_claim), Field(gt=0, le=86_400)]
 Glob = Annotated[str, Field(min_length=1, max_length=200)]
 Label = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
-"""What kind of data a tool reads, or where it sends data."""
+"""Kind of data that a tool reads, or kind of place where it sends data."""
 RuleEffect = Literal["read", "write", "destructive"]
 """The effect of a tool, as the configuration names it."""
 
@@ -71,6 +71,6 @@ def checked_address(url: str) -> str:
 
 
 def is_safe_scheme(url: str) -> bool:
-    """Whether what is sent there can't be read or changed on the way: https, or http within this machine."""
+    """True if data can't be read or changed on the way there: https, or http within this machine."""
     parts = urlsplit(url)
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS)

@@ -46,14 +46,14 @@ class ApprovalSettings(Section):
     """How long a suspended program keeps its sandbox, seconds. After that it is ended, and runs again from the journal
     once it is resumed."""
     unknown: Literal["ask", "retry", "skip", "fail"] = "ask"
-    """What happens to a call of a resumed program that was sent before, that may change something, and whose outcome is
-    not known: a person is asked, it is sent again, it gives None, or it fails."""
+    """Handling of a call of a resumed program that was sent before, may change something, and has no known outcome: a
+    person is asked, it is sent again, it gives None, or it fails."""
     browser: Literal["auto", "never"] = "auto"
-    """Whether the page of a question is opened in the user's browser, where the host can show neither forms nor
-    addresses and there is a display."""
+    """`auto` opens the page of a question in the user's browser, where the host can show neither forms nor addresses
+    and there is a display."""
     notify: Literal["never", "desktop"] = "never"
-    """Whether the desktop shows a notification, with the names of server and tool, for a question that has no answer
-    after ten seconds."""
+    """`desktop` shows a notification, with the names of server and tool, for a question that has no answer after ten
+    seconds."""
 
 
 class LimitSettings(Section):
@@ -152,9 +152,8 @@ class SearchSettings(Section):
     """Model of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration
     file)."""
     habits: bool = True
-    """Whether tools that programs call often come first among those that fit a query about equally well. Stored between
-    runs: names of tools and a number that fades within weeks, no queries, arguments or results. `false` deletes
-    them."""
+    """Puts tools that programs call often first among those that fit a query about equally well. Stored between runs:
+    names of tools and a number that fades within weeks, no queries, arguments or results. `false` deletes them."""
     listed_tokens: Number = Field(default=600, ge=0, le=20_000)
     """How many tokens the list of tools may spend on the names of the servers and the signatures of some of their
     tools, most used first, so that a short task needs no search. Fixed when a session begins. 0 lists nothing. Claude
@@ -162,7 +161,7 @@ class SearchSettings(Section):
 
 
 def is_folder(model: str) -> bool:
-    """Whether `search.model` is a folder; names on the hub have a slash too."""
+    """True if `search.model` is a folder; names on the hub have a slash too."""
     return model.startswith(("/", "./", "../", "~"))
 
 
@@ -201,13 +200,13 @@ class SkillSettings(Section):
 
 
 class StateSettings(Section):
-    """What is stored, where, and for how long."""
+    """Contents, location and retention of stored data."""
 
     dir: str | None = None
     """Folder of the database, workspaces, stored results and logs; relative to the configuration file. It must
     belong to you, and nobody else may be able to write to a folder above it. Default: the user's data folder."""
     payloads: Literal["all", "shapes", "none"] = "shapes"
-    """What the audit and traces store of arguments and results: everything, only types and sizes, or nothing."""
+    """Detail of arguments and results in the audit and traces: everything, only types and sizes, or nothing."""
     kept_mb: Number = Field(default=256, ge=0, le=65_536)
     """Space for the stored results of all sessions together, MiB (`limits.kept_mb` is for one session). They are
     private files, which are removed when the server ends."""

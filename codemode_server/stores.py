@@ -76,5 +76,5 @@ def _retention(settings: StateSettings) -> tuple[Retention, Retention]:
 
 
 def _execution_bytes(settings: StateSettings) -> int:
-    """What the journal holds of the values of one execution."""
+    """Maximum bytes of one execution's values in the journal."""
     return settings.journal_mb * 2**20 // 4

@@ -59,7 +59,7 @@ def _without_unseen(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether `text` is visible ASCII, tabs and newlines included; much faster than cleaning it."""
+    """True if `text` is visible ASCII, tabs and newlines included; much faster than cleaning it."""
     return text.isascii() and not text.encode().translate(None, _PLAIN)
 
 

@@ -46,7 +46,7 @@ class Entry:
     above: Entry | None
     """Its folder; None for the walked folder itself."""
     is_emptied: bool = False
-    """Whether this is the second visit of a folder, after everything in it."""
+    """True if this is the second visit of a folder, after all its entries."""
 
     @property
     def path(self) -> str:
@@ -64,7 +64,7 @@ class Entry:
 
     @property
     def place(self) -> tuple[str, int | None]:
-        """What system calls take for it: its name and the descriptor of its folder, or its path and None."""
+        """Arguments of system calls for it: its name and the descriptor of its folder, or its path and None."""
         if isinstance(self.parent, str):
             return os.path.join(self.parent, self.name), None  # noqa: PTH118 - `Path` costs more than the call
         return self.name, self.parent
@@ -286,7 +286,7 @@ def _inode(descriptor: int) -> tuple[int, int]:
 
 
 def _is_folder(status: os.stat_result) -> bool:
-    """Whether it is a folder, and no junction of Windows, which leads elsewhere as a link does."""
+    """True if it is a folder, and no junction of Windows, which leads elsewhere like a link."""
     leads_elsewhere = getattr(status, "st_file_attributes", 0) & stat.FILE_ATTRIBUTE_REPARSE_POINT
     return stat.S_ISDIR(status.st_mode) and not leads_elsewhere
 

@@ -33,9 +33,9 @@ class Shape:
     others: Shape | None = None
     """The merged shape of values under keys that are data."""
     is_map: bool = False
-    """Whether all keys count as data."""
+    """True if all keys count as data."""
     keys_vary: bool = False
-    """Whether the keys depend on the arguments of the call; neither keys nor their values are stored then."""
+    """True if the keys depend on the arguments of the call; neither keys nor their values are stored then."""
     words: dict[str, int] | None = field(default_factory=dict)
     """Counts of the strings; None if they are too many or must not be stored."""
 
@@ -60,12 +60,12 @@ class Shape:
         return tuple(kind for kind, count in counts.items() if count)
 
     def is_required(self, key: str) -> bool:
-        """Whether the field was in every dict."""
+        """True if the field was in every dict."""
         return key in self.keys and self.keys[key].total >= self.dicts
 
     @property
     def has_open_keys(self) -> bool:
-        """Whether more fields must be expected: no field is in every dict, and most are in few, as in query results."""
+        """True if more fields must be expected: no field is in every dict, and most are in few, as in query results."""
         fields = [inner.total for inner in self.keys.values()]
         is_seen_often = self.dicts >= 3 and len(fields) >= 4
         return is_seen_often and max(fields) < self.dicts and sum(fields) <= 0.6 * self.dicts * len(fields)

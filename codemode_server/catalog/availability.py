@@ -9,7 +9,7 @@ _STDERR_CHARACTERS = 300
 
 
 def is_down(listing: UpstreamListing) -> bool:
-    """Whether its last connection failed, also while it is connected again."""
+    """True if its last connection failed, also while it reconnects."""
     return listing.state in (UpstreamState.FAILED, UpstreamState.SIGNED_OUT) or (
         listing.state is UpstreamState.CONNECTING and bool(listing.error)
     )
@@ -25,7 +25,7 @@ def cause_of(listing: UpstreamListing) -> str:
 
 
 def availability_of(listing: UpstreamListing) -> str:
-    """What prevents calls; empty for an available server."""
+    """Reason why calls fail; empty for an available server."""
     cause = cause_of(listing)
     why = f" ({cause})" if listing.error else ""
     if listing.state is UpstreamState.SIGNED_OUT:

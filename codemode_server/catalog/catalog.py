@@ -90,7 +90,7 @@ class Tool:
 
     @cached_property
     def summary(self) -> str:
-        """What it does, in one line; empty if its description does not say."""
+        """One-line summary of the tool; empty if its description gives none."""
         return tool_summary(self.definition, self.openings.counts)
 
     @cached_property
@@ -177,12 +177,12 @@ class Server:
 
     @property
     def is_available(self) -> bool:
-        """Whether a call can succeed: it is ready, or the first call connects it."""
+        """True if a call can succeed: it is ready, or the first call connects it."""
         return not self.is_down and self.state not in (UpstreamState.DISABLED, UpstreamState.INVALID)
 
     @property
     def is_down(self) -> bool:
-        """Whether its last connection failed, also while it is connected again."""
+        """True if its last connection failed, also while it reconnects."""
         return is_down(self.listing)
 
     @property
@@ -192,7 +192,7 @@ class Server:
 
     @property
     def availability(self) -> str:
-        """What prevents calls; empty for an available server."""
+        """Reason why calls fail; empty for an available server."""
         return availability_of(self.listing)
 
     @property
@@ -220,15 +220,15 @@ class Server:
 
     @property
     def members(self) -> list[str]:
-        """What programs can import from it."""
+        """Names that programs can import from it."""
         return [*(tool.name for tool in self.tools), *([self.resources.module] if self.listing.resources else [])]
 
     def has_resources_as(self, name: str) -> bool:
-        """Whether programs import its resources by this name."""
+        """True if programs import its resources by this name."""
         return bool(self.listing.resources) and name == self.resources.module
 
     def has_member(self, name: str) -> bool:
-        """Whether programs can import this name from it."""
+        """True if programs can import this name from it."""
         return name in self.by_name or self.has_resources_as(name)
 
     def source_of(self, member: str) -> str | None:

@@ -62,7 +62,7 @@ class SchemaReader:
 
 
 def is_mere_reference(schema: object) -> bool:
-    """Whether the schema is only a `$ref` and annotations."""
+    """True if the schema is only a `$ref` and annotations."""
     return isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and _ANNOTATIONS.issuperset(schema)
 
 

@@ -81,7 +81,7 @@ def name_alone(raw: str, kind: Kind) -> str:
 
 
 def is_plain_identifier(text: str) -> bool:
-    """Whether the text is an identifier that Python neither normalizes nor mangles (`__x` in a class body)."""
+    """True if the text is an identifier that Python neither normalizes nor mangles (`__x` in a class body)."""
     return (
         text.isidentifier()
         and text not in KEYWORDS
@@ -105,7 +105,7 @@ def singular_of(word: str) -> str:
 
 
 def same_words(one: str, other: str) -> bool:
-    """Whether two names differ only in case and in what is between their words: `args-prompt`, `args_prompt`."""
+    """True if two names differ only in case and in what is between their words: `args-prompt`, `args_prompt`."""
     return [word.lower() for word in words(one)] == [word.lower() for word in words(other)]
 
 

@@ -33,7 +33,7 @@ def parameters_of(input_schema: object) -> tuple[Parameter, ...]:
 
 
 def takes_any_arguments(input_schema: object) -> bool:
-    """Whether the tool accepts arguments without declaring them."""
+    """True if the tool accepts arguments without declaring them."""
     flat = SchemaReader(input_schema).flat(input_schema)
     more = flat.get("additionalProperties")
     return not properties_of(flat) and (more is True or isinstance(more, dict))

@@ -30,7 +30,7 @@ _MAX_MATCHED = 500
 _MAX_MATCHING = 2_000_000
 """Characters for each variable of these templates; it takes about 0.1 s."""
 _MAX_MATCHED_CHARACTERS = 8_192
-"""Of a URI that is compared with templates."""
+"""Maximum length of a URI that is compared with templates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Resource:
         return tuple(_parsed(self.uri).variable_names) if self.is_template else ()
 
     def may_give(self, uri: str, forms: tuple[str, ...]) -> bool:
-        """Whether a server may take the URI for an expansion of this template; `forms` are those of the URI."""
+        """True if a server may take the URI for an expansion of this template; `forms` are those of the URI."""
         exact, normal = self._matchers
         if normal is None or exact.match(uri) is not None:
             return True
@@ -89,7 +89,7 @@ class Resource:
 
     @property
     def summary(self) -> str:
-        """What it is, in one line."""
+        """One-line summary of the resource."""
         said = first_sentence(self.definition.description, _SUMMARY_CHARACTERS) or one_line(self.definition.title, 80)
         size = f"{self.definition.size:,} bytes" if self.definition.size is not None else ""
         it = self.definition
@@ -124,7 +124,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a program named: the URI to read; or why there is none."""
+    """Result of resolving a resource: the URI to read, or the problem."""
 
     uri: str
     resource: Resource | None = None
@@ -134,11 +134,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What a server may understand by a URI: listed resources and templates."""
+    """Listed resources and templates that a server may take a URI for."""
 
     resources: tuple[Resource, ...]
     is_complete: bool
-    """Whether all that the server lists was compared."""
+    """True if everything that the server lists was compared."""
 
 
 class ServerResources:
@@ -220,7 +220,7 @@ class ServerResources:
 
     @property
     def ways(self) -> str:
-        """What programs can do with the module."""
+        """Usage of the module's functions."""
         return f"{self.module}.read(name_or_uri, **template_arguments), {self.module}.list(), {self.module}.templates()"
 
     def find(self, named: str, arguments: Mapping[str, Any]) -> Found:
@@ -318,7 +318,7 @@ def _parsed(template: str) -> Any:
 
 
 def _matches(template: Resource, uri: str) -> bool:
-    """Whether a URI is what the template gives for some values, written in the same way."""
+    """True if the template, expanded with some values, gives exactly this URI."""
     parsed = _parsed(template.uri)
     values = parsed.match(uri)
     if values is None:

@@ -71,13 +71,13 @@ class ReturnType:
     by_argument: tuple[ArgumentCase, ...] = ()
     """The observed cases, if an argument determines the type. `type` is their union."""
     may_be_json: bool = False
-    """Whether the declared result is a single text, which programs receive parsed if it is JSON."""
+    """True if the declared result is a single text, which programs receive parsed if it is JSON."""
     open_classes: frozenset[str] = frozenset()
     """Classes of the stub whose dicts may have more keys than the class declares."""
     keys_depend_on: str = ""
     """The argument that determines the keys of the result or of its rows; empty if the keys are fixed."""
     awaits_first_call: bool = False
-    """Whether the type is vague because it is learned from calls and there was none yet."""
+    """True if the type is vague because it is learned from calls and there was none yet."""
 
     @property
     def remark(self) -> str:
@@ -87,7 +87,7 @@ class ReturnType:
 
     @property
     def known_beside_type(self) -> str:
-        """What the type can't express, in a few words, for search results and stubs; often empty."""
+        """Facts that the type can't express, in a few words, for search results and stubs; often empty."""
         if self.origin == "observed":
             nothing = "None so far" if str(self.type) == "Any" else ""
             return f"keys depend on {self.keys_depend_on}" if self.keys_depend_on else nothing
@@ -170,7 +170,7 @@ def declared_result(definition: ToolDefinition) -> tuple[object, bool]:
 
 
 def result_schema(definition: ToolDefinition, observed: Observed | None) -> tuple[object, object]:
-    """What is known of a result as a schema, declared or observed, and the root of its references. `{}`: nothing."""
+    """The result's schema, declared or observed, and the root of its references; `{}` if nothing is known."""
     has_calls = observed is not None and observed.calls > 0
     schema, _ = declared_result(definition)
     if observed is None or not has_calls:
@@ -181,8 +181,8 @@ def result_schema(definition: ToolDefinition, observed: Observed | None) -> tupl
 
 
 def is_vague(definition: ToolDefinition) -> bool:
-    """Whether the declared result tells a program nothing: any value, a dict of any values, or the single text in
-    which SDKs wrap the return value of a function."""
+    """True if the declared result tells a program nothing: any value, a dict of any values, or the single text in which
+    SDKs wrap the return value of a function."""
     schema, is_lone = declared_result(definition)
     declared = TypeWriter(definition.output_schema).type_of(schema, "result")
     return not declared.literals and all(

@@ -37,7 +37,7 @@ def _facts(flat: Flat, said: str, *, has_values: bool) -> Iterable[str]:
 
 
 def _is_said(fact: str, said: str) -> bool:
-    """Whether the description already contains the numbers of a bound."""
+    """True if the description already contains the numbers of a bound."""
     numbers = re.findall(r"-?\d+(?:\.\d+)?", fact)
     is_bound = re.match(r"[-\d<>]|at (?:most|least)", fact) is not None
     return is_bound and all(re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", said) for number in numbers)

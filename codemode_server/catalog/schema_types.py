@@ -63,7 +63,7 @@ class PyType:
         return " | ".join(parts) or "Any"
 
     def takes(self, value: object) -> bool:
-        """Whether a type checker accepts this scalar, as it must for a parameter's default."""
+        """True if a type checker accepts this scalar, as it must for a parameter's default."""
         if value is None:
             return self.is_nullable or "Any" in self.names
         if not isinstance(value, Scalar | float) or not is_small(value):
@@ -285,7 +285,7 @@ def _literals(values: list[Any]) -> PyType:
 
 
 def _is_record(flat: Flat) -> bool:
-    """Whether it is only an object with known keys."""
+    """True if the type is only an object with known keys."""
     return bool(properties_of(flat)) and kinds_of(flat) == ["object"] and not enum_of(flat)
 
 

@@ -152,7 +152,7 @@ def _with_maps(shape: Shape) -> Shape:
 
 
 def _has_varying_keys(shape: Shape) -> bool:
-    """Whether keys that look like field names are data nevertheless: all values have the same kind, and either no key
+    """True if keys that look like field names are data nevertheless: all values have the same kind, and either no key
     is in most of the dicts, or there are many whose values are dicts with the same fields."""
     inner = list(shape.keys.values())
     kinds = {"number" if kind in ("int", "float") else kind for one in inner for kind in one.kinds}

@@ -81,7 +81,7 @@ NO_SHARED_OPENINGS = SharedOpenings()
 
 
 def tool_summary(definition: ToolDefinition, shared: Mapping[str, int]) -> str:
-    """What the tool does, in one line; empty if its description does not say.
+    """One-line summary of the tool; empty if its description gives none.
 
     `shared` counts the sentences with which other tools of its server begin.
     """
@@ -119,7 +119,7 @@ def server_purpose(instructions: str, limit: int) -> str:
 
 
 def contains_summary(text: str, summary: str) -> bool:
-    """Whether the beginning of a text contains the summary, ignoring markup and line breaks."""
+    """True if the beginning of a text contains the summary, ignoring markup and line breaks."""
     beginning = text[:_MAX_INSTRUCTIONS_CHARACTERS]
     return _comparable(summary.removesuffix("…")) in _comparable(_EMPHASIS.sub("", _LINK.sub(r"\1", beginning)))
 

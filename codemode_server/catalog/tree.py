@@ -254,7 +254,7 @@ def _read(
 
 
 def _notes(server: Server, refusal: Refusal | None, asks_first: bool = False) -> str:
-    """What prevents the use of one of its tools or resources, or delays it, for the head of a file."""
+    """Notes for the head of a file on what prevents or delays the use of a tool or resource."""
     asks = ASKS_FIRST if asks_first and refusal is None else ""
     return "".join(f" · {note}" for note in (server.availability, refusal_line(refusal), asks) if note)
 

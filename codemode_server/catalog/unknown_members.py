@@ -30,7 +30,7 @@ def prompt_titles(server: str, prompts: Iterable[PromptDefinition]) -> str:
 def meant_instead(
     name: str, resources: ServerResources, prompts: Sequence[PromptDefinition], members: Sequence[str]
 ) -> str:
-    """What an unknown name of a server stands for: prompts or resources if it names them, else the nearest names."""
+    """Advice for an unknown name: the server's prompts or resources if it names them, else the nearest names."""
     server = resources.server
     if _is_about(name, "prompt") or any(same_words(name, prompt.name) for prompt in prompts):
         return f"{FOR_THE_USER}: {prompt_titles(server, prompts)}" if prompts else "it lists no prompts"
@@ -42,6 +42,6 @@ def meant_instead(
 
 
 def _is_about(name: str, noun: str) -> bool:
-    """Whether a name says no more than `prompt`: `prompts`, `list_prompts`, `prompts/get`."""
+    """True if a name says no more than `prompt`: `prompts`, `list_prompts`, `prompts/get`."""
     parts = {part.lower().removesuffix("s") for part in words(name)}
     return noun in parts and parts - {noun} <= {verb.removesuffix("s") for verb in _VERBS}

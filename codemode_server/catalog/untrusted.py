@@ -126,7 +126,7 @@ def short_repr(value: Any, limit: int, depth: int = 0) -> str:
 
 
 def is_small(value: object) -> bool:
-    """Whether an integer fits into 64 bits, beyond which servers differ; True for other scalars."""
+    """True if an integer fits into 64 bits (beyond, servers differ), and for other scalars."""
     return not isinstance(value, int) or abs(value) < 2**64
 
 

@@ -9,7 +9,7 @@ _ESCAPED_UNRESERVED = re.compile("%(2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5
 
 
 def normal_form(uri: str) -> str:
-    """What spellings of one URI have in common: upper case, `%41`, empty steps, `.` and `..` do not matter."""
+    """Normal form of a URI: upper case, `%41`, empty steps, `.` and `..` do not matter."""
     text = _ESCAPED_UNRESERVED.sub(lambda found: chr(int(found[1], 16)), uri).casefold()
     steps: list[str] = []
     for step in re.split(r"[/\\]+", text):

@@ -108,7 +108,7 @@ def is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bo
 
 
 def _page(plan: connecting.HostFileChange) -> str:
-    """What the person reviews."""
+    """The change as the person reviews it."""
     is_new = "" if plan.file.content is not None else "  (a new file)"
     lines = [f"{plan.place.host.name}: {escaped(str(plan.place.path))}{is_new}"]
     if plan.file.is_link:

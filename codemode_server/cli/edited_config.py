@@ -1,4 +1,4 @@
-"""What the commands that edit the configuration share: the file, where secrets go, and the trial of new servers."""
+"""Shared by commands that edit the configuration: the file, where secrets go, and the trial of new servers."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class SecretDestination:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What an entry may refer to."""
+        """Variables that an entry may refer to."""
         return {**self._dotenv, **os.environ}
 
     def new(self) -> SecretNames:

@@ -42,7 +42,8 @@ def show_preview(preview: ImportPlan, files: Sequence[SourceServers], skipped: I
 
 
 def _is_whole(addition: Addition) -> bool:
-    """Whether all that will run is shown: somebody else may have written a project's file, or one that is given."""
+    """True if everything that will run is shown: somebody else may have written the file of a project, or a given
+    one."""
     return addition.found.scope == "project" or not addition.found.host
 
 

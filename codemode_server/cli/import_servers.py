@@ -27,7 +27,7 @@ from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError, SettingsError
 
 _FILE = re.compile(r"[/\\]|\.(?:jsonc?|toml|ya?ml)$")
-"""What makes a word a file. A bare word never is one: the current folder may have a file of any name."""
+"""Matches words that mean a file. A bare word never is one: the current folder may have a file of any name."""
 _HOW_TO_ADD = "`codemode-server add NAME -- COMMAND …` or `add NAME URL` adds a server"
 
 
@@ -83,7 +83,7 @@ class _Sources:
     names: list[str] = field(default_factory=list)
     """Servers that the person named."""
     is_named: bool = False
-    """Whether the person named the servers by where they come from, and needs not be asked."""
+    """True if the person named the servers by their source, so that no confirmation is needed."""
 
 
 def _sources(parsed: argparse.Namespace) -> _Sources:
@@ -151,7 +151,8 @@ def _words(answer: str) -> Iterable[str]:
 
 
 def _answered(word: str, additions: Sequence[Addition]) -> list[Addition]:
-    """What a word of the answer chooses. A number is a row and never a name, which a file of others may have given."""
+    """The additions that a word of the answer selects. A number is a row and never a name, which a file of others may
+    have given."""
     if word.casefold() == "all":
         return list(additions)
     if not word.isdigit():
@@ -171,7 +172,7 @@ def _named(name: str, additions: Sequence[Addition]) -> Addition:
 
 
 def _hint(word: str) -> str:
-    """What else a word may have meant that is no server's name."""
+    """Hint at what else a word may mean that is no server's name."""
     if word == "all":
         return "; `--all` takes all of yours"
     return f"; write ./{word} for the file" if os.path.isfile(word) else ""  # noqa: PTH113 - any word is legal here

@@ -51,7 +51,7 @@ class Reading:
 
     @property
     def has_failed_command(self) -> bool:
-        """Whether a `${command:…}` gave no value."""
+        """True if a `${command:…}` gave no value."""
         return isinstance(self._resolver, Resolver) and self._resolver.has_failed_command
 
     def settings(self, tree: Node) -> Settings:

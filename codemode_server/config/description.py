@@ -28,7 +28,7 @@ _NO_SECTIONS = ("servers", "permissions", "principal", "groups")
 
 
 def may_start(loaded: LoadedSettings) -> bool:
-    """Whether the servers of the file may be started: nobody has to trust it, or somebody does."""
+    """True if the servers of the file may be started: it needs no trust, or is trusted."""
     place = loaded.place
     return place is None or not place.is_in_current_folder or trust.is_trusted(place.path, loaded.digests)
 
@@ -84,7 +84,7 @@ def masked(text: str, loaded: LoadedSettings) -> str:
 
 
 def _without_a_rule(permissions: PermissionSettings) -> str:
-    """What happens to calls that no rule matches."""
+    """Describes the decision on calls that no rule matches."""
     if permissions.preset is not None:
         return f"preset {permissions.preset} decides what no rule matches"
     return f"what no rule matches is {_PAST[permissions.default]}"

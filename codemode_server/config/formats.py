@@ -212,7 +212,7 @@ _TOOL_LISTS = ("excludeTools", "amp.tools.disable")
 
 
 def _permissions(value: Any) -> Iterator[tuple[str, str]]:
-    """What opencode's `permission` does not allow; what is not understood in it is denied."""
+    """Restrictions in opencode's `permission`, by pattern; rules that are not understood deny."""
     for pattern, rule in value.items() if isinstance(value, dict) else [("*", value)] if value is not None else []:
         answers = set(map(str, rule.values())) if isinstance(rule, dict) else {str(rule)}
         if answers - {"allow"}:

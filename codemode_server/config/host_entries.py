@@ -57,7 +57,7 @@ class TranslatedEntry:
     warnings: list[tuple[KeyPath, str]] = field(default_factory=list)
     problems: list[tuple[KeyPath, str]] = field(default_factory=list)
     is_unclear: bool = False
-    """Whether it has a restriction that is not understood."""
+    """True if it has a restriction that is not understood."""
     left_out: str = ""
     """Why the entry is no server for us; empty if it is one."""
     env_file: str = ""

@@ -57,7 +57,7 @@ class FoundServer:
     rules: list[dict[str, str]] = field(default_factory=list)
     from_env_file: frozenset[str] = frozenset()
     is_unclear: bool = False
-    """Whether it has a restriction that is not understood, and so must stay disabled."""
+    """True if it has a restriction that is not understood, and so must stay disabled."""
     asked: dict[str, str] = field(default_factory=dict)
     """Variables that the host asks the person for, or has itself, with a description."""
 
@@ -77,7 +77,7 @@ class SourceServers:
     source: str
     servers: list[FoundServer] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    """What was left out and why, a line each."""
+    """Omitted settings with the reason, a line each."""
 
 
 def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | None = None) -> SourceServers:
@@ -277,7 +277,7 @@ def _with_section(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inputs(value: Any) -> Iterator[tuple[str, str]]:
-    """What VS Code asks the person for: the description by the id."""
+    """Ids and descriptions of the inputs that VS Code asks the person for."""
     for it in value if isinstance(value, list) else ():
         if isinstance(it, dict) and "id" in it:
             yield str(it["id"]), printable(str(it.get("description", "")))

@@ -24,7 +24,7 @@ Dialect: TypeAlias = Literal["any", "codex", "gemini", "goose", "opencode", "zed
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """What the places of files depend on."""
+    """System properties that the places of files depend on."""
 
     name: SystemName
     home: Path
@@ -82,9 +82,9 @@ class KnownHost:
     """Where a file has its servers."""
     dialect: Dialect = "any"
     before: Mapping[str, Any] = field(default_factory=dict)
-    """What our entry has before the command."""
+    """Keys of our entry before the command."""
     after: Mapping[str, Any] = field(default_factory=dict)
-    """What our entry has after the command. Claude Code shows our tools to the model at once only with `alwaysLoad`,
+    """Keys of our entry after the command. Claude Code shows our tools to the model at once only with `alwaysLoad`,
     Codex waits for a server only if it is `required`, Copilot CLI offers no tool that `tools` doesn't name."""
 
     def user_places(self, system: System) -> list[HostPlace]:
@@ -105,7 +105,7 @@ class KnownHost:
         return next((place for place in places if place.path.is_file()), places[0])
 
     def is_present(self, system: System) -> bool:
-        """Whether this machine seems to have the host: one of its files, or the folder for it."""
+        """True if this machine seems to have the host: one of its files, or the folder for it."""
         shared = {system.home, system.config, system.roaming, system.applications}
         return any(
             place.path.is_file() or (place.path.parent not in shared and place.path.parent.is_dir())
@@ -248,7 +248,7 @@ SYNONYMS = {
     "disabledTools": "exclude",
     "disabled_tools": "exclude",
 }
-"""What hosts call our settings of a server."""
+"""Hosts' names for our server settings."""
 SIGN_IN_SYNONYMS = {
     "clientId": "client_id",
     "CLIENT_ID": "client_id",
@@ -259,4 +259,4 @@ SIGN_IN_SYNONYMS = {
     "clientMetadataUrl": "client_metadata_url",
     "tokenEndpointAuthMethod": "token_endpoint_auth_method",
 }
-"""What they call our settings of `oauth`."""
+"""Hosts' names for our `oauth` settings."""

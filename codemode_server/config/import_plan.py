@@ -38,7 +38,7 @@ class Addition:
 
 @dataclass(slots=True)
 class ImportPlan:
-    """What an import does."""
+    """Plan of an import."""
 
     additions: list[Addition] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ def plan(
     variables: Mapping[str, str],
     base_dir: Path,
 ) -> ImportPlan:
-    """What is added for these servers to a configuration that has the `existing` ones."""
+    """Plans the import of these servers into a configuration that has the `existing` ones."""
     made = ImportPlan()
     names = _Names(existing)
     for server in found:

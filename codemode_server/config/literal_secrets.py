@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\$\{[^}]*\}")
 _REFERENCE = re.compile(r"(?<!\$)(?:\$\$)*\$\{")
 """A `$${` is plain text."""
 _MAX_SECRETS = 100
-"""Of one server: the work grows with their square."""
+"""Maximum per server: the work grows with their square."""
 
 
 @dataclass(slots=True)

@@ -149,12 +149,12 @@ class RequestContext:
 
     @property
     def names(self) -> frozenset[str]:
-        """What a rule of the permissions can call the principal: its name, and its groups as `group:<name>`."""
+        """Names by which permission rules refer to the principal: its name, and its groups as `group:<name>`."""
         return frozenset({self.principal.principal_id, *(f"{GROUP}{it}" for it in self.groups)})
 
     @property
     def is_local(self) -> bool:
-        """Whether this is the person who runs the product, and not somebody who is served over HTTP."""
+        """True if this is the person who runs the product, not somebody who is served over HTTP."""
         return self.principal == local_principal(self.config.settings)
 
     @classmethod

@@ -64,13 +64,13 @@ class LoadedSettings:
     references: Mapping[Reference, frozenset[str]] = field(default_factory=dict)
     """References to secrets, each with the servers that use it; an empty name stands for the rest of the file."""
     has_failed_command: bool = field(default=False, compare=False)
-    """Whether a `${command:…}` gave no value, so that another try may."""
+    """True if a `${command:…}` gave no value; another try may succeed."""
     stamp: Stamp = field(default=(), repr=False, compare=False)
     """Stamp of the files when they were read."""
 
     @property
     def server_errors(self) -> tuple[str, ...]:
-        """What is wrong with single servers, a line each."""
+        """Errors of single servers, a line each."""
         return tuple(line for lines in self.invalid_servers.values() for line in lines)
 
     @property
@@ -85,7 +85,7 @@ class LoadedSettings:
 
     @property
     def messages_for_model(self) -> tuple[str, ...]:
-        """What the model should tell the person: which file is not used, and why there are no servers."""
+        """Messages that the model should pass on: which file is not used, and why there are no servers."""
         notices = (
             [f"{self.unused_file} (that is the user's decision), then start a new session"] if self.unused_file else []
         )
@@ -102,7 +102,7 @@ class Untrusted(SettingsError):
 
     def __init__(self, path: Path, *, is_changed: bool) -> None:
         self.is_changed = is_changed
-        """Whether other content of it was trusted."""
+        """True if different content of the file was trusted."""
         super().__init__(
             f"{printable(str(path), _MAX_PATH_CHARACTERS)} is not used, since "
             f"{'it has changed since it was trusted' if is_changed else 'this folder is not trusted'}. To use it, run: "
@@ -239,7 +239,7 @@ def _loaded(
 
 
 def _set_arguments(tree: Node, path: Path, cwd: Path) -> str:
-    """What `secrets set` needs to write to the state folder of this file."""
+    """Arguments for `secrets set` to write to the state folder of this file."""
     has_own_folder = "dir" in tree.entries.get("state", EMPTY).entries
     return f" --config {printable(shlex.quote(_shown(path, cwd)), _MAX_PATH_CHARACTERS)}" if has_own_folder else ""
 

@@ -24,9 +24,9 @@ class _Named:
     place: checking.KeyPath
     glob: str
     labels: frozenset[str] = frozenset()
-    """What it may name as well."""
+    """Labels that it may name as well."""
     must_exist: bool = False
-    """Whether a name that no server has is an error: it would leave data unprotected."""
+    """True if a name that no server has is an error: it would leave data unprotected."""
 
 
 def check_named_servers(

@@ -41,7 +41,7 @@ def server_name(name: str) -> str:
 
 
 def names_this_server(words: Sequence[str]) -> bool:
-    """Whether a command with its arguments starts codemode-server, by whatever launcher."""
+    """True if a command with its arguments starts codemode-server, by any launcher."""
     # A directory argument named codemode-server is not this program; the first argument may be, behind npx or uvx.
     candidates = [*words[:2], *(word for word in words[2:] if not _is_mere_folder(word))]
     pattern = r"(?:.*[/\\])?codemode[-_]server(?:\.exe|\.cmd)?(?:[@=\[].*)?"
@@ -63,7 +63,7 @@ def command_words(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _is_mere_folder(word: str) -> bool:
-    """Whether it is the full path of a folder that Python could not run."""
+    """True if it is the full path of a folder that Python could not run."""
     try:
         return word.startswith("/") and Path(word).is_dir() and not (Path(word) / "__main__.py").exists()
     except (OSError, ValueError):

@@ -73,8 +73,8 @@ def in_folder(folder: Path) -> ConfigFile | None:
 
 
 def _sets_nothing(path: Path) -> bool:
-    """Whether a file has comments and names of empty sections only. Seen without parsing it, since nobody may have
-    trusted it."""
+    """True if a file has only comments and names of empty sections. Read without parsing, since nobody may have trusted
+    it."""
     try:
         with path.open("rb") as file:
             lines = file.read(MAX_BYTES).splitlines()

@@ -43,7 +43,7 @@ class Problems:
 
     @property
     def is_outside_servers(self) -> bool:
-        """Whether a problem is outside the entries of servers, so that the file can't be used at all."""
+        """True if a problem is outside the entries of servers, so that the file can't be used at all."""
         return any(self._server(problem) is None for problem in self.found)
 
     def by_server(self) -> dict[str, tuple[str, ...]]:

@@ -57,11 +57,11 @@ _NOTICED = "a running codemode-server notices in seconds"
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """What was done, each in a line for the person."""
+    """Result of a change, as text for the person."""
 
     text: str
     trust_needed: str
-    """What the person has to do before the file is used; empty if nothing."""
+    """Action required of the person before the file is used; empty if none."""
 
 
 def switch_servers(place: ConfigFile, names: Sequence[str], *, is_enabled: bool) -> Switched:
@@ -114,7 +114,7 @@ class EditedFile:
         self._before = _content(self.path)
         self._trusted = self._trusted_digests()
         self.needs_trust = False
-        """Whether the person has to trust the saved file before it is used."""
+        """True if the person has to trust the saved file before it is used."""
         is_json = self.path.suffix in (".json", ".jsonc") or (self._before or b"").lstrip()[:1] == b"{"
         try:
             text = FIRST_FILE if self._before is None else self._before.decode()
@@ -128,7 +128,7 @@ class EditedFile:
 
     @property
     def trust_needed(self) -> str:
-        """What the person has to do if the file `needs_trust`."""
+        """Action required of the person if the file `needs_trust`."""
         return f"{self.place.path} or a file that it reads has changed since it was trusted; run: codemode-server trust"
 
     @property
@@ -187,7 +187,7 @@ class EditedFile:
             raise CodemodeError(f"{printable(str(self.path))} was changed by another program meanwhile; try again")
 
     def _trusted_digests(self) -> trust.Digests | None:
-        """What the person trusted, if that is the content of a file in the current folder."""
+        """Digests that the person trusted, if that is the content of a file in the current folder."""
         record = trust.find(self.place.path) if self.place.is_in_current_folder and self._before is not None else None
         if record is None or self._before is None:
             return None

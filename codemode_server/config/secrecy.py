@@ -78,7 +78,7 @@ _PAIR = re.compile(r"([A-Za-z_][\w-]*)(=|:\s*)(.+)", re.DOTALL)
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a name looks like that of a secret: `GITHUB_TOKEN`, `X-Api-Key`, `clientSecret`."""
+    """True if a name looks like that of a secret: `GITHUB_TOKEN`, `X-Api-Key`, `clientSecret`."""
     return bool(_SECRET_NAME.search(_NO_SECRET_NAME.sub("", _words(name))))
 
 

@@ -18,7 +18,7 @@ _DEEP = re.compile(rf"(?<![\w.-]){_PART}(?>[ \t]*\.[ \t]*{_PART}){{{MAX_DEPTH}}}
 
 
 def looks_like_toml(text: str) -> bool:
-    """Whether the first line with content is TOML; no YAML configuration begins like that."""
+    """True if the first line with content is TOML; no YAML configuration begins like that."""
     return _FIRST.match(text) is not None
 
 

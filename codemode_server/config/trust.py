@@ -34,7 +34,7 @@ class TrustRecord:
     digests: Digests = field(repr=False)
 
     def covers(self, digests: Digests) -> bool:
-        """Whether all of these files have the content that was trusted."""
+        """True if all of these files have the trusted content."""
         return digests.items() <= self.digests.items()
 
 
@@ -61,7 +61,7 @@ def find(path: Path) -> TrustRecord | None:
 
 
 def is_trusted(path: Path, digests: Digests) -> bool:
-    """Whether all files that were read have the trusted content."""
+    """True if all files that were read have the trusted content."""
     found = find(path)
     return found is not None and found.covers(digests)
 

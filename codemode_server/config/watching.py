@@ -63,7 +63,7 @@ async def changes(
 
 
 def _may_improve(last: LoadedSettings | SettingsError | None) -> bool:
-    """Whether reading the same file again may give something else, since a command may work now."""
+    """True if reading the same file again may give another result, since a command may work now."""
     return isinstance(last, SettingsError) or (last is not None and last.has_failed_command)
 
 

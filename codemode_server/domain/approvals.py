@@ -32,7 +32,8 @@ class AnswerScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the person sees. Secrets are masked and long values cut; none of it is the model's to change."""
+    """The question as the person sees it. Secrets are masked and long values cut; none of it is the model's to
+    change."""
 
     server: str
     tool: str
@@ -43,13 +44,13 @@ class Question:
     reason: str
     """Why the call needs an approval: the rule that decided."""
     arguments: Mapping[str, JsonValue]
-    """What would be sent."""
+    """Arguments that would be sent."""
     done: tuple[str, ...] = ()
-    """What the program has done so far, a line for each call that may have changed something."""
+    """Effects of the program so far, a line for each call that may have changed something."""
     lines: tuple[str, ...] = ()
     """The lines of the program that may make this call, with their numbers."""
     changes: tuple[str, ...] = ()
-    """What has changed in the tool's definition, or differs from the plan of a dry run, as a diff."""
+    """Diff of the tool's definition, or against the plan of a dry run."""
     sources: tuple[str, ...] = ()
     """Labelled tools whose results this session has read."""
     pattern: Mapping[str, JsonValue] | None = None
@@ -66,7 +67,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """What the person answered, or that the time for an answer has passed."""
+    """The person's answer, or that the time for an answer has passed."""
 
     is_approved: bool
     scope: AnswerScope = AnswerScope.CALL
@@ -87,7 +88,7 @@ class Approval:
     principal: Principal
     session_id: str
     key: CallKey
-    """Of the call; the same when the program runs again, so it is not asked twice."""
+    """Key of the call; the same when the program runs again, so it is not asked twice."""
     question: Question
     asked_at: float
     expires_at: float
@@ -96,7 +97,7 @@ class Approval:
     answer: ApprovalAnswer | None = None
 
     def repeats(self, earlier: Approval) -> bool:
-        """Whether a program that runs again asks again what `earlier` asked."""
+        """True if a program that runs again repeats the question `earlier`."""
         return (
             (self.execution_id, self.key, self.principal) == (earlier.execution_id, earlier.key, earlier.principal)
             and (self.question.reason, self.definition) == (earlier.question.reason, earlier.definition)
@@ -104,5 +105,5 @@ class Approval:
         )
 
     def is_open(self, at: float) -> bool:
-        """Whether it can still be answered at this time."""
+        """True if it can still be answered at this time."""
         return self.answer is None and at < self.expires_at

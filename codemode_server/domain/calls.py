@@ -27,7 +27,7 @@ class CallStatus(StrEnum):
 
     @property
     def may_have_been_sent(self) -> bool:
-        """Whether a call that ended so may have reached its upstream."""
+        """True if a call with this status may have reached its upstream."""
         return self not in (CallStatus.REFUSED, CallStatus.INVALID, CallStatus.UNAVAILABLE, CallStatus.CAPTURED)
 
 
@@ -47,7 +47,7 @@ class RetryReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallKey:
-    """What makes two calls of a program the same one when it runs again.
+    """Identifies a call of a program when it runs again.
 
     It does not depend on the order in which concurrent calls arrive; the sequence number of a call does.
     """
@@ -89,7 +89,7 @@ class Deny:
     kind: ClassVar[str] = "deny"
     reason: str
     advice: str = "Do not try again; tell the user."
-    """What the model is to do; empty if the reason says it."""
+    """Instruction for the model; empty if the reason says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Capture:
     asks: str = ""
     """Why a person would be asked to approve the call; empty if nobody would."""
     is_reading: bool = False
-    """Whether it only reads, and its arguments could not be foreseen."""
+    """True if it only reads, and its arguments could not be foreseen."""
 
 
 Decision = Allow | Deny | Ask | Recorded | Capture
@@ -142,7 +142,7 @@ class CallOutcome:
     result: JsonValue = None
     """The result as the program received it, in `encoding`; None if the program received an error."""
     error: str | None = None
-    """What went wrong, without secrets; None if the call succeeded."""
+    """Error message without secrets; None if the call succeeded."""
     encoding: Literal["json", "blocks"] = "json"
     """See `sandbox.contract.Reply`."""
 

@@ -1,4 +1,4 @@
-"""What differs between two definitions of a tool: in a few words, and whole. No I/O.
+"""Differences between two definitions of a tool: in a few words, and in full. No I/O.
 
 Every text of a server is escaped and stands within a line of ours, so that none of it can look like another line.
 """
@@ -27,14 +27,14 @@ _PARTS = {
 _MAX_EXCERPT = 80
 _MAX_NAMES = 4
 _MAX_COMPARED_LINES = 1_000
-"""What differs in more lines is shown as removed and added, since comparing takes the square of the time."""
+"""Longer texts are shown as removed and added, since comparing takes the square of the time."""
 _MAX_LINE_CHARACTERS = 160
 MAX_LINES = 400
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """What differs."""
+    """Difference between two definitions."""
 
     summary: str
     """A few words: `description (adds "…"), parameters (+bcc)`."""
@@ -85,7 +85,7 @@ def _properties(schema: Any) -> dict[str, Any]:
 
 
 def _added(before: str, after: str) -> str:
-    """What stands in the second text between what both begin and end with."""
+    """The words of the second text between the common beginning and end."""
     old, new = before.split(), after.split()
     start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
     start = min(len(old), len(new)) if start is None else start

@@ -44,7 +44,7 @@ class KnownDefinition:
     """Raw names."""
     digest: str
     former: str
-    """What it is a change of: this tool, one that the server no longer lists (it was renamed), or empty: it is new."""
+    """Name of the tool that it changes: this one, or one that was renamed; empty if it is new."""
     seen_at: float
     accepted_at: float | None
     """None: it waits for the person's review."""
@@ -84,20 +84,20 @@ def digest_of(text: str) -> str:
 
 
 def server_definition(description: str) -> ToolDefinition:
-    """What a server says of itself, as a definition that is accepted and reviewed like those of its tools."""
+    """A server's description of itself, as a definition that is accepted and reviewed like those of its tools."""
     said = ToolDefinition(SERVER, description)
     return replace(said, digest=digest_of(canonical_text(said)))
 
 
 def listed_definitions(tools: Iterable[ToolDefinition]) -> list[ListedDefinition]:
-    """What the tools of a listing are compared and stored by. Takes a while for thousands of tools."""
+    """The definitions by which listings are compared and stored. Takes a while for thousands of tools."""
     return [_listed(tool) for tool in tools]
 
 
 def new_definitions(
     server: str, known: KnownTools, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
 ) -> list[KnownDefinition]:
-    """What a listing adds to the known definitions, or changes of them.
+    """Definitions, or changes of them, that a listing adds to the known ones.
 
     The first listing of a server is accepted as it is. Later, new tools are accepted if `accept_new`; changed ones, and
     those that look like one that is gone, wait for the person.

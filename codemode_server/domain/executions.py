@@ -65,11 +65,11 @@ class ExecutionRecord:
     applies: ExecutionId | None = None
     """The dry run whose plan it carries out."""
     description: str | None = None
-    """What the model said that the program does, as far as the configuration allows in records."""
+    """The model's description of the program, as far as the configuration allows in records."""
 
     @property
     def kind(self) -> ExecutionKind:
-        """Of a recorded execution: a program is recorded once it has its sandbox."""
+        """Kind of a recorded execution: a program is recorded once it has its sandbox."""
         return ExecutionKind.DIRECT_CALL if self.level is None else ExecutionKind.PROGRAM
 
 

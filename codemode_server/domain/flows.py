@@ -29,7 +29,7 @@ class Source:
     at: float
     """When it answered first, seconds since 1970; of the data in /workspace, when the program began that wrote it."""
     is_in_workspace: bool = False
-    """Whether another session read it, and wrote to /workspace."""
+    """True if another session read it, and wrote to /workspace."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -40,7 +40,7 @@ class SourceSet:
     """The sources of one session, or of one workspace; those that were read first come first."""
 
     MAX_TOOLS = 500
-    """Of what is beyond them, only the server is held."""
+    """For tools beyond this number, only the server is stored."""
 
     def __init__(self, sources: Iterable[Source] = (), *, renewed_after: float = math.inf) -> None:
         """`renewed_after`: seconds after which a source that is read again gets a new time."""
@@ -104,14 +104,14 @@ class SourceStore(Protocol):
         """Those whose sources the person has forgotten since this was asked last. Asked at each call."""
 
     async def of_session(self, holder: Holder) -> Sequence[Source]:
-        """What a session is known to have read, in any product on the same store.
+        """Sources that a session is known to have read, in any product on the same store.
 
         Raises:
             JournalUnavailable: the store can't be used.
         """
 
     async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
-        """What may be in /workspace by now, as products on the same store know it.
+        """Sources that may be in /workspace by now, as products on the same store know it.
 
         Raises:
             JournalUnavailable: the store can't be used.

@@ -1,4 +1,4 @@
-"""What an upstream may ask for during a call: input of the person, an answer of a model, or the person's folders."""
+"""Requests of an upstream during a call: input of the person, an answer of a model, or the person's folders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 
 class Feature(StrEnum):
-    """What a client can answer. A host declares its features, and we declare to upstreams what can be answered."""
+    """Requests that a client can answer. A host declares its features, and we declare to upstreams what can be
+    answered."""
 
     ELICITATION = "elicitation"  # a form
     URL = "URL elicitation"  # an address that the person opens
@@ -46,7 +47,7 @@ class InputProvider(Protocol):
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What can be answered."""
+        """Features that can be answered."""
 
     @property
     def session_id(self) -> str:

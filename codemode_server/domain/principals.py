@@ -1,4 +1,4 @@
-"""Who is asking: the principal, the session of one host connection, and the owner of what both leave behind."""
+"""Value types for principal, session and owner (of stored data)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Session:
 
     session_id: str
     is_ephemeral: bool = False
-    """Whether it ends with this one request, so that nothing is stored for later ones."""
+    """True if it ends with this one request, so that nothing is stored for later ones."""
     identity: Identity | None = None
     """None: the principal of the configuration. So it is over stdio, in memory, and over HTTP with the token of the
     person who runs the product."""
@@ -44,8 +44,8 @@ class Owner:
     session: Session
 
     def may_read(self, other: Owner) -> bool:
-        """Whether this owner may read artifacts of `other`. Ephemeral sessions can't be distinguished, so any of
-        them may read an artifact by its exact name."""
+        """True if this owner may read artifacts of `other`. Ephemeral sessions can't be distinguished, so any of them
+        may read an artifact by its exact name."""
         is_same_session = self.session.session_id == other.session.session_id
         are_ephemeral = self.session.is_ephemeral and other.session.is_ephemeral
         return self.principal == other.principal and (is_same_session or are_ephemeral)

@@ -65,7 +65,7 @@ class TokenChanges:
 
 @dataclass(frozen=True, slots=True)
 class TokenLimits:
-    """What the configuration says about the tokens of each principal."""
+    """Configured limits of the tokens of each principal."""
 
     tokens: int = DEFAULT_MAX_TOKENS
     """How many may stand for something."""
@@ -88,8 +88,8 @@ class TokenStore(Protocol):
         """
 
     async def changes(self, principal: PrincipalId, since: int) -> TokenChanges:
-        """What has changed since the change of this number. All tokens that stand for something since 0, and where it
-        is not known any more what has changed."""
+        """Changes after the change of this number; all valid tokens for 0, and where the changes are no longer
+        known."""
 
     async def find(self, principal: PrincipalId, tokens: Collection[str]) -> Sequence[KnownToken]:
         """Those of these tokens that the principal has or had."""
@@ -108,7 +108,7 @@ def label_of(kind: str) -> str:
 
 
 def line_with_value(token: str, kind: str, original: str | None) -> str:
-    """What a question to the person says of a token."""
+    """Line about a token in a question to the person."""
     return f"{token} ({kind}) is {original!r}"
 
 

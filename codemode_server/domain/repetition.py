@@ -1,4 +1,4 @@
-"""What a program needs to run again as it did: the seed of its randomness. No I/O."""
+"""Input for repeating a program exactly: the seed of its randomness. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Repeat:
 
     seed: bytes = field(repr=False)
     build: str = ""
-    """Of the sandbox of the first run (`SandboxBackend.build`); empty if that is not known."""
+    """Build of the sandbox of the first run (`SandboxBackend.build`); empty if unknown."""
 
     @classmethod
     def new(cls) -> Repeat:

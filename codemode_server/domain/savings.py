@@ -1,4 +1,4 @@
-"""What the model read and wrote, in tokens, against what direct calls would have cost: values and sums. No I/O.
+"""Tokens that the model read and wrote, compared with direct calls: values and sums. No I/O.
 
 An exchange is one call of one of our tools by the host. `docs/operating.md` has the method and its assumptions.
 """
@@ -13,14 +13,14 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 
 CACHED_SHARE = 0.1
-"""What a token costs that a model provider has in its prompt cache, as a share of its price."""
+"""Price of a token in a model provider's prompt cache, as a share of the full price."""
 MAX_RESULT_TOKENS = 25_000
 """Tokens of one result that count at most: about where Claude Code cuts the result of a tool."""
 METHOD = (
     "Tokens are estimated, within a tenth of OpenAI's o200k for JSON and code. Each result counts once and at most "
     "25,000 tokens; definitions count once a turn, at a tenth where they are cached."
 )
-"""What stands beside the numbers wherever they are shown."""
+"""Note on the method, shown with the numbers."""
 
 Grouping = Literal["day", "server", "execution"]
 
@@ -127,7 +127,7 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """What calls of one server would have cost directly, without definitions."""
+    """Cost of direct calls of one server, without definitions."""
 
     name: str
     tokens: ServerTokens

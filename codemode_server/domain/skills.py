@@ -62,12 +62,12 @@ class Skill:
 
     @property
     def mark(self) -> str:
-        """What holds it back, or should be known of it."""
+        """Why it is held back, or a remark on it."""
         return _MARKS.get(self.state, "")
 
     @property
     def note(self) -> str:
-        """What is said of it in a listing."""
+        """Its text in a listing."""
         said = " · ".join(part for part in (self.summary, self.calls) if part)
         return f"{said} [{self.mark}]".lstrip() if self.mark else said
 

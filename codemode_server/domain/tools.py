@@ -11,7 +11,7 @@ from codemode_server.domain.resources import PromptDefinition, ResourceDefinitio
 
 
 class Effect(StrEnum):
-    """What a tool says of itself in its annotations; a claim of the upstream, not a fact."""
+    """Effect of a tool according to its annotations; a claim of the upstream, not a fact."""
 
     READS = "reads"
     WRITES = "writes"
@@ -48,11 +48,11 @@ class ToolDefinition:
     output_schema: JsonSchema | None = None
     effect: Effect = Effect.UNKNOWN
     is_task: bool = False
-    """Whether it can only be called as a task (protocol 2025-11-25)."""
+    """True if it can only be called as a task (protocol 2025-11-25)."""
     is_closed_world: bool = False
-    """Whether it says that it deals with nothing outside of its server (`openWorldHint: false`)."""
+    """True if it declares that it deals with nothing outside of its server (`openWorldHint: false`)."""
     digest: str = ""
-    """Of all this as the upstream declared it, whatever the settings make of it; see `definitions.canonical_text`."""
+    """Digest of all this as the upstream declared it, regardless of settings; see `definitions.canonical_text`."""
 
 
 def definition_text(tool: ToolDefinition) -> str:
@@ -86,7 +86,7 @@ class UpstreamState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamListing:
-    """What the catalog is built from: one upstream and the tools it offers, live or from the last run's cache."""
+    """One upstream and its tools, live or from the last run's cache; the catalog is built from these."""
 
     name: str
     """The key in `upstream.yaml`."""

@@ -40,7 +40,7 @@ _MAX_NAMES = 5
 LARGE_BYTES = 256 * 1024
 """More than this is better written and read in a thread."""
 PIECE_BYTES = 3 * 2**20
-"""What a program gets of an item at once; a multiple of three, so that pieces of base64 can be joined."""
+"""Bytes of an item that a program gets at once; a multiple of three, so that pieces of base64 can be joined."""
 
 
 class NotStored(CodemodeError):
@@ -56,7 +56,7 @@ class ArtifactStore:
     folder: Path
     """Where the folders of all runs are."""
     session_bytes: Callable[[], int]
-    """What one session may keep."""
+    """Maximum bytes per session."""
     all_bytes: Callable[[], int]
     clock: Callable[[], float] = time.monotonic
     _stored: StoredItems = field(default_factory=StoredItems)
@@ -108,7 +108,7 @@ class ArtifactStore:
         return item
 
     def reply(self, owner: Owner, name: str, start: int = 0) -> Reply:
-        """What a program gets under a name; for a program that failed, the numbers of its calls.
+        """Content for a program under a name; for a program that failed, the numbers of its calls.
 
         Items longer than `PIECE_BYTES` come in pieces, this one from byte `start` on.
 
@@ -153,7 +153,7 @@ class ArtifactStore:
         self._stored.add(stored)
 
     def has(self, owner: Owner, name: str) -> bool:
-        """Whether `item` would give one."""
+        """True if `item` would return one."""
         with self._guard:
             found = self._stored.get(name)
             return found is not None and owner.may_read(found.owner)

@@ -1,4 +1,4 @@
-"""What a program shows to the model beside its value: images, sounds and files, checked, and within a budget.
+"""Attachments for the model beside a program's value: images, sounds and files, checked, and within a budget.
 
 The kind of a file is decided by its first bytes, not by what the program says. Other bytes are a file, and text
 is cleaned and redacted as everything else. Of all other bytes only a secret that stands in them as it is can be found.
@@ -123,7 +123,7 @@ class Attachments:
         return self._redactor.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _fits(self, data: bytes, kind: str) -> bool:
-        """Whether there is room for it in the answer; if so, the room is reserved."""
+        """True if there is room for it in the answer; if so, the room is reserved."""
         size = len(data) if kind == "text" else 4 * -(-len(data) // 3)
         tokens = estimate_tokens(data.decode()) if kind == "text" else 0
         if (

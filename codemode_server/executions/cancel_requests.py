@@ -19,7 +19,7 @@ class CancelRequests(Protocol):
     """Where requests are stored."""
 
     def is_requested(self, execution_id: ExecutionId) -> bool:
-        """Whether somebody asked to cancel this execution since it began to run.
+        """True if somebody asked to cancel this execution since it began to run.
 
         Raises:
             JournalUnavailable: the store can't be read.

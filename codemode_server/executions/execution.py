@@ -73,12 +73,12 @@ class Execution:
     direct_call: DirectCall | None = None
     """None for a program."""
     description: str = ""
-    """What the model says that the program does; empty if it says nothing."""
+    """The model's description of the program; empty if it gives none."""
     repeat: Repeat = field(default_factory=Repeat.new)
     """The seed of the program's randomness."""
     skills: ExecutionSkills = field(default_factory=ExecutionSkills)
     is_recorded: bool = False
-    """Whether the journal was asked to record its start."""
+    """True if the journal was asked to record its start."""
     status: ExecutionStatus = ExecutionStatus.QUEUED
     phase: Phase = Phase.ACCEPTED
     queue: QueuePlace = field(default_factory=lambda: QueuePlace(1, 1, 0))
@@ -99,17 +99,17 @@ class Execution:
     reported_waiting: frozenset[int] = frozenset()
     """Those of them that the host's last answer named."""
     is_suspended: bool = False
-    """Whether others run in its place."""
+    """True if others run in its place."""
     is_detached: bool = False
-    """Whether it goes on without a host."""
+    """True if it continues without a host."""
     is_given_up: bool = False
-    """Whether it was ended because it was suspended for too long; it can be resumed."""
+    """True if it was ended because it was suspended for too long; it can be resumed."""
     is_rerun: bool = False
-    """Whether its program ran before."""
+    """True if its program ran before."""
     applies: ExecutionId | None = None
     """The dry run whose plan it carries out."""
     plan: PlanReport | None = None
-    """Of a dry run, once it has ended."""
+    """Plan of a dry run, once it has ended."""
     resumed: anyio.Event = field(default_factory=anyio.Event)
     """Set when the host repeats the call that was answered with input requests."""
     milliseconds: float = 0.0
@@ -121,12 +121,12 @@ class Execution:
 
     @property
     def pending_input(self) -> PendingInput | None:
-        """What its upstreams ask of the host, if that is asked by answers to the host's call."""
+        """Input requests of its upstreams, if they are sent as answers to the host's call."""
         return self.calls.host if isinstance(self.calls.host, PendingInput) else None
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether its calls that may change something are not sent."""
+        """True if its calls that may change something are not sent."""
         return self.calls.captured is not None
 
     @property

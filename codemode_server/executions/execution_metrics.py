@@ -1,4 +1,4 @@
-"""Counts executions. Follows their events."""
+"""Execution metrics, updated from execution events."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ class ProgramHostApi:
         return await self._skills.save(self._execution, name, text)
 
     def modules(self, imports: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """What `load` answers for modules of servers and tools, as far as they exist and take little: a program that
-        gets them with its code need not ask. Of a package the names are left out, since few programs need them."""
+        """Answers of `load` for existing modules of servers and tools that are small: a program gets them with its code
+        and need not ask. Names of packages are left out, since few programs need them."""
         found: dict[str, dict[str, Any]] = {}
         room = _MAX_MODULES_CHARACTERS
         for module in islice(imports, _MAX_MODULES):

@@ -48,8 +48,8 @@ async def wait_with_host(execution: Execution, subscriptions: Subscriptions, ans
 
 
 async def host_returns(execution: Execution, input_seconds: float) -> bool:
-    """Whether the host of a parked execution comes back within `input_seconds`. If the execution ends meanwhile, since
-    the person has answered in another way, the host has as long again to come for the result."""
+    """True if the host of a parked execution returns within `input_seconds`. If the execution ends meanwhile, since the
+    person has answered in another way, the host has as long again to come for the result."""
     resumed = execution.resumed
     with anyio.move_on_after(input_seconds):
         async with anyio.create_task_group() as tasks:

@@ -69,7 +69,7 @@ class LogFiles:
             os.close(folder)
 
     def state_files(self) -> list[str]:
-        """What is in /workspace/state, as programs name it."""
+        """Files in /workspace/state, as programs name them."""
         with suppress(MetaToolError, OSError):
             entries = self._workspace.list((STATE,))
             names = [it.name for it in entries if not it.is_folder and not it.name.startswith(".")]

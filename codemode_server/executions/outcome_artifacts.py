@@ -87,5 +87,5 @@ async def _store(
 
 
 def _is_small(value: JsonValue) -> bool:
-    """Whether writing it takes less time than starting a thread would."""
+    """True if writing it takes less time than starting a thread would."""
     return len(value) < LARGE_BYTES if isinstance(value, str) else not isinstance(value, list | dict)

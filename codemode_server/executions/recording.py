@@ -71,7 +71,7 @@ class ExecutionRecorder:
         )
 
     async def plan(self, execution: Execution) -> PlanReport:
-        """What a dry run recorded; raises `JournalUnavailable` if that can't be read."""
+        """Plan that a dry run recorded; raises `JournalUnavailable` if it can't be read."""
         return await report_of(self._journal, execution.context.principal, execution.record(), self._config)
 
     async def end(self, execution: Execution, span: Span) -> None:

@@ -20,7 +20,7 @@ _TRIES, _PAUSE_SECONDS = 6, 0.5
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """What the journal has of the execution."""
+    """The journal's data about the execution."""
 
     record: ExecutionRecord
     code: str

@@ -228,7 +228,7 @@ class ExecutionRunner:
 
     @asynccontextmanager
     async def _folder(self, execution: Execution, workspace: Workspace) -> AsyncGenerator[Path]:
-        """What the program sees as /workspace; for a dry run a copy that is thrown away."""
+        """Folder that the program sees as /workspace; for a dry run a temporary copy."""
         folder = workspace.make()
         if not execution.is_dry_run:
             yield folder

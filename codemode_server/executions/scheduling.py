@@ -164,7 +164,7 @@ class Turns:
         return sorted(self._queue, key=lambda one: self._running[one.owner.session.session_id])
 
     def _are_others_active(self, session: Session) -> bool:
-        """Whether another session has run a program lately."""
+        """True if another session has run a program recently."""
         now = self._clock()
         return any(now - used < _ACTIVE_SECONDS for name, used in self._last_used.items() if name != session.session_id)
 

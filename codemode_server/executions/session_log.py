@@ -123,10 +123,10 @@ class SessionLogs(OwnsTasks):
         self._logs: OrderedDict[tuple[Principal, str], _Log] = OrderedDict()
         self._threads = anyio.CapacityLimiter(2)
         self._failed = False
-        """Whether the last write failed, which is logged once."""
+        """True if the last write failed, which is logged once."""
 
     def is_logged(self, execution: Execution) -> bool:
-        """Whether the log may have the program now; what its session reads later may change that."""
+        """True if the log may contain the program now; what its session reads later may change that."""
         is_replay = execution.calls.resumed is not None and execution.calls.resumed.is_closed
         is_real = not is_replay and not execution.is_dry_run and not execution.direct_call
         return (

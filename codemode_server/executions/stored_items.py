@@ -51,7 +51,7 @@ class Stored:
 
 @dataclass(slots=True)
 class Group:
-    """What one owner or one principal has."""
+    """Items of one owner or one principal."""
 
     items: dict[str, Stored] = field(default_factory=dict)
     """By name, oldest first."""
@@ -87,11 +87,11 @@ class StoredItems:
         return self._by_name.get(name)
 
     def of(self, owner: Owner) -> Group:
-        """What an owner has."""
+        """Items of an owner."""
         return self._of_owners.get(owner) or Group()
 
     def of_principals(self) -> Mapping[Principal, Group]:
-        """What each principal has that has anything."""
+        """Items of each principal that has any."""
         return self._of_principals
 
     def add(self, stored: Stored) -> None:

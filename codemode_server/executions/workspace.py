@@ -64,7 +64,7 @@ class Workspace:
         return self.path
 
     def is_complete(self) -> bool:
-        """Whether it exists with its folders, or with something else in their places."""
+        """True if it exists with its folders, or with something else in their places."""
         return all(os.path.lexists(self.path / name) for name in FOLDERS)
 
     def open_folder(self, name: str) -> int:
@@ -80,7 +80,7 @@ class Workspace:
             os.close(folder)
 
     def may_have_module(self, name: str) -> bool:
-        """Whether programs may be able to import a module of this name from it. Links are not followed: what they lead
+        """True if programs may be able to import a module of this name from it. Links are not followed: what they lead
         to is not known here, so each counts."""
         if sys.platform == "win32":
             return False
@@ -129,11 +129,11 @@ class Workspace:
             return None
 
     def has_entries(self) -> bool:
-        """Whether there is more in it than its empty folders."""
+        """True if it contains more than its empty folders."""
         return _has_entries(self.path, besides=FOLDERS) or any(_has_entries(self.path / name) for name in FOLDERS)
 
     def list(self, parts: tuple[str, ...]) -> list[WorkspaceEntry]:
-        """What is in a folder of it, by name.
+        """Entries of a folder, by name.
 
         Raises:
             MetaToolError: there is no such folder.

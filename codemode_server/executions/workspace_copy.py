@@ -23,7 +23,7 @@ from codemode_server.untrusted_files import Entry, walk
 _MAX_ENTRIES = 50_000
 _PIECE_BYTES = 2**20
 _ROOM_BYTES = 2**20
-"""What is beyond the quota because other programs write meanwhile."""
+"""Space beyond the quota, because other programs write meanwhile."""
 
 
 @asynccontextmanager

@@ -152,12 +152,12 @@ def _call(report: CallReport, message: str) -> dict[str, Any]:
 
 
 def _may_write(report: CallReport) -> bool:
-    """Whether a call that was sent may have changed something, however it ended."""
+    """True if a call that was sent may have changed something, however it ended."""
     return report.effect is not Effect.READS and report.status.may_have_been_sent
 
 
 def succeeded_with_effect(report: CallReport) -> bool:
-    """Whether a call succeeded that does not only read."""
+    """True if a call succeeded that does not only read."""
     return report.status is CallStatus.SUCCEEDED and report.effect is not Effect.READS and not report.has_error_text
 
 

@@ -184,7 +184,7 @@ class ConfiguredMetaTools:
         return await self._exchanges.take(spec.name, given, answer, session, offered)
 
     def _offered_to(self, session: Session) -> Definitions:
-        """What the host of a session was offered, as far as it has asked."""
+        """Definitions offered to the host of a session, as far as it has asked."""
         return self._definitions.given_to(session) or definitions(self._config.settings)
 
     async def _request(self, session: Session) -> RequestContext:
@@ -210,7 +210,7 @@ def _is_direct(definition: dict[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class _Offered:
-    """What one session was offered."""
+    """Definitions offered to one session."""
 
     definitions: Definitions
     unlisted: set[str] = field(default_factory=set)

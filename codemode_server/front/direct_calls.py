@@ -139,7 +139,7 @@ class _Blocks:
     limits: LimitSettings
     redactor: Redactor
     unsearched: UnsearchedFiles = "show"
-    """What happens to files, in which personal data can't be searched."""
+    """Handling of files, which can't be searched for personal data."""
     made: list[ContentBlock] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     cut_tokens: int = 0
@@ -214,7 +214,7 @@ class _Blocks:
             self.made.append(AudioContent(type="audio", data=data, mime_type=mime_type))
 
     def _takes(self, data: str, item: dict[str, Any]) -> bool:
-        """Whether there is room for a file in base64; otherwise a remark says why it is missing."""
+        """True if there is room for a file in base64; otherwise a remark says why it is missing."""
         title = f"{self._mime_type(item) or 'a file'} of {len(data) * 3 // 4:,} bytes"
         room = min(self.limits.shown_bytes, MAX_BYTES - MAX_CHARACTERS - _ROOM_FOR_THE_REST)
         if not _is_base64(data):

@@ -15,7 +15,7 @@ from codemode_server.catalog.untrusted import prose
 from codemode_server.redaction import Redactor
 
 MAX_CHARACTERS = 12_000
-"""Of one schema as JSON; the largest of 1,469 real tools has 24,000, half of it descriptions."""
+"""Maximum length of a schema as JSON; the largest of 1,469 real tools has 24,000, half of it descriptions."""
 MAX_DEPTH = 24
 _MAX_NODES = 4_000
 _DESCRIPTION_CHARACTERS = (600, 120, 0)
@@ -163,7 +163,7 @@ def _outline(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
 
 
 def _is_valid(key: str, value: Any) -> bool:
-    """Whether a keyword has a value of its kind."""
+    """True if a keyword has a value of its kind."""
     kind = _VALUES[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind == (int, float)):
         return False

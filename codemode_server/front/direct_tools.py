@@ -28,7 +28,7 @@ MAX_TOOLS = 100
 MAX_NAME_CHARACTERS = 48
 """Models' interfaces take names of 64 characters, and hosts put `mcp__codemode__` or the like before ours."""
 MAX_CHARACTERS = 200_000
-"""Of all definitions together, as JSON."""
+"""Maximum length of all definitions together, as JSON."""
 TARGET = "codemode-server/tool"
 """Key in the `_meta` of a definition: the raw names of the server and the tool that a call is sent to."""
 _MAX_PROBLEMS = 20
@@ -89,13 +89,13 @@ def direct_tools(catalog: Catalog, settings: Settings, alone: Collection[ToolNam
 
 
 def is_exposed(own: ServerSettings, server: Server, tool: Tool, alone: Collection[ToolName]) -> bool:
-    """Whether the settings of its server offer the tool to the host."""
+    """True if the settings of its server offer the tool to the host."""
     is_chosen = own.expose == "auto" and ToolName(server.name, tool.name) in alone
     return is_chosen or own.is_direct(tool.raw_name)
 
 
 def is_callable(settings: Settings, server: Server, tool: Tool) -> bool:
-    """Whether the permissions may let a call through, perhaps after asking the person."""
+    """True if the permissions may let a call through, perhaps after asking the person."""
     return PermissionRules(settings.permissions).always_denied(Subject.of_tool(server, tool)) is None
 
 

@@ -28,7 +28,7 @@ from codemode_server.front.tools.registry import Answer
 from codemode_server.tokens import estimate_tokens
 
 DIRECT_TOOL = "direct tool"
-"""What exchanges with direct tools are recorded as."""
+"""Name under which exchanges with direct tools are recorded."""
 _MAX_REMEMBERED = 8
 """Lists of definitions whose tokens are remembered."""
 
@@ -141,7 +141,7 @@ def _tokens_of(catalog: Catalog) -> int:
 
 
 def _stands_for_direct_calls(execution: Execution) -> bool:
-    """Whether a model would have made its calls directly. A program that failed is usually run again, corrected, so
+    """True if a model would have made its calls directly. A program that failed is usually run again, corrected, so
     that its calls would count twice."""
     if execution.direct_call is not None:
         return execution.done.is_set()
@@ -149,7 +149,7 @@ def _stands_for_direct_calls(execution: Execution) -> bool:
 
 
 def _text_of(answer: Answer) -> str:
-    """What the model reads of it as text."""
+    """Text of an answer as the model reads it."""
     shown = [answer.text]
     for block in answer.blocks:
         resource = getattr(block, "resource", None)

@@ -49,7 +49,7 @@ class HostRequests:
 
     @property
     def is_modern(self) -> bool:
-        """Whether the host speaks a protocol in which requests are answers."""
+        """True if the host speaks a protocol in which requests are answers."""
         request = self._request
         return request is not None and request.protocol_version in MODERN_PROTOCOL_VERSIONS
 
@@ -62,7 +62,7 @@ class HostRequests:
 
     @property
     def state(self) -> str | None:
-        """What an earlier answer with requests said, if the host repeats its call."""
+        """State from an earlier answer with requests, if the host repeats its call."""
         return self._context.request_state if self._context is not None and self.is_modern else None
 
     @property

@@ -39,7 +39,7 @@ BODY_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What somebody without a valid token is told."""
+    """Response to a client without a valid token."""
 
     text: str
     """How to get one."""
@@ -95,7 +95,7 @@ _LOOPBACK_NAMES = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 
 
 MetricsText = Callable[["Identity | None"], "str | None"]
-"""What `/metrics` is answered with, by who asks; None: nothing is there."""
+"""Answer to `/metrics`, by who asks; None if there is none."""
 
 
 def server(

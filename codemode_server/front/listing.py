@@ -51,7 +51,7 @@ class Listing:
 
     @property
     def has_tools(self) -> bool:
-        """Whether it shows tools, not only servers: those that never connected have none."""
+        """True if it shows tools, not only servers: those that never connected have none."""
         return any(not line.startswith(("servers.", "servers: ")) for line in self.tools.split("\n"))
 
 

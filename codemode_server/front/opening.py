@@ -224,7 +224,7 @@ class Opening:
         return None
 
     def _is_usual(self, meta: dict[str, Any]) -> bool:
-        """Whether a request is one of the newest protocol, from a client that has not begun with an older one."""
+        """True if a request is one of the newest protocol, from a client that has not begun with an older one."""
         if self._is_initialized or meta.get(f"{_META}protocolVersion") != MODERN_VERSION:
             return False
         client = meta.get(f"{_META}clientInfo")

@@ -86,8 +86,7 @@ async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext)
 
 
 def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> GetPromptResult:
-    """What the upstream answered, without secrets, as far as hosts can take it: texts without what nobody sees, and no
-    message of an unknown kind.
+    """The upstream's answer for the host, without secrets, invisible characters and messages of an unknown kind.
 
     Raises:
         MetaToolError: it has no messages, or is too long for a conversation.

@@ -14,7 +14,7 @@ from codemode_server.redaction import Redactor
 from codemode_server.text import clean_line
 
 _LINE_END = re.compile(r"\r\n?|\n")
-"""What Python counts as one."""
+"""Line ends as Python counts them."""
 _REMEDIES = {
     "timeout": "an endless loop? Otherwise raise timeout, or split the work into several programs (files in /workspace "
     "stay)",

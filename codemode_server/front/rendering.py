@@ -218,7 +218,7 @@ def _shown_tokens(shown: list[ShownFile]) -> int:
 
 
 def shape_of(value: Any, redactor: Redactor) -> str:
-    """What a value is as a whole: `3,000 dicts with id, name`."""
+    """Describes a value as a whole: `3,000 dicts with id, name`."""
     match value:
         case str():
             lines = value.count("\n") + (not value.endswith("\n"))

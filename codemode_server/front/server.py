@@ -61,7 +61,7 @@ _MAX_URI = 2_000
 
 
 class MetaTools(Protocol):
-    """What the front needs of the product. All methods raise `CodemodeError` with a message for the model."""
+    """Interface of the product for the front. All methods raise `CodemodeError` with a message for the model."""
 
     def on_change(self, listener: Callable[[Changed], Awaitable[None]]) -> None:
         """Have `listener` called when `definitions` has more direct tools than before, and when `prompts` change."""
@@ -72,7 +72,7 @@ class MetaTools(Protocol):
 
     @property
     def has_structured_content(self) -> bool:
-        """Whether the host gets structured content and output schemas."""
+        """True if the host gets structured content and output schemas."""
 
     async def call(
         self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host

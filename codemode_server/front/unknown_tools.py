@@ -19,7 +19,8 @@ _HOST_PREFIX = re.compile(r"mcp_{1,2}")
 
 
 def unknown_tool(name: str, direct: Collection[str], catalog: Catalog, refusal_of: RefusalOf) -> str:
-    """What is wrong and what to do instead, in a line or two. `direct` are the direct tools that the host has."""
+    """Message for a call of an unknown tool, with advice, in a line or two. `direct` are the direct tools that the host
+    has."""
     name = name[:_MAX_CHARACTERS]
     head = f"There is no tool {clean_line(name, 100)!r}"
     offered = [*meta_tools(), *direct]
@@ -56,7 +57,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _ends_with(name: str, offered: str) -> bool:
-    """Whether only the name of this server is before it (`codemode__execute_code`), or only that of its own server is
+    """True if only the name of this server is before it (`codemode__execute_code`), or only that of its own server is
     left out (`read_graph` of `memory__read_graph`)."""
     before = name.removesuffix(offered)
     is_ours = before != name and "codemode" in before and not before[-1].isalnum()

@@ -20,7 +20,7 @@ _MAX_QUESTIONS = 5
 
 
 def host_input(host: Host) -> HostInput:
-    """What a new execution asks for input."""
+    """Channel through which a new execution asks for input."""
     return PendingInput(host.features) if host.is_modern else host
 
 

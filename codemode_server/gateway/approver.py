@@ -1,4 +1,4 @@
-"""What the pipeline needs of whoever asks a person to approve a call, and the events of a question."""
+"""Interface through which the pipeline asks a person to approve a call, and the events of a question."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def known_problems(tool: Tool, known: dict[str, Any], *, is_all: bool) -> list[s
 
 
 def _is_longer(value: Any, most: int) -> bool:
-    """Whether a JSON value has more than about `most` characters as text; no more of it is looked at."""
+    """True if a JSON value has more than about `most` characters as text; no more of it is looked at."""
     waiting = [value]
     while waiting and most >= 0:
         item = waiting.pop()

@@ -22,7 +22,7 @@ MAX_ERROR_CHARACTERS = 4 * 1024
 
 
 class AuditEventKind(StrEnum):
-    """What happened."""
+    """Kinds of audit events."""
 
     EXECUTION_STARTED = "execution_started"
     EXECUTION_RESUMED = "execution_resumed"  # its program runs again
@@ -61,7 +61,7 @@ class AuditEvent:
     decision: str | None = None
     """`allow`, `deny`, `ask`, `replay` or `simulate`."""
     reason: str | None = None
-    """Of a decision; of the start of an execution, its description, where `state.payloads` is `all`."""
+    """Reason of a decision; for the start of an execution, its description, where `state.payloads` is `all`."""
     status: str | None = None
     milliseconds: float | None = None
     payload: str | None = None

@@ -42,21 +42,21 @@ class CallAttempt:
     began_at: float
     """Value of `time.perf_counter`."""
     is_large: bool
-    """Whether work on the arguments is done in a thread."""
+    """True if work on the arguments is done in a thread."""
     guarded: GuardedArguments
-    """What the guardrails found."""
+    """Result of the guardrails."""
     release: Release | None = None
     """The privacy tokens in its arguments, if there are any."""
     departure: Ask | None = None
-    """What a person has to approve since the call differs from an earlier run or a plan."""
+    """Approval needed because the call differs from an earlier run or a plan."""
     derives: bool = False
-    """Whether its arguments derive from a placeholder of a dry run."""
+    """True if its arguments derive from a placeholder of a dry run."""
     approved: Ask | None = None
-    """What a person has approved, if anything."""
+    """The question that a person has approved, if any."""
     approval: Decision | None = None
     """The decision that came of it."""
     is_recorded: bool = False
-    """Whether the journal was asked to record its beginning."""
+    """True if the journal was asked to record its beginning."""
 
     @property
     def milliseconds(self) -> float:

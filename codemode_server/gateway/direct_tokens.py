@@ -17,7 +17,7 @@ from codemode_server.off_loop import is_large
 from codemode_server.tokens import estimate_tokens
 
 _LARGE_TOKENS = 2_000
-"""What a large value counts that would take long to count; it has at least as many."""
+"""Estimate for a large value that would take long to count; it has at least as many."""
 
 
 def count_direct_tokens(event: CallEvent) -> None:

@@ -24,12 +24,12 @@ _READING = "its arguments derive from a call that the dry run did not send"
 
 
 def derives_from_placeholder(calls: ExecutionCalls, arguments: dict[str, Any]) -> bool:
-    """Whether these arguments derive from the placeholder of a captured call. May be called in a thread."""
+    """True if these arguments derive from the placeholder of a captured call. May be called in a thread."""
     return bool(calls.captured) and not calls_in(arguments).isdisjoint(calls.captured or ())
 
 
 def has_to_capture(calls: ExecutionCalls, target: CallTarget, *, derives: bool) -> bool:
-    """Whether a call is not sent. `derives`: its arguments derive from a placeholder."""
+    """True if a call is captured and not sent. `derives`: its arguments derive from a placeholder."""
     return calls.captured is not None and (target.effect is not Effect.READS or derives)
 
 
@@ -46,7 +46,7 @@ def capture(calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: 
 
 
 def placeholder_reply(call: ToolCall, target: CallTarget) -> Reply:
-    """What the program gets in place of the result."""
+    """Reply for the program in place of the result."""
     title = title_of(target)
     if not isinstance(target, ToolTarget):
         return _reply(placeholder_of({}, None, call.seq, title))

@@ -94,7 +94,7 @@ class CallInputRequested:
     calls: ExecutionCalls
     call: ToolCall
     feature: str
-    """What was asked for, such as `elicitation`."""
+    """The requested feature, such as `elicitation`."""
     status: str
     """`accept`, `decline` or `cancel` of the person; `answered`, `refused` or `withdrawn`."""
     payload: str | None
@@ -113,7 +113,7 @@ class CallEnded:
     recorded_error: str | None
     """The error as `state.payloads` allows in records and traces."""
     reply: Reply | None = None
-    """What the program receives; None if it is an error."""
+    """Reply to the program; None if it is an error."""
     result: ResultSummary = NO_RESULT
 
     @property

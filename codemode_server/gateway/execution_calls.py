@@ -52,9 +52,9 @@ class CallReport:
     """A summary of the result, without secrets."""
     effect: Effect = Effect.UNKNOWN
     has_error_text: bool = False
-    """Whether the upstream answered with the text of an error as a normal result."""
+    """True if the upstream returned an error text as a normal result."""
     is_replayed: bool = False
-    """Whether it was answered from an earlier run of the program, whose number it has."""
+    """True if it was answered from an earlier run of the program, whose number it has."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class UnmarkedErrors:
     seqs: list[int] = field(default_factory=list)
 
     def line(self, visible: Callable[[str], str]) -> str:
-        """What the model reads; `visible` hides what it may not see in the texts of others."""
+        """Line for the model; `visible` hides what it may not see in the texts of others."""
         numbers = ", ".join(map(str, self.seqs[:_MAX_NUMBERS])) + (", …" if len(self.seqs) > _MAX_NUMBERS else "")
         arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
         which = f"call {numbers} ({clean_line(visible(arguments), 100)})" if len(self.seqs) == 1 else f"calls {numbers}"
@@ -91,7 +91,7 @@ class RunningCall:
 
 @dataclass(slots=True)
 class AskedApprovals:
-    """What the person was asked to approve of one execution."""
+    """Approval questions of one execution."""
 
     places: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_OPEN_QUESTIONS))
     """One is held while a question is open."""
@@ -102,12 +102,12 @@ class AskedApprovals:
     questions: dict[int, str] = field(default_factory=dict)
     """The same → the id of the question."""
     outlive_program: bool = False
-    """Whether open questions stay when the program ends, since it will run again and wait for them."""
+    """True if open questions stay when the program ends, since it will run again and wait for them."""
 
 
 @dataclass(slots=True)
 class DirectEstimate:
-    """What a model that made the calls itself would have written and read; see `gateway.direct_tokens`."""
+    """Tokens that a model making the calls itself would have written and read; see `gateway.direct_tokens`."""
 
     servers: dict[str, ServerTokens] = field(default_factory=dict)
     """By the raw names of the servers."""
@@ -148,12 +148,12 @@ class ExecutionCalls:
     """Seconds spent waiting for the answers to them."""
     approvals: AskedApprovals = field(default_factory=AskedApprovals)
     question: Ask | None = None
-    """What guardrails ask the person about each of its calls, since the program is as it is."""
+    """Question of the guardrails to the person about each of its calls, because of the program itself."""
 
     resumed: ResumedCalls | None = None
     """The calls of the earlier run, if the program runs again."""
     plan: Plan | None = None
-    """What the program may do unasked, if it applies a dry run."""
+    """Calls that the program may make unasked, if it applies a dry run."""
     captured: set[int] | None = None
     """Numbers of the calls that were not sent, if this is a dry run."""
     in_flight: dict[int, RunningCall] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class ExecutionCalls:
     unmarked_errors: dict[tuple[str, str], UnmarkedErrors] = field(default_factory=dict)
     """By the raw names of the tools."""
     has_workspace_message: bool = False
-    """Whether a message already says that servers can't read /workspace."""
+    """True if a message already says that servers can't read /workspace."""
 
     doubted_keys: frozenset[ResultKey] = frozenset()
     """Keys that the program uses and no known result has, as reported by the check before the run."""
@@ -175,8 +175,8 @@ class ExecutionCalls:
 
     @contextmanager
     def wait_for_person(self, input_seconds: float) -> Iterator[None]:
-        """What is done within waits for the host's person or model: it is counted as that, and cancelled once all such
-        waiting has taken this long."""
+        """Counts the time within as waiting for the host's person or model, and cancels it once all such waiting has
+        taken this long."""
         began = anyio.current_time()
         try:
             with anyio.move_on_after(max(0.0, input_seconds - self.input_s)), self.host_wait.one_more():

@@ -1,4 +1,4 @@
-"""What of an input request reaches the host, and what of the host's answer reaches the upstream.
+"""Sanitizes and bounds input requests sent to the host, and the answers returned to the upstream.
 
 Both are bounded and without secrets of the configuration. A request names its server, since a person has to know who
 asks. The parts that the protocol knows are taken one by one; everything else in a request or an answer is dropped.
@@ -20,12 +20,12 @@ from codemode_server.redaction import Redactor
 from codemode_server.text import clean
 
 MAX_REQUEST_BYTES = 256 * 1024
-"""Of a request or an answer, as JSON."""
+"""Maximum size of a request or an answer, as JSON."""
 MAX_MESSAGE_CHARACTERS = 2_000
 MAX_FIELDS = 30
-"""Of one form."""
+"""Maximum per form."""
 MAX_TOKENS = 16_384
-"""What one sampling request may ask for; more is lowered to it."""
+"""Maximum of one sampling request; more is lowered to it."""
 MAX_ROOTS = 100
 _MAX_URL_CHARACTERS = 2_000
 _FIELD_TYPES = ("string", "number", "integer", "boolean", "array")

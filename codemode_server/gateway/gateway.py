@@ -92,7 +92,7 @@ class Gateway:
         )
 
     def effect_of(self, server: str, tool: str) -> Effect:
-        """What a call of these raw names does, as far as the catalog says."""
+        """Effect of a call of these raw names, as far as the catalog says."""
         if tool == READ_METHOD:
             return Effect.READS
         found = next((it for it in self._catalog().servers if it.raw_name == server), None)

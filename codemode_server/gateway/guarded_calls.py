@@ -26,11 +26,11 @@ _MAX_MESSAGES = 20
 
 @dataclass(frozen=True, slots=True)
 class GuardedArguments:
-    """What the guardrails leave of a call's arguments."""
+    """Arguments of a call after the guardrails."""
 
     arguments: dict[str, Any]
     restriction: Deny | Ask | None = None
-    """What holds whatever the policy decides on these arguments."""
+    """Restriction that holds whatever the policy decides on these arguments."""
     changes: tuple[str, ...] = ()
     """Who changed them and why; part of the reason of each decision."""
     values: dict[str, Any] | None = None
@@ -113,7 +113,7 @@ class CallGuard:
     async def after(
         self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], reply: Reply
     ) -> tuple[Reply, tuple[str, ...]]:
-        """What the program gets of an answer, and who changed it.
+        """The result for the program after the guardrails, and who changed it.
 
         Raises:
             ResultWithheld: a guardrail blocks it.

@@ -1,4 +1,4 @@
-"""What the gateway needs of a host to forward input requests of upstreams to it."""
+"""Interface through which the gateway forwards upstream input requests to the host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class HostInput(Protocol):
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What the host has declared that it can answer."""
+        """Features that the host has declared."""
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
         """The host's answer, as it came. Cancelling this withdraws the request.

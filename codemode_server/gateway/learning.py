@@ -56,7 +56,7 @@ class Learning:
 
     @property
     def _keep_words(self) -> bool:
-        """Whether short strings that recur are stored, to be shown as literals."""
+        """True if short strings that recur are stored, to be shown as literals."""
         return self._config.payloads == "all"
 
     def follow_config(self) -> None:
@@ -163,7 +163,7 @@ class Learning:
 
 
 def _is_round_between(before: int, now: int) -> bool:
-    """Whether 1, 2, 3, 5, 10, 20, 30, 50 … was reached."""
+    """True if a round number was reached: 1, 2, 3, 5, 10, 20, 30, 50 …"""
     return _round(now) != _round(before)
 
 

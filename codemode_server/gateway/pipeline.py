@@ -185,7 +185,7 @@ class CallPipeline:
             raise await self._guard.after_failure(calls, target, arguments, masked) from error
 
     async def _result(self, attempt: CallAttempt) -> Reply:
-        """What the upstream answers, or what it answered to this call in an earlier run of the program."""
+        """The upstream's answer to this call, or to the same call in an earlier run of the program."""
         if isinstance(attempt.decision, Recorded):
             return recorded_reply(attempt.decision.outcome)
         if not attempt.derives:  # a placeholder may be of another type than the result will be
@@ -287,7 +287,7 @@ class CallPipeline:
         attempt.revision = self._config.revision
 
     async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
-        """What the program gets, and its summary: without secrets, and as the guardrails leave it."""
+        """The program's result and its summary: without secrets, and as the guardrails leave it."""
         calls, target, redactor = attempt.calls, attempt.target, attempt.calls.context.redactor
         is_captured = isinstance(attempt.decision, Capture)
         protect = None if is_captured else partial(self._privacy.received, calls, target, attempt.release)

@@ -49,7 +49,7 @@ class Placeholder:
     unknown: tuple[str, ...] = ()
     """The texts in it that stand for something of an unknown type."""
     number: int = 0
-    """What these count as."""
+    """Value of these texts when used as a number."""
 
 
 def placeholder_of(schema: object, root: object, seq: int, title: str) -> Placeholder:

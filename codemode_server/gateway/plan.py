@@ -39,15 +39,15 @@ class PlannedCall:
     refused: str = ""
     """Why the permissions refuse it."""
     is_reading: bool = False
-    """Whether it only reads, and was captured since its arguments could not be foreseen."""
+    """True if it only reads, and was captured since its arguments could not be foreseen."""
     is_unstated: bool = False
-    """Whether it was captured since its server does not say what the tool does."""
+    """True if it was captured since its server does not say what the tool does."""
     is_unreadable: bool = False
-    """Whether the journal does not hold its arguments."""
+    """True if the journal does not hold its arguments."""
 
     @property
     def is_foreseen(self) -> bool:
-        """Whether all its arguments are known."""
+        """True if all its arguments are known."""
         return not self.sources and not self.is_unreadable
 
 
@@ -98,8 +98,8 @@ class Plan:
             self._taken(self._replaced(call))
 
     async def departure(self, call: ToolCall, has_others: Callable[[], bool]) -> Ask | None:
-        """What a person has to approve about a call that may change something; None if it is as planned. `has_others`
-        tells whether other calls of the program are in flight."""
+        """Approval needed for a call that may change something; None if it is as planned. `has_others` tells whether
+        other calls of the program are in flight."""
         if (planned := self.take(call)) is not None:
             return await self._order(planned, has_others)
         if (found := self._replaced(call)) is not None and _may_be(found, call):
@@ -170,7 +170,7 @@ def _named(calls: Sequence[PlannedCall]) -> str:
 
 
 def _may_be(planned: PlannedCall, call: ToolCall) -> bool:
-    """Whether this is the planned call, as far as its arguments could be foreseen."""
+    """True if this is the planned call, as far as its arguments could be foreseen."""
     if planned.is_foreseen:
         return False
     if planned.is_unreadable:

@@ -142,7 +142,7 @@ class ReadSources:
         self._shared.pop(execution_id, None)
 
     def of(self, context: RequestContext) -> SourceSet:
-        """What the session of a request has read or may have read, its own sources first."""
+        """Sources that the session of a request has read or may have read, its own first."""
         self._forget()
         own, principal = _holder(context), context.principal.principal_id
         found = SourceSet(self._valid(own))
@@ -161,13 +161,13 @@ class ReadSources:
 
     @property
     def has_rules(self) -> bool:
-        """Whether anything depends on what a session has read."""
+        """True if any rule depends on what a session has read."""
         permissions = self._config.settings.permissions
         return bool(permissions.flows.rules) or permissions.public_sinks != "allow"
 
     def is_restricted(self, context: RequestContext) -> bool:
-        """Whether what the session has read, or may read in /workspace, may restrict its calls: then it must not be
-        stored for other sessions."""
+        """True if the session's sources, or those in /workspace, may restrict its calls: their data must not be stored
+        for other sessions."""
         read = self.of(context)
         if self._config.settings.permissions.flows.rules:
             return bool(read)
@@ -188,7 +188,7 @@ class ReadSources:
             self._add((principal, WORKSPACE), await self._store.of_other_products(principal))
 
     def may_pass_on(self, execution_id: ExecutionId) -> bool:
-        """Whether the session of a program has read anything that could be in /workspace now."""
+        """True if the session of a program has read anything that could be in /workspace now."""
         program = self._programs.get(execution_id)
         return program is not None and bool(self._read.get(program.holder))
 
@@ -214,7 +214,7 @@ class ReadSources:
         self._add((program.holder[0], WORKSPACE), passed)
 
     def _store_early(self, calls: ExecutionCalls, target: CallTarget) -> None:
-        """What is queued here is written before the answer of the call can be."""
+        """Queues a source, so that it is written before the answer of the call."""
         holder = _holder(calls.context)
         if (added := self._of_stored(holder).add(self._source(calls, target))) is not None:
             self._store.add(holder, [added])

@@ -1,4 +1,4 @@
-"""Which keys a result has, of those that the check before the run doubted."""
+"""Records which keys doubted by the preflight check occur in the actual results."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class ResumedCalls:
         self._changed = ChangeSignal()
 
     def has_answer(self, call: ToolCall) -> bool:
-        """Whether the earlier run made this call and it succeeded, so that it is not sent again."""
+        """True if this call succeeded in the earlier run, so that it is not sent again."""
         record = self._records.get(call.key)
         outcome = record.outcome if record is not None and record.unreadable is None else None
         return outcome is not None and outcome.status is CallStatus.SUCCEEDED
@@ -144,8 +144,8 @@ class ResumedCalls:
         return [f"the earlier run made calls that this one did not: {_named(missing)}"]
 
     async def departure(self, call: ToolCall, effect: Effect, has_others: Callable[[], bool]) -> Ask | None:
-        """What a person has to approve about a call that is not recorded, since it departs from the earlier run; None
-        if it does not. `has_others` tells whether other calls of the program are in flight."""
+        """Approval needed for an unrecorded call that departs from the earlier run; None if it does not. `has_others`
+        tells whether other calls of the program are in flight."""
         if effect is Effect.READS or call.seq not in self._new:
             return None
         missing = await left_when_quiet(
@@ -201,7 +201,7 @@ def decision_after(
 
 
 async def departure_of(calls: ExecutionCalls, call: ToolCall, target: CallTarget) -> Ask | None:
-    """What a person has to approve about a call that differs from the earlier run or from the plan; else None."""
+    """Approval needed for a call that differs from the earlier run or from the plan; else None."""
     found: list[Ask] = []
 
     def has_others() -> bool:
@@ -245,8 +245,8 @@ async def left_when_quiet(
     patience_s: Callable[[], float],
     has_others: Callable[[], bool],
 ) -> list[T]:
-    """What is left of the expected calls once all are made, or once nothing has changed for `patience_s` and
-    `has_others` says that nothing else of the program is in flight."""
+    """Waits for the expected calls; returns those left once nothing has changed for `patience_s` and `has_others` says
+    that no other call is in flight."""
     while left():
         with anyio.move_on_after(patience_s()) as quiet:
             await changed.wait()

@@ -31,12 +31,12 @@ _HARMLESS = re.compile(
 )
 """Phrases in which such a word is no secret."""
 _AMOUNTS = re.compile(r"\b(?:tokens?|seed)\b")
-"""What a number can be without being a secret."""
+"""Names of numbers that are no secrets."""
 _BETWEEN_WORDS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 
 
 def asks_for_secret(params: Mapping[str, Any]) -> bool:
-    """Whether a form seems to ask for a secret, by its message and the names and texts of its fields."""
+    """True if a form seems to ask for a secret, by its message and the names and texts of its fields."""
     schema = params.get("requestedSchema")
     properties = schema.get("properties") if isinstance(schema, dict) else None
     fields = properties.items() if isinstance(properties, dict) else ()
@@ -47,7 +47,7 @@ def asks_for_secret(params: Mapping[str, Any]) -> bool:
 
 
 def _labels_secret(name: str, field: Any) -> bool:
-    """Whether the name and the title of a field mean a secret that can be entered in it."""
+    """True if the name and the title of a field mean a secret that can be entered in it."""
     kind, title = (field.get("type"), field.get("title")) if isinstance(field, dict) else (None, None)
     if kind == "boolean":
         return False

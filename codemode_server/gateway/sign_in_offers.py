@@ -36,7 +36,7 @@ _PAUSE_S = 600.0
 
 
 class SignsIn(Protocol):
-    """What signs in; the pool of upstreams does."""
+    """Protocol for signing in; the pool of upstreams implements it."""
 
     async def sign_in(self, server: str, show: Show) -> None:
         """As `UpstreamPool.sign_in`."""

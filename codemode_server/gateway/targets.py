@@ -1,4 +1,4 @@
-"""What a call is sent to: a tool, a resource that is listed or linked, or a prompt. The only callers of upstreams."""
+"""Targets of calls: a tool, a resource that is listed or linked, or a prompt. The only callers of upstreams."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PROMPTS = "prompts"
 
 
 class Upstreams(Protocol):
-    """What a call needs of the upstreams."""
+    """Interface of the upstreams for a call."""
 
     async def call_tool(
         self,
@@ -74,7 +74,7 @@ class Upstreams(Protocol):
 
 
 class SharedUpstreams(Protocol):
-    """What the gateway needs of the upstreams; the pool of upstreams is it."""
+    """Interface of the upstreams for the gateway; their pool implements it."""
 
     def for_principal(self, principal: Principal) -> Upstreams:
         """The upstreams as this principal uses them: a connection that carries what a principal has signed in with is
@@ -106,14 +106,14 @@ class ToolTarget:
         return self.tool.effect
 
     def is_selected(self, server: ServerSettings) -> bool:
-        """Whether these settings of the server let programs use it."""
+        """True if these settings of the server let programs use it."""
         return server.tools.selects(self.tool.raw_name)
 
     def check(self, arguments: dict[str, Any]) -> None:
         check_arguments(self.tool, arguments)
 
     def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What the upstream receives: these arguments as they are."""
+        """Arguments for the upstream: unchanged."""
         return arguments
 
     async def send(
@@ -187,7 +187,7 @@ class ResourceTarget:
             raise InvalidArguments(self.found.problem)
 
     def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What the upstream receives: the URI as it is sent, however the program named it."""
+        """Arguments for the upstream: the URI as it is sent, however the program named it."""
         return {"uri": self.found.uri}
 
     async def send(

@@ -41,7 +41,7 @@ class AskedGuardrail:
         self._places = anyio.Semaphore(MAX_AT_ONCE)
 
     def looks_at(self, method: str) -> bool:
-        """Whether it overrides a method of `Guardrail`."""
+        """True if it overrides a method of `Guardrail`."""
         return getattr(type(self.guardrail), method) is not getattr(Guardrail, method)
 
     async def verdict(self, method: str, value: Any, *args: Any) -> CallVerdict:
@@ -85,7 +85,7 @@ class AskedGuardrail:
 
 
 class _Answer:
-    """What a function returns or raises in a thread that does not keep the process alive."""
+    """Result or exception of a function in a thread that does not keep the process alive."""
 
     def __init__(self, loop: AbstractEventLoop, on_end: Callable[[], None]) -> None:
         self._loop = loop

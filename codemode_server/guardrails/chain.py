@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Finding(Generic[T]):
-    """What the guardrails found about one value."""
+    """Result of the guardrails for one value."""
 
     value: T
     """As they leave it."""
@@ -60,7 +60,7 @@ class GuardrailChain:
         }
 
     def looks_at(self, method: str) -> bool:
-        """Whether any guardrail overrides a method of `Guardrail`."""
+        """True if any guardrail overrides a method of `Guardrail`."""
         return bool(self._by_method[method])
 
     async def before_program(self, program: GuardedProgram) -> Finding[str]:
@@ -95,7 +95,7 @@ class GuardrailChain:
         return await self._pass("after_call", call.principal, result.value, ask, why_not, may_ask=False)
 
     async def on_result(self, program: GuardedProgram, result: ProgramResult) -> Finding[ProgramResult]:
-        """What the model gets."""
+        """The program's result for the model, after the guardrails."""
 
         async def ask(one: AskedGuardrail, found: ProgramResult) -> Any:
             texts = [found.value, found.stdout, found.stderr, found.error]

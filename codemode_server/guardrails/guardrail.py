@@ -42,7 +42,8 @@ class GuardedCall:
     tool: str
     """Raw names, as the upstream has them; reading a resource is the tool `resources/read`."""
     arguments: dict[str, JsonValue]
-    """What is sent, by raw names. A guardrail returns a new dict in a `Change`, and leaves this one as it is."""
+    """Arguments that are sent, by raw names. A guardrail returns a new dict in a `Change`, and leaves this one as it
+    is."""
     effect: Effect = Effect.UNKNOWN
     principal: str = "default"
     execution_id: str = ""
@@ -50,7 +51,7 @@ class GuardedCall:
     """Compares with a glob as permission rules do; None compares with the raw names."""
 
     def matches(self, glob: str) -> bool:
-        """Whether a glob `server/tool`, or `server`, means the tool."""
+        """True if a glob `server/tool`, or `server`, matches the tool."""
         if self.fits is not None:
             return self.fits(glob)
         server, _, tool = glob.partition("/")
@@ -69,7 +70,7 @@ class GuardedResult:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What the model gets of a program that has ended, but for files that it sent with `codemode.show`."""
+    """Result of a program for the model, without files sent with `codemode.show`."""
 
     value: JsonValue = None
     stdout: str = ""
@@ -89,7 +90,7 @@ class Guardrail:
     Settings: ClassVar[type[BaseModel]] = NoSettings
     """The model of `settings` in `upstream.yaml`."""
     needs_thread: ClassVar[bool] = True
-    """Whether methods run in a thread, which is left behind after `timeout`. `False` saves the thread: only for methods
+    """True if methods run in a thread, which is left behind after `timeout`. `False` saves the thread: only for methods
     that wait for nothing and take well under a millisecond on small values. Nothing can interrupt them: while one runs,
     the whole product waits, and an answer after `timeout` blocks."""
 

@@ -1,4 +1,4 @@
-"""What a guardrail can answer: a closed set of values, each but `Pass` with a reason for the person."""
+"""Verdicts of a guardrail: a closed set of values, each but `Pass` with a reason for the person."""
 
 from __future__ import annotations
 

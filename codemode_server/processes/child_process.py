@@ -165,7 +165,7 @@ class ChildProcess:
         return True
 
     def _is_group_there(self) -> bool:
-        """Whether a process of it is left; on Windows, whether its leader is."""
+        """True if one of its processes is left; on Windows, if its leader is."""
         return self.returncode is None if sys.platform == "win32" else self._signal_group(0)
 
     async def _group_ends(self, seconds: float) -> None:

@@ -53,13 +53,13 @@ class FrameBuffer:
 
     @property
     def has_frame(self) -> bool:
-        """Whether the next frame has come whole."""
+        """True if the next frame has arrived completely."""
         size = self._size
         return size is not None and len(self._bytes) >= self._header + size
 
     @property
     def is_empty(self) -> bool:
-        """Whether all that came has been taken."""
+        """True if everything that arrived has been taken."""
         return not self._bytes
 
     @property

@@ -37,7 +37,7 @@ def start_time(pid: int) -> str:
 
 
 def is_left(pgid: int, started: str) -> bool:
-    """Whether a process of the group is left. A leader with another start time is another process with the same id."""
+    """True if a process of the group is left. A leader with another start time is another process with the same id."""
     now = start_time(pgid)
     if now and started and now != started:
         return False

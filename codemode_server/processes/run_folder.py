@@ -115,7 +115,7 @@ def _taken_over(path: Path) -> RunFolder | None:
 
 
 def _try_lock(lock: int) -> bool | None:
-    """Whether this process has the lock now; None if there are no locks here."""
+    """True if this process has the lock now; None if there are no locks here."""
     try:
         return lock_descriptor(lock, blocking=False)
     except OSError:
@@ -127,7 +127,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _is_there(lock: int, path: Path) -> bool:
-    """Whether the lock is still the one in the folder: else another process has removed it meanwhile."""
+    """True if the lock is still the one in the folder: else another process has removed it meanwhile."""
     with suppress(OSError):
         return os.path.samestat(os.fstat(lock), (path / _LOCK).lstat())
     return False

@@ -1,4 +1,4 @@
-"""What child processes need on Windows: programs found by PATHEXT, and job objects in place of process groups.
+"""Child processes on Windows: programs found by PATHEXT, and job objects in place of process groups.
 
 A job object ends all of its processes when its last handle is closed, so also when we are killed: there is no reaper.
 """

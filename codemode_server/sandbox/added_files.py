@@ -46,7 +46,7 @@ class Contents:
 
 @dataclass(slots=True)
 class Removed:
-    """What was removed for the quota."""
+    """Files removed for the quota."""
 
     count: int = 0
     size: int = 0
@@ -76,7 +76,7 @@ class Removed:
 
 
 def contents(folder: Path, most_entries: int) -> Contents:
-    """What a folder holds now.
+    """Contents of a folder now.
 
     Raises:
         TooManyFiles: it has more entries than that, or can't be read.
@@ -156,7 +156,7 @@ class _Added:
         self._names: Counter[int] = Counter()
         self._counted = 0
         self.is_further_name = False
-        """Whether the entry counted last is one more name than its file had."""
+        """True if the entry counted last is one more name of its file."""
 
     def counted(self, entry: Entry) -> int:
         """Bytes that the entry adds to the folder's sum."""

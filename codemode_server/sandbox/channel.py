@@ -90,9 +90,9 @@ class Channel:
         self._done: frames.Done | None = None
         self._bug: Exception | None = None
         self.is_gone = False
-        """Whether the sandbox ended by itself, under the program."""
+        """True if the sandbox ended by itself while the program ran."""
         self.is_clean = False
-        """Whether the program ended by itself and nothing is left half said, so that the worker may go on."""
+        """True if the program ended by itself with nothing sent in part, so that the worker can be reused."""
 
     async def run(self) -> Outcome:
         """Drive the program to its end."""

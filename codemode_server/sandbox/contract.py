@@ -122,7 +122,7 @@ class Limits:
 
     wall_seconds: float = 60.0
     wall_seconds_from_argument: bool = False
-    """Whether `wall_seconds` comes from `execute_code`'s `timeout` argument rather than the setting."""
+    """True if `wall_seconds` comes from `execute_code`'s `timeout` argument rather than the setting."""
     upstream_seconds: float = 600.0
     memory_mb: int = 256
     output_bytes: int = 8 * 2**20
@@ -176,7 +176,7 @@ class Program:
     session_id: str = ""
     """The session of the program. A sandbox that is reused is reused for one session only."""
     is_last: bool = False
-    """Whether the session has no further programs, so that its sandbox need not be reused."""
+    """True if the session has no further programs, so that its sandbox need not be reused."""
     modules: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Answers of `HostApi.load`, sent with the program because it imports these modules; packages may lack `names`."""
     begun: anyio.Event = field(default_factory=anyio.Event)
@@ -214,7 +214,7 @@ class ProgramError:
     hint: str = ""
     """The most likely correction, if the guest knows one."""
     is_ours: bool = False
-    """Whether the host wrote the texts, before anything of the program ran."""
+    """True if the host wrote the texts, before any code of the program ran."""
 
 
 @dataclass(frozen=True, slots=True)

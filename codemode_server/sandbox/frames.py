@@ -88,7 +88,7 @@ class Call:
     memory: int
     """Bytes of memory that the arguments take at most."""
     is_raw: bool = False
-    """Whether the program wants the whole result, as the upstream sent it."""
+    """True if the program wants the whole result, as the upstream sent it."""
 
     @property
     def title(self) -> str:

@@ -22,4 +22,4 @@ _LIBRARY = (sys.stdlib_module_names | _NEWER) - {*_REMOVED.split()}
 STANDARD = _LIBRARY | TOOL_MODULES | {"pip", "tzdata"}
 IN_WASM = STANDARD - {"pip", *_NOT_IN_WASM.split()}
 NEVER_IN_WORKSPACE = frozenset(it for it in _LIBRARY if not it.startswith("_")) | TOOL_MODULES | {"__future__"}
-"""What is imported from the sandbox or not at all, whatever files /workspace has."""
+"""Modules that are imported from the sandbox or not at all, whatever files /workspace has."""

@@ -88,7 +88,7 @@ class Quota:
         self._before = Contents()
         self._is_over = False
         self._is_tmp_over = False
-        """Whether its /tmp, and not the workspace, is above the quota."""
+        """True if its /tmp, and not the workspace, is above the quota."""
         self._others = 0
         """Number of other programs that used the workspace when it was above the quota."""
         self._removed = Removed()
@@ -136,7 +136,7 @@ class Quota:
         self._is_over = True
 
     def is_exceeded_in_workspace(self, most_entries: int = EVERYTHING) -> bool:
-        """Whether the workspace is above the quota now; raises TooManyFiles."""
+        """True if the workspace is above the quota now; raises TooManyFiles."""
         workspace = self._program.workspace
         return workspace is not None and used_bytes(workspace, self._allowed, most_entries) > self._allowed
 
@@ -202,7 +202,7 @@ class Quota:
             pause = max(_INTERVAL_SECONDS, time.monotonic() - began)
 
     def _has_passed(self, holder: int | None) -> bool:
-        """Whether one of the folders is above the quota."""
+        """True if one of the folders is above the quota."""
         if self._has_passed_in_tmp(holder):
             return True
         workspace = self._program.workspace
@@ -244,12 +244,12 @@ async def _measured(measure: Callable[[int], _Measured]) -> _Measured:
 
 
 def ended_itself(outcome: Outcome) -> bool:
-    """Whether the program ended by itself."""
+    """True if the program ended by itself."""
     return outcome.ending in (Ending.RETURNED, Ending.RAISED)
 
 
 def _met_file_limit(outcome: Outcome) -> bool:
-    """Whether the program failed because one file would have grown beyond the quota."""
+    """True if the program failed because one file would have grown beyond the quota."""
     return outcome.error is not None and outcome.error.type == "OSError" and "File too large" in outcome.error.message
 
 

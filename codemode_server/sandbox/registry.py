@@ -91,7 +91,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Whether a backend works on this machine, by its checks."""
+    """Result of checking that a backend works on this machine."""
 
     checks: tuple[Check, ...]
     place: str = ""
@@ -106,7 +106,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What `status` can say about a backend without starting anything."""
+    """Status of a backend, found without starting anything."""
 
     text: str
     """The backend, or why no program can run there."""
@@ -116,7 +116,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What `setup` did for a backend."""
+    """A step of `setup` for a backend."""
 
     name: str
     message: str

@@ -114,17 +114,17 @@ def short_agreements(parts: Sequence[str], kinds: Kinds) -> NDArray[np.float32]:
 
 
 def is_verb(word: str) -> bool:
-    """Whether a lower-case word is a verb of any kind."""
+    """True if a lower-case word is a verb of any kind."""
     return _kind(word) != _UNKNOWN
 
 
 def is_reading_verb(word: str) -> bool:
-    """Whether a lower-case word is a verb that changes nothing: list, read, search, check or download."""
+    """True if a lower-case word is a verb that changes nothing: list, read, search, check or download."""
     return _kind(word) in _READING
 
 
 def is_polite(word: str) -> bool:
-    """Whether a lower-case word is filler, such as `please`."""
+    """True if a lower-case word is filler, such as `please`."""
     return word in _polite()
 
 
@@ -142,7 +142,7 @@ def _row(subquery: str) -> int | str | None:
 
 
 def _names_many(following: list[str]) -> bool:
-    """Whether the object of the verb is a plural: `show me the keys in …`."""
+    """True if the object of the verb is a plural: `show me the keys in …`."""
     for word in following:
         if word in _MANY:
             return True

@@ -89,7 +89,7 @@ def _is_alike(one: _WordSets, other: _WordSets) -> bool:
 
 
 def _names_itself(one: _WordSets, other: _WordSets) -> bool:
-    """Whether the description of `one` names its own server and the description of `other` does not."""
+    """True if the description of `one` names its own server and the description of `other` does not."""
     return bool(one.server & one.description - other.description - other.server)
 
 

@@ -18,9 +18,9 @@ class SearchDiagnosis:
 
     level: Literal["lexical", "static", "semantic"]
     description: str
-    """What it ranks by, for people."""
+    """Ranking method, for people."""
     is_met: bool
-    """Whether it satisfies the settings."""
+    """True if it satisfies the settings."""
     problem: str = ""
     """Why a better ranker failed, if one was tried."""
     remedy: str = ""

@@ -43,7 +43,7 @@ class Collection:
         return cls("skills", "skills", "saved programs", tuple(skills))
 
     def is_same(self, other: Collection) -> bool:
-        """Whether an index of `other` is valid for this collection. Unchanged definitions keep their identity; the tool
+        """True if an index of `other` is valid for this collection. Unchanged definitions keep their identity; the tool
         around one may be a new object because its observed types changed."""
         return (
             (self.key, self.name, self.about) == (other.key, other.name, other.about)

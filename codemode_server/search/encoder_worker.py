@@ -118,7 +118,7 @@ class TransformersModel:
 
 
 def _has_only_onnx(folder: Path) -> bool:
-    """Whether a model's folder has weights for the ONNX backend only."""
+    """True if a model's folder has weights for the ONNX backend only."""
     return any(folder.rglob("*.onnx")) and not any(folder.rglob("*.safetensors")) and not any(folder.rglob("*.bin"))
 
 

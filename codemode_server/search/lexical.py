@@ -204,7 +204,7 @@ class LexicalIndex:
         return asked
 
     def has_words_of(self, query: str) -> bool:
-        """Whether every word of a query or a synonym of it is known; an unknown word may be misspelt or foreign."""
+        """True if every word of a query or a synonym of it is known; an unknown word may be misspelt or foreign."""
         return all(self._things.has(term) or synonyms(term) for term in stems(query))
 
     def warm(self) -> None:

@@ -45,11 +45,11 @@ class SearchResult:
     usual: frozenset[str] = frozenset()
     """Raw names of parameters that most tools of the server have."""
     is_effect_asked: bool = False
-    """Whether the search had an effect filter; tools that state no effect are then marked."""
+    """True if the search had an effect filter; tools that state no effect are then marked."""
     refusal: Refusal | None = None
     """Why every call of it is refused."""
     asks_first: bool = False
-    """Whether no call of it is sent before the person has approved it."""
+    """True if no call of it is sent before the person has approved it."""
 
     @property
     def module(self) -> str:
@@ -140,9 +140,9 @@ class SearchResults:
     results: tuple[SearchResult, ...]
     """The best first."""
     note: str = ""
-    """What to do next, if it is not obvious; shown after the results."""
+    """Next step, if it is not obvious; shown after the results."""
     doubt: str = ""
-    """What the results lack: `nothing fits "…" well`. Shown before the results."""
+    """Shortcoming of the results: `nothing fits "…" well`. Shown before the results."""
     resources: tuple[tuple[Resource, Refusal | None], ...] = ()
     """Resources and templates that match as well, the best first, each with why reading it is refused."""
     task: str = ""

@@ -43,7 +43,7 @@ def scaffold(task: str, tools: Sequence[Tool]) -> str:
 
 
 def _names(tools: Sequence[Tool]) -> list[str]:
-    """What each is called in the program: the same name of two servers needs two."""
+    """Names of the tools in the program: equal names of two servers need two."""
     plain = [tool.name for tool in tools]
     return [tool.name if plain.count(tool.name) == 1 else f"{tool.server}_{tool.name}" for tool in tools]
 

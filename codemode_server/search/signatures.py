@@ -194,7 +194,7 @@ def result_fields(tool: Tool) -> str:
 
 
 def is_complete(tool: Tool, shown: str) -> bool:
-    """Whether `read_tool` would add nothing to a result: nothing is cut, and the source has hardly any other words."""
+    """True if `read_tool` would add nothing to a result: nothing is cut, and the source has hardly any other words."""
     if "…" in shown or len(tool.stub.source) > _MAX_COMPARED_CHARACTERS:
         return False
     return len(_own_stems(tool) - set(stems(shown))) <= _MAX_NEW_WORDS

@@ -74,7 +74,7 @@ class Spelling:
 
 
 def is_misspelt(word: str, known: str) -> bool:
-    """Whether a word is probably a misspelling of a known one: `slak` of `slack`, but not `post` of `host`. The first
+    """True if a word is probably a misspelling of a known one: `slak` of `slack`, but not `post` of `host`. The first
     letter is rarely wrong, and short words have many neighbours."""
     same_letters = sorted(word) == sorted(known)
     return same_letters or (word[0] == known[0] and (len(word) >= _MIN_LETTERS_CHANGED or len(known) > len(word)))

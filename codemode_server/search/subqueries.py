@@ -41,7 +41,7 @@ def subqueries(query: str) -> tuple[str, ...]:
 
 
 def is_short(query: str) -> bool:
-    """Whether a query has at most eight words."""
+    """True if a query has at most eight words."""
     return len(query) <= _MAX_SHORT_CHARACTERS and len(_WORD.findall(query)) <= _MAX_SHORT_WORDS
 
 

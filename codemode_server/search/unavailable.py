@@ -46,12 +46,12 @@ def _meant(catalog: Catalog, query: str) -> list[Server]:
 
 
 def _has_nothing_to_call(server: Server) -> bool:
-    """Whether it can't be called; servers that are still connecting are named in every answer anyway."""
+    """True if the server can't be called; servers that are still connecting are named in every answer anyway."""
     return not server.is_available or (server.state is UpstreamState.READY and not server.tools)
 
 
 def _is_meant(server: Server, wanted: set[str]) -> bool:
-    """Whether its name has a word of the query, or its description and the name of a known tool have all of them."""
+    """True if its name has a word of the query, or its description and the name of a known tool have all of them."""
     if wanted & (_stems_of_name(server.raw_name) - _GENERAL):
         return True
     described = set(stems(server.description))

@@ -39,7 +39,7 @@ class RankerState:
     description: str
     """The encoder, for people."""
     is_ready: bool
-    """Whether it has the vectors of the current index."""
+    """True if it has the vectors of the current index."""
     is_given_up: bool = False
     problem: str = ""
     """The current failure; empty if there is none."""

@@ -18,7 +18,7 @@ _JOINED_WEIGHT = 0.6
 
 
 def is_stop_word(word: str) -> bool:
-    """Whether a lower-case word is not indexed."""
+    """True if a lower-case word is not indexed."""
     return word in _STOP_WORDS
 
 

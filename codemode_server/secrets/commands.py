@@ -34,7 +34,7 @@ _POLL_S = 0.01
 
 
 async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds: float = COMMAND_S) -> str:
-    """What the command prints, without white space around it.
+    """Output of the command, without white space around it.
 
     Raises:
         SecretUnavailable: it could not be started, failed, took too long, or printed nothing, too much or no text.

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Keyring(Protocol):
-    """What we use of `keyring.backend.KeyringBackend`."""
+    """The part of `keyring.backend.KeyringBackend` that we use."""
 
     @property
     def name(self) -> str: ...

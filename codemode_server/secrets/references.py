@@ -18,7 +18,7 @@ _COMMANDS_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """What a `${…}` in the configuration refers to."""
+    """Target of a `${…}` in the configuration."""
 
     kind: Literal["keyring", "command"]
     text: str
@@ -95,7 +95,7 @@ class Resolver:
 
     @property
     def has_failed_command(self) -> bool:
-        """Whether a command gave no value, so that another try may."""
+        """True if a command gave no value; another try may succeed."""
         return any(it.kind == "command" and isinstance(of, SecretUnavailable) for it, of in self._known.items())
 
     def _read(self, references: Iterable[Reference]) -> None:

@@ -16,7 +16,7 @@ FOLDER = "secrets"
 """The folder of secrets in the state folder."""
 MAX_VALUE_BYTES = 1_000_000
 SIGN_IN = "oauth/"
-"""What the names of tokens of a sign-in begin with."""
+"""Prefix of the names of sign-in tokens."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
@@ -56,7 +56,7 @@ class SecretStore(Protocol):
 
 
 def is_reference_name(name: str) -> bool:
-    """Whether the person may choose this name for a secret."""
+    """True if the person may choose this name for a secret."""
     return _NAME.fullmatch(name) is not None
 
 

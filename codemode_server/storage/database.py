@@ -150,7 +150,7 @@ def unavailable(path: Path, error: Exception) -> JournalUnavailable:
 
 
 def is_locked(error: Exception) -> bool:
-    """Whether `error` says that another process holds the lock of the database."""
+    """True if `error` says that another process holds the lock of the database."""
     return isinstance(error, JournalUnavailable) and _primary_code(error.__cause__) in _LOCKED
 
 

@@ -22,7 +22,7 @@ class DatabaseReader:
         self._one = anyio.Lock()
 
     async def run(self, step: Callable[[sqlite3.Connection], _T]) -> _T:
-        """What a step returns.
+        """Runs a step and returns its result.
 
         Raises:
             JournalUnavailable: the database can't be used.

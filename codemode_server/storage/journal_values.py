@@ -90,7 +90,7 @@ def applying(connection: sqlite3.Connection, record: ExecutionRecord) -> Executi
 
 
 def detail_of(decision: Decision) -> JsonValue:
-    """What a decision contains beside its reason."""
+    """Fields of a decision beside its reason."""
     match decision:
         case Recorded(outcome=it):
             return {

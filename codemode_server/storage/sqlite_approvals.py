@@ -172,7 +172,7 @@ def _hint(key: CallKey) -> int:
 
 
 def _to_question(key: CallKey, definition: str, question: Question) -> bytes:
-    """What is stored of a question."""
+    """Stored form of a question."""
     call = [key.server, key.tool, key.arguments_digest, key.occurrence]
     fields = {name: getattr(question, name) for name in Question.__slots__}
     return json_bytes({"call": call, "definition": definition, "question": fields}, "surrogatepass")
@@ -189,7 +189,7 @@ def _from_question(data: bytes) -> tuple[CallKey, str, Question]:
 
 
 def _to_answer(answer: ApprovalAnswer) -> bytes:
-    """What is stored of an answer."""
+    """Stored form of an answer."""
     return json_bytes({name: getattr(answer, name) for name in ApprovalAnswer.__slots__}, "surrogatepass")
 
 

@@ -134,7 +134,7 @@ class SqliteAudit:
         return [AuditRow(number, event_of(row), digest) for number, *row, digest in await self._run(select)]
 
     async def holds(self, digest: str) -> bool:
-        """Whether a row has this digest, or the last one that retention deleted. Raises as `rows` does."""
+        """True if a row has this digest, or the last one that retention deleted. Raises as `rows` does."""
 
         def select(connection: sqlite3.Connection) -> bool:
             row = connection.execute("SELECT 1 FROM audit WHERE digest = ?", (digest,)).fetchone()

@@ -111,7 +111,7 @@ class SqliteSavings:
         return await self._run(select)
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> TokenUsage | None:
-        """Of one execution; None if nothing of it is stored (any more)."""
+        """Usage of one execution; None if nothing of it is stored (any more)."""
 
         found = await self._run(lambda connection: _of_execution(connection, principal, execution_id))
         return found.usage if found.usage.exchanges else None

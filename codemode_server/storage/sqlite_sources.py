@@ -1,4 +1,4 @@
-"""What sessions have read, on SQLite; implements `domain.flows.SourceStore`."""
+"""Sources that sessions have read, in SQLite; implements `domain.flows.SourceStore`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 _FORGOTTEN_FILE = "forgotten-sources.json"
 _MAX_FORGOTTEN = 1_000
 _SESSION_DAYS = 30.0
-"""What a session has read is held this long, for executions that are resumed."""
+"""Retention of a session's sources, for executions that are resumed."""
 _MAX_ROWS = 20_000
 _COLUMNS = "server, tool, title, labels, at"
 _LOSS = "what a session has read can't be stored for next time"
@@ -141,7 +141,7 @@ class ForgottenSources:
     """
 
     def __init__(self, folder: Path) -> None:
-        """What is in it already counts as noticed."""
+        """Counts the present content as noticed."""
         self._path = folder / _FORGOTTEN_FILE
         self._identity = self._identity_now()
         self._times = self._read()

@@ -23,7 +23,7 @@ class Instrument:
     labels: tuple[str, ...] = ()
     unit: str = ""
     bounds: tuple[float, ...] = ()
-    """Of a histogram's buckets."""
+    """Bucket bounds of a histogram."""
 
 
 EXECUTIONS = Instrument(

@@ -1,1 +1,1 @@
-"""What tests of guardrails need, also those of users."""
+"""Public test helpers for authors of guardrails."""

@@ -1,4 +1,4 @@
-"""What a test of a guardrail needs: things to show it, and its verdict as the product would take it."""
+"""Test helpers for a guardrail: things to show it, and its verdict as the product would take it."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _MAX_MCP_DEPTH = 190
 
 
 class Bounds:
-    """What one connection takes. `bound` is a response hook of its client."""
+    """Limits on the input of one connection. `bound` is a response hook of its client."""
 
     def __init__(self, large: LargeResults, max_bytes: Callable[[], int], *, answers_in_posts: bool) -> None:
         """`answers_in_posts`: a POST is answered by its response; of HTTP+SSE that says nothing."""
@@ -119,7 +119,7 @@ class Bounds:
                         return
 
     async def _passed_on(self, body: BoundedBytes, request_id: int | str | None) -> bytes | None:
-        """What mcp gets of a large message; None if it is none."""
+        """Replacement that mcp gets for a large message; None if it is none."""
         if body.is_too_long:
             answers = Unread.of(body.head, body.tail).answers if request_id is None else request_id
             return None if answers is None else _encoded(too_large(answers, body.most))
@@ -172,7 +172,7 @@ class _Sent:
                     return
 
     async def _arriving(self, stream: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
-        """What comes. Bytes after the end of what is compressed end it: zlib would collect them."""
+        """Yields the data. Bytes after the end of compressed data end it: zlib would collect them."""
         async for piece in stream:
             self._pace.begin()
             self._fruitless_bytes += len(piece)
@@ -199,7 +199,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def _is_deep(data: bytearray) -> bool:
-    """Whether a small message is nested deeper than mcp can read."""
+    """True if a small message is nested deeper than mcp can read."""
     if data.count(b"[") + data.count(b"{") <= _MAX_MCP_DEPTH:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What all connections of a pool share."""
+"""`ConnectionDeps`: dependencies that the pool passes to every connection."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Timings:
 
 @dataclass(slots=True)
 class ConnectionDeps:
-    """What a connection needs of its pool."""
+    """Dependencies of a connection, shared by its pool."""
 
     cache: ListingCache
     reaper: Reaper
@@ -81,7 +81,7 @@ class ConnectionDeps:
         return CommandHeaders(name, settings.url, settings.headers_command, mask=mask)
 
     host_features: set[Feature] = field(default_factory=set)
-    """What the hosts of this product have declared, all together; one set for all connections."""
+    """Features that the hosts of this product have declared, all together; one set for all connections."""
 
     def redactor(self) -> Redactor:
         return self.config.redactor

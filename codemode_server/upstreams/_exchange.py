@@ -93,7 +93,7 @@ class Exchange:
 
 
 def _is_task(answer: Answer) -> bool:
-    """Whether a call was answered with a task, in either protocol."""
+    """True if a call was answered with a task, in either protocol."""
     return answer.top_level("resultType") == "task" or (
         isinstance(answer.top_level("task"), dict) and answer.top_level("content") is None
     )

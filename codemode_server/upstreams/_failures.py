@@ -27,7 +27,7 @@ _HTTP_REFUSAL = "Server returned an error response"
 _ADDRESS_REQUIRED = -32042
 """`URL_ELICITATION_REQUIRED` of the protocol, which mcp_types has."""
 _MAX_ADDRESSES = 5
-"""Of one error, in the log."""
+"""Maximum addresses of one error, in the log."""
 
 
 class SessionExpired(Exception):
@@ -55,7 +55,7 @@ def why_not_connected(error: BaseException, transport: Transport, refused: list[
 
 
 def why_not_ready(transport: Transport, seconds: float, redactor: Redactor) -> str:
-    """What is known of an upstream that has not answered for so long, masked and cut."""
+    """Message about an upstream that has not answered for so long, masked and cut."""
     text = f"has not answered the handshake and tools/list for {seconds:.0f} s{transport.why_unanswered()}"
     return error_text(text, redactor)
 

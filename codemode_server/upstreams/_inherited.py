@@ -14,7 +14,8 @@ _WINDOWS = (
 
 
 def inherited_environment(environ: Mapping[str, str], platform: str) -> dict[str, str]:
-    """What a process gets of `environ` on this platform (as `sys.platform`). Windows spells names in any case."""
+    """Variables of `environ` that a process gets on this platform (as `sys.platform`). Windows spells names in any
+    case."""
     names = _WINDOWS if platform == "win32" else _POSIX
     given = {name.upper() if platform == "win32" else name: value for name, value in environ.items()}
     found = {name: given[name] for name in names if name in given}

@@ -1,4 +1,4 @@
-"""The large results of one connection on their way past mcp, which gets a token for each.
+"""Keeps large results out of mcp: substitutes a token before parsing and restores the result afterwards.
 
 A result that was parsed elsewhere waits here while mcp handles its token, and is put back behind mcp.
 """

@@ -58,7 +58,7 @@ class Answer:
 
     @property
     def input_required(self) -> InputRequired | None:
-        """What the server asks for before it answers, if that is what this result says."""
+        """Requests of the server before it answers, if this result has any."""
         if self._result.get("resultType") != "input_required":
             return None
         requests, state = self._result.get("inputRequests"), self._result.get("requestState")
@@ -78,7 +78,7 @@ class Answer:
         return Answer(part if isinstance(part, dict) else {}, self._is_read)
 
     async def read(self, function: Callable[[dict[str, Any]], T]) -> T:
-        """What `function` makes of it; in a thread if it is large. Called once."""
+        """Applies `function` to the result; in a thread if it is large. Called once."""
         result, self._result = self._result, {}
         try:
             return await run_sized(self._is_read is not None, function, result)
@@ -121,14 +121,14 @@ class Link:
 
     @property
     def is_modern(self) -> bool:
-        """Whether the session speaks a protocol without handshake (2026-07-28)."""
+        """True if the session speaks a protocol without handshake (2026-07-28)."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     @property
     def has_tasks(self) -> bool:
-        """Whether tools can be called as tasks in the way of protocol 2025-11-25."""
+        """True if tools can be called as tasks in the way of protocol 2025-11-25."""
         capabilities = self.session.server_capabilities
         tasks = None if self.is_modern or capabilities is None else capabilities.tasks
         requests = None if tasks is None else tasks.requests
@@ -218,7 +218,7 @@ def _declare(features: frozenset[Feature], meta: dict[str, Any]) -> None:
 
 
 def is_end(error: BaseException | None) -> bool:
-    """Whether an `MCPError` is the one that mcp raises when the connection has ended.
+    """True if an `MCPError` is the one that mcp raises when the connection has ended.
 
     Compared by text, since servers use its code, -32000, for errors of their own.
     """
@@ -226,5 +226,5 @@ def is_end(error: BaseException | None) -> bool:
 
 
 def is_broken_off(error: BaseException) -> bool:
-    """Whether an `MCPError` means that streamable HTTP lost only this answer, and the connection is still open."""
+    """True if an `MCPError` means that streamable HTTP lost only this answer, and the connection is still open."""
     return str(getattr(error, "message", "")).startswith(("SSE stream ended ", "SSE stream failed"))

@@ -148,7 +148,7 @@ def effect_of(annotations: Any) -> Effect:
 
 
 def _needs_task(raw: dict[str, Any]) -> bool:
-    """Whether the tool can only be called as a task (2025-11-25), which clients have to poll."""
+    """True if the tool can only be called as a task (2025-11-25), which clients have to poll."""
     execution = raw.get("execution")
     return isinstance(execution, dict) and execution.get("taskSupport") == "required"
 

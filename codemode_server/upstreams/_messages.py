@@ -91,12 +91,12 @@ def _read(line: bytes | bytearray) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What the beginning and the end of an unread message reveal about it."""
+    """Facts about an unread message from its beginning and its end."""
 
     answers: int | str | None = None
     """Id of the call that it answers; None if it answers none or that is unknown."""
     is_known: bool = False
-    """Whether that is known; a request or notification of the server answers no call."""
+    """True if that is known; a request or notification of the server answers no call."""
 
     @classmethod
     def of(cls, head: bytes, tail: bytes) -> Unread:

@@ -39,7 +39,7 @@ Redact = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class OffersFound:
-    """What a server offers beside its tools, and a line for each problem."""
+    """Offers of a server beside its tools, and a line for each problem."""
 
     resources: tuple[ResourceDefinition, ...] = ()
     """Resources, then templates."""

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Read = Callable[[dict[str, Any]], T]
-"""What makes a value of a result as the upstream sent it."""
+"""Converts a result, as the upstream sent it, to a value."""
 
 
 class Requests:

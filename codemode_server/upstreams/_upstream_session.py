@@ -25,7 +25,7 @@ _RESULT: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
 
 
 def client_capabilities(features: frozenset[Feature], *, has_tasks: bool = False) -> types.ClientCapabilities:
-    """What is declared to an upstream for these features, in either protocol; `has_tasks`: that of 2026-07-28."""
+    """Capabilities declared to an upstream for these features, in either protocol; `has_tasks`: that of 2026-07-28."""
     elicitation = types.ElicitationCapability(
         form=types.FormElicitationCapability() if Feature.ELICITATION in features else None,
         url=types.UrlElicitationCapability() if Feature.URL in features else None,

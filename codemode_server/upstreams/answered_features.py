@@ -7,7 +7,7 @@ from codemode_server.settings import ServerSettings
 
 
 def answered_features(server: ServerSettings, host: frozenset[Feature]) -> frozenset[Feature]:
-    """What is answered to a server during a call of a host with these features."""
+    """Features answered to a server during a call of a host with these features."""
     features: set[Feature] = set()
     if server.elicitation == "forward":
         features |= host & {Feature.ELICITATION, Feature.URL}

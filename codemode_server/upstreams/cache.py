@@ -76,7 +76,7 @@ def _tools(data: list[dict[str, Any]]) -> tuple[ToolDefinition, ...]:
 
 
 def _is_sound(listing: CachedListing) -> bool:
-    """Whether all fields have their types; callers rely on it."""
+    """True if all fields have their types; callers rely on it."""
     texts = [listing.description, *listing.problems, *listing.offer_problems]
     optional = [listing.protocol, listing.server_version]
     for resource in listing.resources:

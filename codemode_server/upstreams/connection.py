@@ -71,7 +71,7 @@ class Connection:
         self._protocol: str | None = None
         self._link: Link | None = None
         self._starting: tuple[Transport, float] | None = None
-        """What is being opened, and since when."""
+        """The transport that is being opened, and since when."""
         self._changed = ChangeSignal()
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
@@ -79,7 +79,7 @@ class Connection:
         self._offers = OfferUpkeep(name, deps.timings)
         self._features_changed = ChangeSignal()
         self._is_renewed = False
-        """Whether the connection was ended only to be made again with more features."""
+        """True if the connection was ended only to reconnect with more features."""
         self._connected_at = math.inf
         self._listing = self._build_listing()
         self._digests: dict[str, str] = {}
@@ -102,7 +102,7 @@ class Connection:
         return self._listing
 
     def declares_output(self, tool: str) -> bool:
-        """Whether the tool of this raw name has an output schema."""
+        """True if the tool of this raw name has an output schema."""
         return any(it.output_schema is not None for it in self._listing.tools if it.name == tool)
 
     def _digest_of(self, tool: str) -> str:
@@ -114,7 +114,7 @@ class Connection:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the upstream is connected, or known to be unreachable or disabled."""
+        """True if the upstream is connected, or known to be unreachable or disabled."""
         return self._state not in (UpstreamState.WAITING, UpstreamState.CONNECTING)
 
     def explain_delay(self) -> None:
@@ -351,7 +351,7 @@ class Connection:
 
     @property
     def _declared_features(self) -> frozenset[Feature]:
-        """What the host, or the configuration, answers to this server."""
+        """Features that the host, or the configuration, answers to this server."""
         return answered_features(self._settings, frozenset(self._deps.host_features))
 
     def take_host_features(self) -> None:

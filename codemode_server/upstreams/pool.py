@@ -168,7 +168,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
 
     @property
     def is_expecting_tools(self) -> bool:
-        """Whether an upstream that was never listed is still connecting."""
+        """True if an upstream that was never listed is still connecting."""
         return any(not it.is_settled and not it.listing.tools for it in self._connections.values())
 
     def _start(self, name: str) -> None:

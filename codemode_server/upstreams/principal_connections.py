@@ -29,7 +29,7 @@ IDLE_S = 900.0
 
 
 def has_own_connections(settings: ServerSettings) -> bool:
-    """Whether each principal has a connection of its own to the server."""
+    """True if each principal has a connection of its own to the server."""
     if settings.per_principal is not None:
         return settings.per_principal
     grant = (settings.oauth or OAuthSettings()).grant

@@ -1,4 +1,4 @@
-"""What a call and its connection exchange while the call is under way: progress reports, input requests and retries."""
+"""Exchange between a call and its connection while it is under way: progress, input requests and retries."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ class QuestionField(BaseModel):
     required: bool = True
     default: str | int | float | bool | None = None
     options: list[str] = []
-    """Of a choice."""
+    """Options of a choice."""
     min: float | None = None
-    """Of a number, or of the length of a text."""
+    """Minimum of a number, or of the length of a text."""
     max: float | None = None
     format: Literal["email", "uri", "date", "date-time"] | None = None
 

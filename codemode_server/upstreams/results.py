@@ -1,4 +1,4 @@
-"""A tool's raw result → the plain value a program gets, or `ToolFailed`. Pure, and never surprised.
+"""Converts a tool's raw result to the plain value a program gets, or raises `ToolFailed`. Pure.
 
 In this order:
 
@@ -175,7 +175,7 @@ def _at(value: Any, path: list[str | int]) -> Any:
 
 
 def _says_all(value: dict[str, Any], structured: Any, text: str) -> bool:
-    """Whether the text adds nothing to the object: it is its JSON, or one of its strings."""
+    """True if the text adds nothing to the object: it is its JSON, or one of its strings."""
     return parse_text(text) in (value, structured) or text.strip() in (it.strip() for it in _strings(value, 10))
 
 

@@ -60,7 +60,7 @@ def parse_texts(texts: list[str]) -> JsonValue:
 
 
 def are_too_much(texts: list[str]) -> bool:
-    """Whether several texts may hold more values altogether than are read; marks within strings count as well."""
+    """True if several texts may hold more values altogether than are read; marks within strings count as well."""
     return len(texts) > 1 and sum(text.count(mark) for text in texts for mark in ",:[{(") > MAX_VALUES
 
 
@@ -104,7 +104,7 @@ def _parsed_json(text: str) -> Any:
 
 
 def _is_too_much(text: str) -> bool:
-    """Whether reading it would make more objects than a message may have."""
+    """True if reading it would make more objects than a message may have."""
     return holds_too_many_values(text.encode("utf-8", "replace"))
 
 

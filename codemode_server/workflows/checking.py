@@ -11,7 +11,7 @@ from codemode_server.workflows.steps import PERSON
 
 
 class FoundAtLine(Protocol):
-    """What the check of programs finds."""
+    """A finding of the check of programs."""
 
     @property
     def line(self) -> int: ...
@@ -48,7 +48,7 @@ class Problem:
 async def check_workflow(
     compiled: CompiledWorkflow, check: Callable[[str], Awaitable[CheckedProgram]], catalog: ServersByName
 ) -> list[Problem]:
-    """What would surely fail, and what may."""
+    """Certain and possible errors."""
     found: list[Problem] = []
     if f"servers.{PERSON}" in compiled.modules and PERSON not in catalog.by_name:
         message = f"`ask` needs a server named {PERSON!r}; add `{PERSON}: {{questions: true}}` under `servers:`"

@@ -64,7 +64,7 @@ def _awaited(value):
 def _error(error):
     return {"kind": error.kind, "message": error.message}
 '''
-"""What every program of a workflow begins with."""
+"""Beginning of every program of a workflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class CompiledWorkflow:
     lines: Mapping[int, int]
     """Line of the source → line of the file."""
     modules: tuple[str, ...]
-    """What it imports of servers and skills."""
+    """Modules of servers and skills that it imports."""
     check_source: str
     """The steps outside of a function, where the check of programs can tell what surely fails."""
     check_lines: Mapping[int, int]

@@ -45,11 +45,11 @@ class Scope:
     inputs: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
     items: frozenset[str] = frozenset()
-    """Of loops around it."""
+    """Variables of the enclosing loops."""
     has_error: bool = False
-    """Whether `error` is what went wrong."""
+    """True if `error` is defined."""
     local: frozenset[str] = field(default=frozenset())
-    """Of comprehensions around it."""
+    """Variables of the enclosing comprehensions."""
 
 
 def expression(text: str, scope: Scope) -> str:

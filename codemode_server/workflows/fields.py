@@ -95,12 +95,12 @@ class Fields:
 
 
 def is_name(text: str) -> bool:
-    """Whether it may name an input, a step or a workflow."""
+    """True if it may name an input, a step or a workflow."""
     return _NAME.fullmatch(text) is not None and not keyword.iskeyword(text) and not keyword.issoftkeyword(text)
 
 
 def is_function_name(text: str) -> bool:
-    """Whether it may name a workflow, which is a function beside those of Python."""
+    """True if it may name a workflow, which is a function beside those of Python."""
     return is_name(text) and not hasattr(builtins, text)
 
 

@@ -25,7 +25,7 @@ ACTIONS = {
     "while": ("do", "max"),
     "fail": (),
 }
-"""What a step does, and the keys that belong to it."""
+"""Actions of a step, and the keys that belong to each."""
 _COMMON = ("id", "on_error", "description")
 _WITH_ID = ("call", "skill", "ask", "set", "each")
 _TARGET = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\.[A-Za-z_][A-Za-z0-9_]{0,199}")
@@ -274,7 +274,7 @@ class StepCompiler:
     def _guarded(
         self, fields: Fields, handler: Node, made: Lines, name: str, scope: Scope, after: Scope
     ) -> tuple[Lines, Scope]:
-        """What happens if a call of the step fails: `stop`, `continue`, or steps."""
+        """Handles a failed call of the step: `stop`, `continue`, or steps."""
         if handler.value == "stop" or not made:
             return made, after
         line, steps, caught = self.line, list[Line](), after

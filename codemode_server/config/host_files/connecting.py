@@ -34,13 +34,13 @@ class HostFileChange:
     place: HostPlace
     file: HostFile
     content: bytes | None = field(repr=False)
-    """What the file shall have; None to remove it."""
+    """New content of the file; None to remove it."""
     record: ConnectRecord | None
-    """What is recorded then; None to forget."""
+    """The record to store; None to delete it."""
     notes: Sequence[str] = ()
-    """What the person must know, a line each."""
+    """Notes for the person, a line each."""
     is_first: bool = False
-    """Whether no earlier change of ours is in the file."""
+    """True if the file has no earlier change of ours."""
 
     @property
     def is_empty(self) -> bool:

@@ -30,7 +30,7 @@ class HostFile:
     path: Path
     """Without links."""
     is_link: bool
-    """Whether the host's path leads to it by a link."""
+    """True if the host's path is a link to it."""
     content: bytes | None = field(repr=False)
     """None if there is no such file."""
     mode: int = 0o600

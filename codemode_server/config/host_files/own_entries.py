@@ -145,6 +145,6 @@ def _content(server: ServerSettings) -> tuple[Any, ...]:
 
 
 def _is_as_strict(ours: ToolFilter, theirs: ToolFilter) -> bool:
-    """Whether no tool can be called by ours that can't be called by theirs."""
+    """True if `ours` allows no tool that `theirs` forbids."""
     includes = theirs.include in (ours.include, ("*",)) or set(ours.include) <= set(theirs.include)
     return includes and set(theirs.exclude) <= set(ours.exclude)

@@ -16,7 +16,7 @@ from codemode_server.private_files import NotPrivate, open_private, private_fold
 
 
 class ConnectRecord(BaseModel):
-    """What was done to one file."""
+    """Record of our changes to one file."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -32,7 +32,7 @@ class ConnectRecord(BaseModel):
     folders: list[Path] = []
     """Folders that were made for the file, the innermost first."""
     is_mixed: bool = False
-    """Whether somebody else has changed the file between two changes of ours, so that `backup` lacks that."""
+    """True if somebody else changed the file between two changes of ours, so that `backup` lacks that."""
 
 
 def write(record: ConnectRecord) -> None:

@@ -247,8 +247,8 @@ class PersonApprover:
 
 
 def _decision(calls: ExecutionCalls, approval: Approval) -> Allow | Deny:
-    """What an answer means for the call, in words for the program and the records. They get the person's reason without
-    secrets and known values."""
+    """Converts an answer to a decision, in words for the program and the records: the person's reason without secrets
+    and known values."""
     answer = approval.answer
     if answer is None:
         return Deny("the program ended before the user answered")

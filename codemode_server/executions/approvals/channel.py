@@ -1,4 +1,4 @@
-"""What asks the person: one of several ways, all used at once, of which the first answer holds."""
+"""Protocol of an approval channel; all channels ask in parallel and the first answer wins."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def find_notifier(
     environ: Mapping[str, str] = os.environ,
     exists: Callable[[str], bool] = os.path.exists,
 ) -> Notifier | NoNotifier:
-    """What shows notifications on this system. Blocks briefly."""
+    """Finds the program that shows notifications on this system. Blocks briefly."""
     if platform == "darwin":
         program = "/usr/bin/osascript"
         script = (part for line in _APPLE_SCRIPT for part in ("-e", line))
@@ -111,7 +111,7 @@ def _part_of_system(program: str, system: str) -> NoNotifier:
 
 
 def notification(question: Question, mask: Callable[[str], str] = str) -> str:
-    """What is shown of a question."""
+    """Text of the notification for a question."""
     server, tool = _plain(mask(question.server)), _plain(mask(question.tool))
     return f"{server}: {tool} waits for your approval"
 

@@ -73,7 +73,7 @@ def whole_text(approval: Approval) -> str:
 
 
 def pattern_text(question: Question, longest: int) -> str:
-    """What an answer for the session covers."""
+    """Describes the calls that an answer for the session covers."""
     fixed = question.pattern or {}
     free = [name for name in question.arguments if name not in fixed]
     shown = [f"{_name(name, 40)}={value_text(value, 100)}" for name, value in fixed.items()]

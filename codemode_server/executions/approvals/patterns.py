@@ -22,7 +22,7 @@ def default_pattern(shown: Mapping[str, JsonValue]) -> dict[str, JsonValue] | No
 
 
 def covers(given: Approval, other: Approval) -> bool:
-    """Whether the answer to one question approves another call as well."""
+    """True if the answer to one question also approves another call."""
     answer, asked, others = given.answer, given.question, other.question
     if answer is None or not answer.is_approved or given.principal != other.principal:
         return False
@@ -40,7 +40,7 @@ def covers(given: Approval, other: Approval) -> bool:
 
 
 def _fits(pattern: Mapping[str, JsonValue], shown: Mapping[str, JsonValue], others: Mapping[str, JsonValue]) -> bool:
-    """Whether these arguments have what the pattern fixes, and none that the person did not see."""
+    """True if these arguments match what the pattern fixes, and have none that the person did not see."""
     return others.keys() <= shown.keys() and all(
         name in others and type(others[name]) is type(value) and others[name] == value
         for name, value in pattern.items()

@@ -1,4 +1,4 @@
-"""The ways to the person that every product has."""
+"""Builds the approval channels of every installation: the host's form, the page and a desktop notification."""
 
 from __future__ import annotations
 

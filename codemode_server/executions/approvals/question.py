@@ -67,8 +67,8 @@ def question_of(
 
 
 def definition_digest(target: CallTarget) -> str:
-    """Of what the person approves beside the arguments: the tool as its server describes it. What is no tool, such as a
-    resource, is approved one by one."""
+    """Digest of the tool's definition, which is approved with the arguments. Other targets, such as a resource, are
+    approved one by one."""
     if isinstance(target, ToolTarget):
         it = target.tool.definition
         return it.digest or digest_of(canonical_text(it))

@@ -32,7 +32,7 @@ class Bound:
     given: dict[str, ast.expr] = field(default_factory=dict)
     """By Python name."""
     is_whole: bool = True
-    """Whether `given` has all arguments."""
+    """True if `given` has all arguments."""
     problem: str = ""
     """Why the guest refuses it; empty if it does not."""
 
@@ -73,7 +73,7 @@ def _defined_names(node: ast.stmt) -> list[str]:
 
 
 def bind(tool: Tool, call: ast.Call) -> Bound:
-    """What a call of the tool gives."""
+    """Binds the arguments of a call to the tool's parameters."""
     bound = Bound(tool, call)
     signature = signature_of(tool)
     keywords, args = _keywords(bound), call.args

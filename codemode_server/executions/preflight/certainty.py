@@ -1,4 +1,4 @@
-"""Where an exception certainly ends the program: the place always runs, and nothing around it could catch it.
+"""Determines whether a statement always runs and its exception cannot be caught.
 
 The rule is conservative. A place is not certain under a `try`, a branch, a loop, a context manager that may suppress
 exceptions, a lambda or a comprehension, after a statement that may leave its block, and in a function unless a place
@@ -38,7 +38,7 @@ class Certainty:
         self._functions: dict[ast.AST, list[ast.Call]] = {}
 
     def is_certain(self, node: ast.AST) -> bool:
-        """Whether an exception at this node ends every run of the program that gets so far."""
+        """True if an exception at this node ends every run of the program that reaches it."""
         places: list[ast.AST] = [node]
         followed: set[ast.AST] = set()
         for _ in range(_MAX_CALLS + 1):
@@ -50,7 +50,7 @@ class Certainty:
         return False
 
     def is_handled(self, node: ast.AST) -> bool:
-        """Whether a handler, a context that may suppress exceptions or a branch that never runs is around the node."""
+        """True if a handler, a context that may suppress exceptions or a branch that never runs is around the node."""
         return any(
             (_is_try(parent) and child in parent.body)  # type: ignore[attr-defined]
             or (
@@ -82,7 +82,7 @@ class Certainty:
         return None
 
     def _may_be_skipped(self, block: list[ast.stmt], child: ast.AST) -> bool:
-        """Whether a statement before this one may leave the block."""
+        """True if a statement before this one may leave the block."""
         if id(block) not in self._leaving:
             leaving = (number for number, statement in enumerate(block) if _may_leave(statement))
             self._leaving[id(block)] = next(leaving, len(block))
@@ -105,7 +105,7 @@ class Certainty:
         return [it for it in calls if isinstance(function, ast.FunctionDef) or self._is_awaited(it)]
 
     def _is_awaited(self, call: ast.Call) -> bool:
-        """Whether a coroutine is awaited at its place; the program's last expression is awaited in any case."""
+        """True if a coroutine is awaited at its place; the program's last expression is awaited in any case."""
         parent = self._reading.parents.get(call)
         if isinstance(parent, ast.Call):
             return last_name(parent.func) in ("run", "run_until_complete")

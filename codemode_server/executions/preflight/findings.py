@@ -1,4 +1,4 @@
-"""Our own part of the check: exact, needs no process, and takes a millisecond.
+"""Static check without the type checker: unknown names, refused calls and un-awaited coroutines.
 
 Sure are a server, tool or name that does not exist, a call that the guest or the gateway refuses and a coroutine that
 nobody awaits, where the line certainly runs and nothing catches the failure. Elsewhere they are warnings.
@@ -145,7 +145,7 @@ class Findings:
             yield self.finding(node, refused, is_sure=target.name != "map")
 
     def _also_refused(self, call: Bound) -> str:
-        """What the schema refuses in the arguments of a call that the guest refuses for others."""
+        """Schema violations in the arguments of a call that the guest refuses for others."""
         problems = self._schema_problems(call, is_all=False)
         return f" Also: {'; '.join(problems)}." if problems else ""
 
@@ -165,7 +165,7 @@ class Findings:
         return problems
 
     def _raises_in_place(self, call: ast.Call) -> bool:
-        """Whether a refused call fails at its place, and not where its awaitable is awaited."""
+        """True if a refused call fails at its place, and not where its awaitable is awaited."""
         is_awaited = isinstance(self.reading.parents.get(call), ast.Await)
         return is_awaited or self.call_uses.use_of(call) is Use.VALUE or self.call_uses.is_awaited_in_place(call)
 

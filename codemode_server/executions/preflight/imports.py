@@ -91,7 +91,7 @@ def _imported(node: _Import) -> list[str]:
 
 
 def _in_place_of(name: str, servers: Collection[str]) -> str:
-    """What to do without a module: a server with its name, or where else to look."""
+    """Advice for a missing module: a server with its name, or where else to look."""
     root = name.partition(".")[0]
     advice = on_module(name, _STANDARD_LIBRARY_ONLY)
     word = root.lower().removesuffix("_sdk").removesuffix("_client")

@@ -1,4 +1,4 @@
-"""Which names and attributes of a program are servers and tools, by its imports; what could be anything is nothing.
+"""Resolves names in a program to the servers and tools they import; ambiguous names are ignored.
 
 A name counts only if all that binds it anywhere in the program are imports of the same thing: one that is assigned, a
 parameter, a loop's variable or deleted as well is left alone.
@@ -60,7 +60,7 @@ class Names:
         self._catalog = catalog
         self.unknown: list[Unknown] = []
         self.star_of_others = False
-        """Whether it imports all names of a module that we don't know."""
+        """True if it imports all names of an unknown module."""
         self.bound: dict[str, list[Target | None]] = {}
         self.imports_tools = False
         for node in reading.nodes:
@@ -68,7 +68,7 @@ class Names:
                 self.bound.setdefault(name, []).append(target)
         used = {node.id for node in reading.nodes if isinstance(node, ast.Name)} | self.bound.keys()
         self.is_dynamic = not _DYNAMIC.isdisjoint(used)
-        """Whether the program may bind names in ways that its text does not show."""
+        """True if the program may bind names in ways that its text does not show."""
         self._stored = {
             node.attr
             for node in reading.nodes

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
 _Found = tuple[list["Finding"], tuple[str, ...]]
-"""What is wrong, and the modules of servers and tools that are imported."""
+"""Findings, and the imported modules of servers and tools."""
 _MAX_SHOWN = 5
 _MAX_LOOKED_AT = 100
 _LARGE = 2 * 1024
@@ -38,14 +38,14 @@ _MAX_BROKEN = 8 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SavedCode:
-    """What a session can import that programs or people saved."""
+    """Code saved by programs or people that a session can import."""
 
     may_be_in_workspace: Callable[[str], bool] = lambda _name: False
-    """Whether /workspace may have a module of a name."""
+    """Predicate: /workspace may have a module of this name."""
     why_no_skill: Callable[[str], str] = lambda _name: ""
     """Says that there is no skill of a name; empty if there is one, or that is not known."""
     is_module: bool = False
-    """Whether the text is itself to be imported: its functions count as called."""
+    """True if the text is itself to be imported: its functions count as called."""
 
 
 NOTHING_SAVED = SavedCode()
@@ -53,7 +53,7 @@ NOTHING_SAVED = SavedCode()
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the check found."""
+    """Result of the check."""
 
     errors: tuple[Finding, ...] = ()
     """Each would surely fail; the program must not run."""

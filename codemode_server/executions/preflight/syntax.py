@@ -22,7 +22,7 @@ _ARGUMENT = re.compile(rf"(\w+)(?:\.\w+)?\([^()]*?\b({'|'.join(keyword.kwlist)})
 
 
 def syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
-    """What is wrong with a program that can't be parsed; nothing if neither a fence nor a name is the reason.
+    """Errors of a program that can't be parsed; empty if neither a fence nor a name is the reason.
 
     Raises ValueError and the like for a text that can't be looked at.
     """

@@ -68,7 +68,7 @@ class ResultClass:
     optional: frozenset[str]
     """Keys that such a dict may lack."""
     is_closed: bool
-    """Whether the upstream declares that there are no other keys."""
+    """True if the upstream declares that there are no other keys."""
 
     @property
     def summary(self) -> str:
@@ -170,7 +170,7 @@ class TypeDocument:
         return self._findings.finding(statement, message, is_sure=is_sure and self._is_plain(statement))
 
     def _is_plain(self, statement: ast.stmt) -> bool:
-        """Whether every part of the statement runs, and no function changes names that are not its own."""
+        """True if every part of the statement runs, and no function changes names that are not its own."""
         parts = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.comprehension, ast.stmt)
         inner = (node for node in ast.walk(statement) if node is not statement)
         return not self._changes_names and not any(isinstance(node, parts) for node in inner)
@@ -202,7 +202,7 @@ class TypeDocument:
 
     @cached_property
     def _adds_any_key(self) -> bool:
-        """Whether the program may add keys that are not written out."""
+        """True if the program may add keys that are not written out."""
         for node in self._findings.reading.nodes:
             match node:
                 case ast.Subscript(ctx=ast.Store(), slice=key) if not isinstance(key, ast.Constant):
@@ -267,7 +267,7 @@ def _end(node: ast.expr, text: str) -> tuple[int, int, int, str]:
 
 
 def _is_dict(call: ast.Call) -> bool:
-    """Whether the one argument may be all arguments."""
+    """True if the only argument may be a dict of all arguments."""
     return len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Constant)
 
 

@@ -33,7 +33,7 @@ class SkillText:
     note: str = ""
     """For the head of the file."""
     sources: tuple[Source, ...] = ()
-    """What the session had read that saved it, if no person has accepted it and this is another session."""
+    """Sources read by the session that saved it, if no person has accepted it and this is another session."""
 
 
 class SkillLibrary:
@@ -47,14 +47,14 @@ class SkillLibrary:
         self._described: dict[tuple[SavedSkill, bool], Skill] = {}
 
     def store(self, principal: Principal) -> SkillStore:
-        """What programs of a principal have saved."""
+        """The skills saved by programs of a principal."""
         if principal.principal_id not in self._stores:
             self._stores[principal.principal_id] = SkillStore(self._state_folder, principal)
         return self._stores[principal.principal_id]
 
     @property
     def is_automatic(self) -> bool:
-        """Whether skills are in use without a person."""
+        """True if skills are used without review."""
         return self._config.settings.skills.review == "auto"
 
     def entries(self, owner: Owner) -> list[Skill]:
@@ -69,7 +69,7 @@ class SkillLibrary:
         return {name.casefold() for name in (*self._project.names(), *folders)}
 
     def names(self, owner: Owner) -> list[str]:
-        """What can be imported from `skills`."""
+        """Names that can be imported from `skills`."""
         folders = [it.module for it in self._project.folders()]
         return sorted({*self._project.names(), *folders, *self._visible(owner)})
 
@@ -207,5 +207,5 @@ def _described(saved: SavedSkill, is_known: bool, principal_id: PrincipalId) -> 
 
 
 def _is_known_to(owner: Owner, saved: SavedSkill) -> bool:
-    """Whether a text is this session's own, or a person has accepted it."""
+    """True if a skill is this session's own, or accepted by a person."""
     return saved.session_id == owner.session.session_id or saved.accepted_at is not None

@@ -26,7 +26,7 @@ from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.sandbox.backend_selection import Sandbox
 
 MAX_SAVES = 50
-"""Of one execution."""
+"""Maximum per execution."""
 _MAX_WARNINGS = 3
 _MAX_LOADED = 100
 """The texts of so many are held for questions about calls; a person is not shown the lines of more."""
@@ -152,5 +152,5 @@ class ProgramSkills:
             store.delete_proposal(skill)
 
     def _is_automatic(self, now: SavedSkill | None) -> bool:
-        """Whether a new version is in use without a person: never in place of what a person accepted."""
+        """True if a new version is used without review: never in place of one that a person accepted."""
         return self._library.is_automatic and (now is None or (now.accepted_at is None and not now.is_changed))

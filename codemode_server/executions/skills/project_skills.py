@@ -43,7 +43,7 @@ class SkillFolder:
 
     parent: Path
     name: str
-    """That of the folder."""
+    """Name of the folder."""
 
     @property
     def module(self) -> str:
@@ -86,7 +86,7 @@ class SkillFolder:
         return read_text(self.parent / self.name, parts, MAX_FILE_BYTES, shown=shown)
 
     def members(self, package: tuple[str, ...]) -> list[str]:
-        """What can be imported from the package at these folders; empty if there is none."""
+        """Names that can be imported from the package at these folders; empty if there is none."""
         depth = len(package)
         inner = [it for it in self._modules if it[:depth] == package]
         return sorted({it[depth] for it in inner if len(it) > depth})

@@ -1,4 +1,4 @@
-"""What a program may save as a skill. A text is only parsed here, never executed.
+"""Rules for the text that a program may save as a skill. A text is only parsed here, never executed.
 
 A skill has no rights of its own, so these rules protect those who read and import it: its name means one file on every
 file system, its text shows all that is in it, and its import does nothing but define.
@@ -35,13 +35,13 @@ staticmethod classmethod property overload typing.overload abstractmethod abc.ab
 NewType typing.NewType
 """
 _HARMLESS_CALLS = frozenset(_HARMLESS.split())
-"""What may be called, or used as a decorator, while a skill is imported."""
+"""Functions that may be called, or used as decorators, while a skill is imported."""
 _PLAIN = (
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Set, ast.Dict),
     *(ast.UnaryOp, ast.BinOp, ast.unaryop, ast.operator, ast.expr_context, ast.keyword, ast.Lambda, ast.arguments),
     *(ast.arg, ast.Starred),
 )
-"""What an expression at top level consists of, beside harmless calls."""
+"""Nodes allowed in an expression at top level, beside harmless calls."""
 _SANDBOX_NAMES = frozenset({"ToolError", "LimitExceeded", "__file__", "__name__", "__doc__"})
 
 
@@ -152,7 +152,7 @@ def _decorators(expressions: Iterable[ast.expr]) -> Iterator[tuple[int, str]]:
 
 
 def _not_plain(expressions: Iterable[ast.expr]) -> Iterator[tuple[int, str]]:
-    """What runs code while these are evaluated."""
+    """Places that run code while these are evaluated."""
     for expression in expressions:
         for node in ast.walk(expression):
             if isinstance(node, ast.Call) and _dotted(node.func) not in _HARMLESS_CALLS:

@@ -41,13 +41,13 @@ class SavedSkill:
     """Seconds since 1970, as `accepted_at`."""
     tools: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
-    """What its session had read by then; empty once a person has accepted it."""
+    """Sources that its session had read by then; empty once a person has accepted it."""
     accepted_at: float | None = None
     """When a person accepted it."""
     is_changed: bool = False
-    """Whether its text is another one than the one that was saved and accepted."""
+    """True if its text differs from the one that was saved and accepted."""
     is_proposal: bool = False
-    """Whether it waits for a person."""
+    """True if it waits for review."""
 
     @property
     def digest(self) -> str:

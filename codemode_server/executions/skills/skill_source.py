@@ -1,4 +1,4 @@
-"""What is known of a skill from its text alone: its function, what it says of itself, and the tools that it imports."""
+"""Facts from a skill's text alone: its function, its description, and the tools that it imports."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class SkillStore:
         return sorted(found, key=lambda it: (it.name.casefold(), it.saved_at, it.execution_id))
 
     def earlier(self, name: str) -> list[SavedSkill]:
-        """What was in use under this name, the newest first."""
+        """Earlier versions under this name, the newest first."""
         found = [it for it in self._all(self.path / "earlier") if it.name == name]
         return sorted(found, key=lambda it: it.saved_at, reverse=True)
 

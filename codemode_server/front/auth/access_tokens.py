@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "http-tokens.json"
 PREFIX = "cms_"
-"""What each token begins with, so that scanners for leaked secrets can be told of them."""
+"""Prefix of each token, by which scanners find leaked ones."""
 MAX_TOKENS = 1_000
 TOKEN_BYTES = 32
 _LOCK_S = 10.0
@@ -126,7 +126,7 @@ class AccessTokens:
             raise self._unusable(error) from error
 
     def has_valid(self) -> bool:
-        """Whether somebody could be served. Raises as `records` does."""
+        """True if any token is valid. Raises as `records` does."""
         return any(it.is_valid(self._clock()) for it in self.records())
 
     def identity_of(self, token: str) -> Identity | None:

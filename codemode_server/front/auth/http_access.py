@@ -24,7 +24,7 @@ _CREATE = "codemode-server tokens create PRINCIPAL"
 
 @dataclass(frozen=True, slots=True)
 class HttpAccessSettings:
-    """What the configuration says of it."""
+    """Settings of HTTP access."""
 
     http: HttpSettings
     state_folder: Path
@@ -74,7 +74,7 @@ class HttpAccess:
         return f"tokens are made with: {_CREATE}. There is no encryption: put a proxy with TLS in front"
 
     def checks(self) -> tuple[TokenAuthenticator, Refusal]:
-        """What each request has to pass, and what those are told that do not."""
+        """Authenticator of requests, and the response to those that fail."""
         settings, oidc = self.settings, None if self.settings is None else self.settings.http.oidc
         authenticator = TokenAuthenticator(
             self.own_token,

@@ -36,7 +36,7 @@ class OidcVerifier:
         self._keys = keys or IssuerKeys(settings)
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """What a token proves; None if it proves nothing, for the reason that is logged."""
+        """Verifies a token; None if it is invalid, for the reason that is logged."""
         try:
             return await self._verified(token)
         except (jwt.PyJWTError, ValueError, RecursionError) as error:
@@ -103,7 +103,7 @@ class OidcVerifier:
 
 
 def _is_verified(claims: dict[str, Any]) -> bool:
-    """Whether the issuer does not say that an address is unverified; some issuers write the truth value as a text."""
+    """True unless the issuer says that an address is unverified; some issuers write the boolean as a text."""
     found = claims.get("email_verified", True)
     return found is True or found == "true"
 

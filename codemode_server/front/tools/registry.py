@@ -60,7 +60,7 @@ class ToolArguments(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a host shows its model about a meta-tool."""
+    """Description of a meta-tool that a host shows its model."""
 
     text: str
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Answer:
     """Images and files that follow the text."""
     is_error: bool = False
     input_requests: Mapping[str, InputRequest] = field(default_factory=dict)
-    """What the host is asked for first; it repeats its call with the answers and `state`."""
+    """Requests to the host first; it repeats its call with the answers and `state`."""
     state: str = ""
     execution: Execution | None = None
     """The execution that it is about: settled, or waiting for a person."""
@@ -89,11 +89,11 @@ class Host(Protocol):
 
     @property
     def is_modern(self) -> bool:
-        """Whether it speaks protocol 2026-07-28, in which it is asked by an `Answer`, not by `ask`."""
+        """True if it speaks protocol 2026-07-28, in which it is asked by an `Answer`, not by `ask`."""
 
     @property
     def features(self) -> frozenset[Feature]:
-        """What it can be asked for."""
+        """Features that the host supports."""
 
     @property
     def state(self) -> str | None:

@@ -1,1 +1,1 @@
-"""What the person permits: the policy that decides on each call, its steps, and what is refused in any case."""
+"""The permission policy that decides on each call, its steps, and refusals that always apply."""

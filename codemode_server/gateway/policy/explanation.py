@@ -41,23 +41,23 @@ class ConsideredRule:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What happens to a call, as far as its arguments are known."""
+    """Decisions on a call, as far as its arguments are known."""
 
     effect: str
     considered: tuple[ConsideredRule, ...]
     decisions: tuple[RuleDecision, ...]
-    """Of the rules: one; or, if it depends on the arguments, those that are possible."""
+    """Decision of the rules; several if it depends on the arguments."""
     others: tuple[Decision, ...] = ()
-    """Of the other steps, which hold whatever the arguments are."""
+    """Decisions of the other steps, which hold whatever the arguments are."""
 
     @property
     def decision(self) -> RuleDecision | None:
-        """Of the rules alone."""
+        """Decision of the rules alone."""
         return self.decisions[0] if len(self.decisions) == 1 else None
 
     @property
     def possible(self) -> tuple[Decision, ...]:
-        """Of all steps together: one; or, if it depends on the arguments, those that are possible."""
+        """Decision of all steps together; several if it depends on the arguments."""
         found = {(it.kind, it.reason): it for it in (most_restrictive([one, *self.others]) for one in self.decisions)}
         return tuple(found.values())
 

@@ -115,7 +115,7 @@ def _named(sources: Sequence[Source]) -> str:
 def flows_to(
     permissions: PermissionSettings, server: Spellings, tool: Spellings, labels: frozenset[str]
 ) -> Iterator[str]:
-    """What decides on calls of this tool in sessions that have read something, a line each."""
+    """Rules that decide on calls of this tool in sessions that have read something, a line each."""
     if PUBLIC_SINK in labels and permissions.public_sinks != "allow":
         yield f"{permissions.public_sinks} after {PRIVATE} and {UNTRUSTED} data: permissions.flows.public_sinks"
     for number, rule in _rules_to(permissions, server, tool, labels):
@@ -131,7 +131,7 @@ def _rules_to(
 
 
 def _fits(pattern: str, server: Spellings, tool: Spellings, labels: frozenset[str]) -> bool:
-    """Whether a pattern of a flow rule means this tool, which has these labels."""
+    """True if a pattern of a flow rule matches this tool, which has these labels."""
     server_glob, has_tool, tool_glob = pattern.partition("/")
     if not has_tool and pattern in labels:
         return True

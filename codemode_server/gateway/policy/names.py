@@ -58,7 +58,7 @@ def resource_names(uri: str, *resources: Resource) -> tuple[str, ...]:
 
 
 def fits(names: Spellings, glob: str, *, is_wide: bool) -> bool:
-    """Whether the glob means one of the names; `is_wide` for rules that do not allow.
+    """True if the glob matches one of the names; `is_wide` for rules that do not allow.
 
     A name that looks like a glob, `get[1]`, is meant by itself; letters with marks are the same in either form.
     """
@@ -76,7 +76,7 @@ def fits(names: Spellings, glob: str, *, is_wide: bool) -> bool:
 
 
 def _may_begin(glob: str, start: str) -> bool:
-    """Whether a glob fits any name that begins with `start`."""
+    """True if a glob matches any name that begins with `start`."""
     fixed = re.split(r"[*?[]", glob, maxsplit=1)[0]
     return fixed.startswith(start) or (fixed != glob and start.startswith(fixed))
 

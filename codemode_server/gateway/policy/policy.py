@@ -72,8 +72,8 @@ class Policy:
 
 
 def most_restrictive(decisions: Sequence[Decision]) -> Decision:
-    """Of equally restrictive ones the first. If several ask, the reason has those of all: a person has to know
-    everything that is approved."""
+    """The most restrictive decision, of equal ones the first. If several ask, the reason has those of all: a person has
+    to know everything that is approved."""
     decision = max(decisions, key=lambda one: _STRICTNESS[type(one)])
     return joined([one for one in decisions if isinstance(one, Ask)]) if isinstance(decision, Ask) else decision
 

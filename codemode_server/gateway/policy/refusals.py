@@ -48,7 +48,7 @@ class ToolRefusals:
     of: RefusalOf
     """The refusal that every call of a tool, or reading of a resource, gets."""
     asks_first: AsksFirst
-    """Whether no call of a tool is sent before the person has approved it."""
+    """Predicate: no call of the tool is sent before the person has approved it."""
 
 
 class Refusals:
@@ -90,7 +90,7 @@ class Refusals:
 
 
 class _Decided:
-    """What is decided on each tool, for principals to whom the same rules apply."""
+    """Decisions on each tool, for principals to whom the same rules apply."""
 
     def __init__(self, rules: PermissionRules) -> None:
         self._rules = rules

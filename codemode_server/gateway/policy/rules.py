@@ -28,12 +28,12 @@ _EFFECTS: dict[Effect, RuleEffect] = {
     Effect.UNKNOWN: "write",
 }
 _OTHERWISE: dict[Preset, Answer] = {"read-only": "deny", "careful": "ask", "trusted": "allow"}
-"""What a preset decides on tools that do not only read."""
+"""Decision of each preset on tools that do not only read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a rule is compared with, apart from the arguments."""
+    """Subject of a rule, apart from the arguments."""
 
     server: Spellings
     tool: Spellings
@@ -86,7 +86,7 @@ class Rule:
         return _DECISIONS[self.answer](f"{self.source}: {reason}" if reason else self.source)
 
     def is_for(self, names: frozenset[str]) -> bool:
-        """Whether it concerns the principal with these names (`RequestContext.names`)."""
+        """True if the rule concerns the principal with these names (`RequestContext.names`)."""
         return self.settings.principals is None or not names.isdisjoint(self.settings.principals)
 
     def why_never(self, subject: Subject) -> str:
@@ -141,7 +141,7 @@ class PermissionRules:
         return rule.why_never(subject)
 
     def always_matches(self, rule: Rule) -> bool:
-        """Whether a relevant rule matches every call of its subject."""
+        """True if a relevant rule matches every call of its subject."""
         return rule.condition is None and (self._names is not None or rule.settings.principals is None)
 
     def otherwise(self, effect: RuleEffect) -> RuleDecision:
@@ -179,7 +179,7 @@ class PermissionRules:
         return first if isinstance(first, Deny) and all(isinstance(one, Deny) for one in found) else None
 
     def asks_first(self, subject: Subject) -> bool:
-        """Whether no call of the subject is sent without a person's approval, and some may be with it."""
+        """True if no call of the subject is sent without a person's approval, and some may be with it."""
         kinds = {type(one) for one in self.possible(subject)}
         return Ask in kinds and Allow not in kinds
 

@@ -106,7 +106,7 @@ class ToolDefinitions:
 
 
 def change_of(store: DefinitionStore, it: KnownDefinition, known: KnownTools, principal: Principal) -> DefinitionChange:
-    """What differs between a definition and the one that was accepted last.
+    """Difference between a definition and the one that was accepted last.
 
     Raises:
         JournalUnavailable: the store can't be read.
@@ -123,7 +123,7 @@ def _accepted_before(it: KnownDefinition, known: KnownTools) -> KnownDefinition 
 
 
 def is_hidden(it: KnownDefinition, permissions: PermissionSettings) -> bool:
-    """Whether the configuration hides a definition that nobody has accepted, and refuses calls of the tool."""
+    """True if the configuration hides a definition that nobody has accepted, and refuses calls of the tool."""
     return (permissions.for_changed_tools if it.former else permissions.new_tools) == "hide"
 
 

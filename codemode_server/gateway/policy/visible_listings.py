@@ -44,7 +44,7 @@ class VisibleListings:
         return [self._within(listing) for listing in listings]
 
     def notice_acceptances(self) -> bool:
-        """Whether other tools are hidden than when the listings were made, also by what another process accepted."""
+        """True if the hidden tools have changed since the listings were made, also by another process."""
         settings = self._config.settings
         is_edited, self._settings, is_other = settings is not self._settings, settings, False
         for server, (listing, _) in self._listings.items():

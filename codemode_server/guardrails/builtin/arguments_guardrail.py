@@ -20,7 +20,7 @@ class ArgumentsGuardrail(Guardrail):
         return Ask(reason) if self.settings.action == "ask" else Block(reason)
 
     def problem(self, call: GuardedCall) -> str:
-        """What it finds in the arguments; empty if nothing.
+        """Problem in the arguments; empty if none.
 
         Raises:
             Unreadable: they have more in them than is read.

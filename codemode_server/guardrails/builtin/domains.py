@@ -30,7 +30,7 @@ _ADDRESS = re.compile(
     r"|\b[a-z][a-z0-9+.-]{0,30}:[/\\]{2}|(?<![:\w/\\])[/\\]{2,}(?=[^\s/\\]{0,300}\.)",
     re.IGNORECASE,
 )
-"""What stands before the host of an address."""
+"""Matches the part before the host of an address."""
 _FOLDED = re.compile(r"[\t\r\n]")
 """Browsers drop these inside of an address."""
 _END_IN_TEXT = re.compile(r"[\s\"'<>`]")

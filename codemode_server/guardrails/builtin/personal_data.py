@@ -22,7 +22,7 @@ from codemode_server.privacy_settings import ALL_KINDS, DetectionFields, KindNam
 from codemode_server.setting_types import Glob
 
 MAX_CHARACTERS = 1_000_000
-"""Of all texts of the arguments: what costs most to search takes some 3 s of processor time for so many."""
+"""Maximum length of all texts of the arguments: the slowest to search take some 3 s of processor time."""
 
 
 class PersonalDataSettings(DetectionFields):

@@ -25,7 +25,7 @@ class BusinessRule(BaseModel):
     require: Annotated[str, Field(max_length=2_000)]
     """CEL over `args`, as `args.amount <= 1000`."""
     otherwise: Literal["block", "ask"] = "block"
-    """What happens to a call for which it is not true."""
+    """Decision on a call for which it is not true."""
     reason: Annotated[str, Field(max_length=300)] = ""
 
     @field_validator("require")

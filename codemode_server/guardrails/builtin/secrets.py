@@ -40,7 +40,7 @@ class SecretsGuardrail(ArgumentsGuardrail):
 
 
 def _secret_in(text: str) -> str:
-    """What credential a text holds; empty if none is known."""
+    """Kind of credential in a text; empty if none is known."""
     if len(text) < _MIN_TOKEN_CHARACTERS:
         return ""
     for spelling in spellings_of(text):

@@ -27,13 +27,14 @@ class SizeSettings(BaseModel):
 
     program_characters: _Count | None = None
     argument_bytes: _Count | None = None
-    """Of all arguments of a call, as JSON."""
+    """Maximum size of all arguments of a call, as JSON."""
     text_characters: _Count | None = None
-    """Of each text in the arguments."""
+    """Maximum length of each text in the arguments."""
     items: _Count | None = None
-    """Of each list and object in the arguments: the recipients of one message, the rows of one insertion."""
+    """Maximum length of each list and object in the arguments: the recipients of one message, the rows of one
+    insertion."""
     result_bytes: _Count | None = None
-    """Of the answer to one call, as JSON."""
+    """Maximum size of the answer to one call, as JSON."""
 
 
 class SizeGuardrail(Guardrail):

@@ -1,4 +1,4 @@
-"""What to do about a module or a name that a program lacks: the same words from the check and from the sandbox."""
+"""Advice for missing modules and names, shared by the check and the sandbox."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def starts_fresh(last: str) -> str:
 
 
 def tool_for_module(server: str, tool: str) -> str:
-    """What to do where a tool is used as Python's module of its name; empty if there is no such module."""
+    """Advice if a tool is used as Python's module of its name; empty if there is no such module."""
     if tool not in sys.stdlib_module_names:
         return ""
     both = f"import {tool}; from servers.{server} import {tool} as {server}_{tool}"
@@ -86,13 +86,13 @@ def tool_for_module(server: str, tool: str) -> str:
 
 
 def shadowed_module(name: str) -> str:
-    """What to do about a file in /workspace that has the name of a module which comes first."""
+    """Advice for a file in /workspace with the name of a module that takes precedence."""
     owner = "the sandbox" if name in _TOOL_MODULES else "Python"
     return f"{name} is the name of a module of {owner}, so /workspace/{name}.py is never imported; rename the file"
 
 
 def on_module(name: str, reason: str) -> str | None:
-    """What to do without a module, with the reason why it is missing where that helps; None if nothing is known."""
+    """Advice for a missing module, with the reason where that helps; None if nothing is known."""
     root = name.partition(".")[0]
     if root in _NETWORK_MODULES:
         return NO_NETWORK

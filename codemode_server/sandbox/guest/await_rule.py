@@ -37,7 +37,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 class Use(IntEnum):
-    """What a program does with the result of a call; of several uses the highest counts."""
+    """Use of the result of a call; of several uses the highest counts."""
 
     EITHER = 0
     VALUE = 1
@@ -45,7 +45,7 @@ class Use(IntEnum):
 
 
 def is_async_frame(frame: FrameType | None) -> bool:
-    """Whether the code that runs in a frame could await a call it makes."""
+    """True if the code that runs in a frame could await a call it makes."""
     while frame is not None and frame.f_code.co_name in _TRANSPARENT:
         if frame.f_code.co_flags & _ASYNC:
             return True
@@ -64,7 +64,7 @@ def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
 
 
 def awaits(body: Sequence[ast.AST]) -> bool:
-    """Whether code awaits in its own scope, which makes it async."""
+    """True if code awaits in its own scope, which makes it async."""
     return any(
         isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith))
         or (isinstance(node, ast.comprehension) and node.is_async)
@@ -83,12 +83,12 @@ class _Group:
 
 
 class _Place(NamedTuple):
-    """What is around a node."""
+    """Surroundings of a node."""
 
     scope: ast.AST | None
     """The innermost function or class; None at top level."""
     is_deferred: bool
-    """Whether a lambda or a generator expression runs it later: an `await` there would change what it gives."""
+    """True if a lambda or a generator expression runs it later: an `await` there would change what it gives."""
 
 
 class CallUses:
@@ -106,12 +106,12 @@ class CallUses:
         return {child: node for node in self._nodes for child in ast.iter_child_nodes(node)}
 
     def is_async(self, node: ast.AST) -> bool:
-        """Whether the code at a node may await; a lambda may if its caller does."""
+        """True if the code at a node may await; a lambda may if its caller does."""
         scope = self._scopes[node].scope
         return self._is_async_at_top if scope is None else isinstance(scope, (ast.AsyncFunctionDef, ast.Lambda))
 
     def use_of(self, call: ast.Call) -> Use:
-        """What is done with the result of a call of a tool; where it is VALUE, the call gives the value itself."""
+        """Use of the result of a tool call; where it is VALUE, the call gives the value itself."""
         if not self.is_async(call):
             return Use.VALUE
         if _root_name(call.func) not in self._tools or self._scopes[call].is_deferred:
@@ -120,7 +120,7 @@ class CallUses:
         return max([use, *(self._use_of_names(group) for group in groups)])
 
     def is_awaited_in_place(self, call: ast.Call) -> bool:
-        """Whether the expression that a call is part of awaits it, alone or with others."""
+        """True if the expression that a call is part of awaits it, alone or with others."""
         return self.use_of(call) is Use.AWAITED and not self._end(call)[1]
 
     def forgotten_awaits(self) -> list[ast.Call]:
@@ -145,7 +145,7 @@ class CallUses:
 
     @cached_property
     def _uses(self) -> dict[str, set[Use]]:
-        """What is done with each name in its own place; as a side effect, notes which groups are awaited."""
+        """Uses of each name; as a side effect, notes which groups are awaited."""
         uses: dict[str, set[Use]] = {}
         for node in self._nodes:
             if isinstance(node, ast.Call):
@@ -225,7 +225,7 @@ class CallUses:
                     return Use.VALUE, groups
 
     def _use_in_call(self, call: ast.Call) -> Use:
-        """What a call does with its arguments."""
+        """Use of the arguments of a call."""
         if _root_name(call.func) in self._tools:
             return Use.VALUE
         name = _last_name(call.func)
@@ -257,7 +257,7 @@ class CallUses:
 
 
 def _needs_value(parent: ast.AST, node: ast.AST) -> bool:
-    """Whether this place needs the value itself, so that nothing awaitable could be meant."""
+    """True if this place needs the value itself, so that nothing awaitable could be meant."""
     match parent:
         case ast.Attribute() | ast.Compare() | ast.BinOp() | ast.BoolOp() | ast.UnaryOp() | ast.FormattedValue():
             return True

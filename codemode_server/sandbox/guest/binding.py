@@ -37,14 +37,14 @@ class Signature:
     names: tuple[str, ...]
     required: tuple[str, ...]
     is_open: bool
-    """Whether the tool takes any keywords."""
+    """True if the tool takes any keywords."""
     takes_objects: Callable[[str], bool]
-    """Whether a parameter may be given a dict, so that one dict need not be all arguments."""
+    """Predicate: the parameter may be a dict, so that one dict need not be all arguments."""
     python_names: Mapping[str, str] = field(default_factory=dict)
     """By the tool's own name, for the parameters whose names differ."""
 
     def usage(self, form: str = "") -> str:
-        """What the tool takes, or a form of it (`.map`)."""
+        """Describes the parameters of the tool, or of a form of it (`.map`)."""
         own = _MAP_PARAMETERS if form == ".map" else ()
         if not self.names and not own:
             return "It takes any keywords." if self.is_open else "It takes no arguments."
@@ -192,7 +192,7 @@ def _missing(required: Collection[str], given: Collection[str]) -> str:
 
 
 def type_takes_objects(annotation: ast.expr, is_class: Callable[[str], bool]) -> bool:
-    """Whether a type admits a dict; `is_class` says which names stand for the stub's own dict types."""
+    """True if a type admits a dict; `is_class` says which names stand for the stub's own dict types."""
     match annotation:
         case ast.BinOp(left=left, right=right):
             return type_takes_objects(left, is_class) or type_takes_objects(right, is_class)
@@ -209,7 +209,7 @@ def type_takes_objects(annotation: ast.expr, is_class: Callable[[str], bool]) ->
 
 
 def _are_all_arguments(signature: Signature, names: Sequence[str], keys: Sequence[str]) -> bool:
-    """Whether a single dict with these keys is all arguments, rather than the first of them."""
+    """True if a single dict with these keys is all arguments, rather than the first of them."""
     if not names or not signature.takes_objects(names[0]):
         return True
     known = {*signature.names, *signature.python_names}

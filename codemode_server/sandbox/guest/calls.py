@@ -280,7 +280,7 @@ class Calls:
         return result
 
     def give(self, future: Future[Any], title: str, frame: FrameType | None) -> Any:
-        """What a call returns: in plain code the value, in async code something to await."""
+        """Result of a call: in plain code the value, in async code something to await."""
         if is_async_frame(frame):
             return self.pending(PendingCall(self, future, title))
         return self.link.wait(future)

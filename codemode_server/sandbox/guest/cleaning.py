@@ -113,7 +113,7 @@ def _empty(folder: str) -> None:
 
 
 def no_shared_memory() -> bool:
-    """Whether no System V object is left, which would outlive its maker."""
+    """True if no System V object is left, which would outlive its maker."""
     for kind in ("shm", "msg", "sem"):
         with contextlib.suppress(FileNotFoundError), open(f"/proc/sysvipc/{kind}", encoding="ascii") as file:
             if len(file.readlines()) > 1:

@@ -32,7 +32,7 @@ class _Known:
         """Media type and name, by the same."""
         self.pattern: re.Pattern[str] | None = None
         self.is_used = False
-        """Whether a summary was shown in place of bytes."""
+        """True if a summary was shown in place of bytes."""
 
 
 _known = _Known()
@@ -72,7 +72,7 @@ def without_bytes(text: str) -> str:
 
 
 def is_used() -> bool:
-    """Whether a summary has stood in place of bytes."""
+    """True if a summary has stood in place of bytes."""
     return _known.is_used
 
 

@@ -170,7 +170,7 @@ _MAX_NAMES = 5
 
 
 def of_the_sandbox(error: BaseException) -> str:
-    """What to do instead; empty if the sandbox is not the reason for the failure."""
+    """Advice for the failure; empty if the sandbox is not its reason."""
     if isinstance(error, AttributeError):
         return _of_module(getattr(error, "name", None), getattr(error, "obj", None))
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
@@ -192,7 +192,7 @@ def of_the_sandbox(error: BaseException) -> str:
 
 
 def of_name(error: NameError, defined: Iterable[str]) -> str:
-    """What to do about a name that is not defined; `defined` are the names where it was used."""
+    """Advice for an undefined name; `defined` are the names where it was used."""
     name = error.name
     if not name or isinstance(error, UnboundLocalError):
         return ""
@@ -217,7 +217,7 @@ def _of_module(name: str | None, owner: object) -> str:
 
 
 def of_path(written: object, *, is_missing: bool = True) -> str:
-    """What to do about a path that could not be opened; `is_missing`: because there is nothing."""
+    """Advice for a path that could not be opened; `is_missing`: because there is nothing."""
     path = os.fsdecode(written) if isinstance(written, (str, bytes, pathlib.PurePath)) else ""
     if not path:
         return ""
@@ -234,7 +234,7 @@ def of_path(written: object, *, is_missing: bool = True) -> str:
 
 
 def _listed() -> str:
-    """What is in /workspace, as far as it fits."""
+    """Entries of /workspace, as far as they fit."""
     try:
         names = sorted(path.name for path in pathlib.Path("/workspace").iterdir())
     except OSError:

@@ -1,4 +1,4 @@
-"""Where in the program an exception came from, and the values there.
+"""Locates the program line that raised an exception and finds the values there.
 
 Names and subscripts of plain dicts and lists are followed; nothing of the program is called.
 """
@@ -60,7 +60,7 @@ class Place:
 
     @property
     def text(self) -> str:
-        """What is subscripted or asked for an attribute, as it is written; empty where that is long."""
+        """Source of the expression that is subscripted or whose attribute is read; empty where that is long."""
         node = self._node()
         return self.written(node.value) if node is not None else ""
 
@@ -86,7 +86,7 @@ class Place:
         return [name for name in names if isinstance(name, str) and not name.startswith("__")]
 
     def looped_over(self) -> ast.expr | None:
-        """What a loop or comprehension goes over, if its variable is what was subscripted or asked."""
+        """Iterable of the loop or comprehension whose variable was subscripted or its attribute read."""
         node = self._node()
         if node is None or not isinstance(node.value, ast.Name):
             return None
@@ -105,7 +105,7 @@ class Place:
                 yield node
 
     def value(self, node: ast.expr, lacking: Any = UNKNOWN) -> Any:
-        """What an expression stands for, as far as it can be told without running any of it."""
+        """Value of an expression, as far as it is known without running any of it."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Await):

@@ -133,7 +133,7 @@ class Unawaited:
             self._freed[code.co_name, code.co_firstlineno] += 1
 
     def hint(self) -> str:
-        """What the model has to know of them; empty if there are none."""
+        """Hint about them for the model; empty if there are none."""
         found = self._freed.copy()
         for it in gc.get_objects():
             if type(it) is not types.CoroutineType or it.cr_code.co_filename not in PROGRAM_FILES:

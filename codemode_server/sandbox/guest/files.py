@@ -1,4 +1,4 @@
-"""What a tool gives that is no plain JSON: files, links to files, and objects that came with something beside them.
+"""Tool results that are no plain JSON: files, links to files, and objects with something beside them.
 
 A link is a file whose content is still at the upstream. It is fetched through the host, as a call of its own, by
 `fetch()`, or when its content is used.
@@ -63,12 +63,12 @@ class File:
 
     @property
     def is_link(self) -> bool:
-        """Whether the content is still to be fetched."""
+        """True if the content is not fetched yet."""
         return self._content is None
 
     @property
     def is_text(self) -> bool:
-        """Whether the content is text: it came as text, or as bytes of a text type, in UTF-8."""
+        """True if the content is text: it came as text, or as bytes of a text type, in UTF-8."""
         if not isinstance(self._content, bytes) or not self._has_text_type:
             return isinstance(self._content, str)
         try:
@@ -206,7 +206,7 @@ class Fields(dict[str, Any]):
 
     @property
     def files(self) -> list[File]:
-        """What came beside the object, and what stands within it as base64."""
+        """Files that came beside the object, and those within it as base64."""
         return list(self._files)
 
     @property
@@ -223,7 +223,7 @@ class Fields(dict[str, Any]):
         raise KeyError(key)
 
     def beside(self) -> dict[str, Any]:
-        """What came beside the object and is no key of it; a file within it is seen at its place."""
+        """Data that came beside the object and is no key of it; a file within it is shown at its place."""
         found = {"files": self.files if self._has_other_files else None, "text": self._text}
         return {key: value for key, value in found.items() if value is not None and key not in self}
 

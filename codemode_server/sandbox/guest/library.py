@@ -1,4 +1,4 @@
-"""The standard library and the time zones of programs: what is not taken in when the sandbox is built is not there."""
+"""The standard-library modules and time zones that are included when the guest is built."""
 
 from __future__ import annotations
 

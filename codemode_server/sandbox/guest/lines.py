@@ -1,4 +1,4 @@
-"""The line of the program that was reached last, sent to the host: a program that is ended for its time can't say it.
+"""Reports the last reached line to the host, so that a timeout can name it.
 
 Each line is sent when it is first reached and costs nothing from then on, so a loop is reported by the last new line in
 it. Needs Python 3.12; before that no line is sent.

@@ -53,7 +53,7 @@ class LimitPassed(BaseException):
         super().__init__(setting)
         self.setting = setting
         self.value = value
-        """What the program's value is, in words, if that is too large."""
+        """Description of the program's value, if that is too large."""
 
 
 def to_json(value: Any) -> str:
@@ -68,7 +68,7 @@ def to_json(value: Any) -> str:
 
 
 def holds_more_values(text: str, value: Any, most: int) -> bool:
-    """Whether a JSON text has more values and keys than `most`; `value` is what it was made of."""
+    """True if a JSON text has more values and keys than `most`; `value` is what it was made of."""
     if len(text) <= most or sum(map(text.count, ",:[{")) <= most:
         return False  # even if none of them stood in a string
     count, waiting = 0, [value]
@@ -103,7 +103,7 @@ class _Window:
         """Length of each, by id."""
 
     def is_open(self) -> bool:
-        """Whether the next one may be sent. One may, however long it is."""
+        """True if the next one may be sent. One may, however long it is."""
         if len(self.unanswered) >= self.most:
             return False
         try:

@@ -1,4 +1,4 @@
-"""Event loops as programs use them: `asyncio.run` where one runs already, an awaitable where a coroutine is due.
+"""Re-entrant asyncio event loops, so that programs may call `asyncio.run` inside a running loop.
 
 Made for the loops of a backend: `Reentrant` makes one that may be entered again from inside, `install` has asyncio use
 it everywhere.

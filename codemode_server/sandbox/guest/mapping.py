@@ -53,7 +53,7 @@ class Mapped(list[Any]):
 
     @property
     def errors(self) -> dict[int, Exception]:
-        """What went wrong, by the index of the item."""
+        """Exceptions, by the index of the item."""
         self._failures.is_looked_at = True
         return self._failures.errors
 

@@ -159,7 +159,7 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return self._descriptions[fullname]
 
     def names(self, package: str) -> list[str]:
-        """What there is to import from a package."""
+        """Names that can be imported from a package."""
         if "names" not in self.description(package):
             self._descriptions[package] = self._load(package)
         names: list[str] = self._descriptions[package]["names"]

@@ -1,4 +1,4 @@
-"""What the program prints: stdout and stderr as frames, in order, early enough to survive a kill."""
+"""Output of the program: stdout and stderr as frames, in order, early enough to survive a kill."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ def _list_paths(page: Any) -> list[tuple[str, ...]]:
 
 
 def _next_mark(page: Any, sent: Any) -> tuple[bool, Any]:
-    """Whether the page names where the next one is, and that; `(True, None)` if it says that there is none."""
+    """Finds the mark of the next page: True and the mark, or `(True, None)` if the page says that there is none."""
     said = list(sent)
     for level in _levels(page):
         marks = [
@@ -312,7 +312,7 @@ def _cursor_of(mark: Any, parameter: str) -> Any:
 
 
 def _says_more(page: Any) -> bool | None:
-    """Whether the page says that there is another one; None if it says nothing."""
+    """True if the page says that there is another one; None if it says nothing."""
     for level in _levels(page):
         for _, fields in level:
             for key, value in fields.items():

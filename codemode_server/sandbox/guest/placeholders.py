@@ -1,4 +1,4 @@
-"""What a dry run gives a program for a result of unknown type: text that may be used as what the result may be.
+"""Placeholder of a dry run for a result of unknown type: text that may be used as any type.
 
 It is indexed as a dict or a list is, has one item, and counts as an unusual number, from which the host knows it again.
 What it gives says where it came from, as it does itself: `<number of github.create_issue #1>`.

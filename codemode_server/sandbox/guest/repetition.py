@@ -40,7 +40,7 @@ class _Stream:
 
 
 class Randomness:
-    """What `os.urandom` gives, and with it all the rest."""
+    """Source of `os.urandom`, and with it of all other randomness."""
 
     def __init__(self) -> None:
         self._stream: _Stream | None = None

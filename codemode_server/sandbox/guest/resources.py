@@ -15,7 +15,7 @@ from .values import NotJson, to_argument
 
 
 class Resources:
-    """What a server lists, and the way to read it."""
+    """The resources of a server, and the way to read them."""
 
     def __init__(self, calls: Calls, server: str, name: str) -> None:
         self._calls = calls

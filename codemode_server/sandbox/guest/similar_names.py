@@ -1,4 +1,4 @@
-"""Which known name a wrong one stands for: the same answer from the check, from the gateway and from the sandbox.
+"""Finds the known name closest to a misspelled one; shared by preflight, gateway and guest.
 
 A wrong suggestion costs the model more than none, so similar letters are not enough: the words of one name must all
 be in the other, as they are, abbreviated or with a typing mistake.
@@ -49,7 +49,7 @@ def _most_similar(words: tuple[str, ...], names: list[str], *, is_wanted: bool =
 
 
 def _is_same_word(word: str, other: str) -> bool:
-    """Whether one is the other, a shorter form of it (`repo` of `repository`), or a typing mistake for it."""
+    """True if one is the other, a shorter form of it (`repo` of `repository`), or a typing mistake for it."""
     if word == other:
         return True
     shorter, longer = sorted((word, other), key=len)

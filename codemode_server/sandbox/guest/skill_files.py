@@ -23,7 +23,7 @@ _open = io.open
 
 
 class Saved(str):
-    """What saving says; may be awaited."""
+    """Result of saving, as text; may be awaited."""
 
     __slots__ = ()
 

@@ -124,7 +124,7 @@ def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _computes(statement: ast.Assign | ast.AnnAssign) -> bool:
-    """Whether a value takes more than constants."""
+    """True if a value takes more than constants."""
     return statement.value is not None and any(
         isinstance(node, (ast.Call, ast.Await, ast.Name, ast.Attribute, ast.NamedExpr, ast.comprehension))
         and not (isinstance(node, ast.Name) and hasattr(builtins, node.id))

@@ -83,7 +83,7 @@ class _HostStream:
         self.send(CONTROL, json.dumps(message).encode())
 
     def packets(self) -> Any:
-        """What has come in by now, after one read.
+        """Packets that have arrived, after one read.
 
         Raises:
             EOFError: the host is gone.

@@ -13,7 +13,7 @@ import socket
 import struct
 
 _SYSTEMS = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""What a machine is called in a filter, and which of the numbers below are its."""
+"""Architecture of a machine in a filter, and the column of its numbers below."""
 _SOCKET = (41, 198)
 _REFUSED = {
     "bpf": (321, 280),

@@ -75,7 +75,7 @@ class SocketTransport:
 
 
 class _NoTransport:
-    """What a forked process has."""
+    """Transport of a forked process."""
 
     def send(self, text: str) -> None:
         raise RuntimeError("a forked process can't call tools; call them in the program itself")

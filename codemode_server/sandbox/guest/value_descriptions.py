@@ -71,7 +71,7 @@ _MAX_PARSED = 100_000
 
 
 def shape(value: Any) -> str:
-    """What a value is, such as `a dict with the keys 'id', 'name'`."""
+    """Describes a value, such as `a dict with the keys 'id', 'name'`."""
     if isinstance(value, dict):
         return f"a dict with {_keys(value)}" if value else "an empty dict"
     if isinstance(value, (list, tuple)):
@@ -151,12 +151,12 @@ def _of_text(text: str) -> str:
 
 
 def _is_text_of(seen: Any, text: str) -> bool:
-    """Whether a text is what a call gave, of which only the beginning may be remembered."""
+    """True if a text is the result of a call, of which only the beginning may be stored."""
     return isinstance(seen, str) and bool(seen) and (seen == text or (len(seen) == MAX_TEXT and text.startswith(seen)))
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is a JSON object or array."""
+    """True if a text is a JSON object or array."""
     if not text.lstrip().startswith(("{", "[")):
         return False
     try:

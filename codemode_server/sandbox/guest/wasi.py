@@ -1,4 +1,4 @@
-"""Python's waiting, where there are no threads and no sockets: asyncio, pools, threads, locks and sleep over one link.
+"""Replaces blocking primitives (asyncio, pools, threads, locks, sleep) with versions that wait on the host link.
 
 Whatever blocks in a program ends in `Scheduler.wait_until`, and asyncio's selector is the link, so that calls overlap
 on the host in all the ways a program may write it. What can't be had is computing at the same time.

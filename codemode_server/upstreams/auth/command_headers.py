@@ -29,7 +29,7 @@ _AGAIN_S = 5.0
 """The shortest time between two runs because of a 401: a server may answer it to everything."""
 _MIN_SECRET_CHARACTERS = 6
 _WORDS = re.compile(r"[a-z]+(?:[ ./_-][a-z]+)*")
-"""What is no secret, and would be masked in every text: `production`, `application/json`."""
+"""Matches words that are no secret, and would be masked in every text: `production`, `application/json`."""
 _SCHEME = re.compile(r"[A-Za-z]+ +(\S.*)", re.DOTALL)
 
 Headers = Mapping[str, str]
@@ -59,7 +59,7 @@ class CommandHeaders:
 
     @property
     def current(self) -> Headers:
-        """What the command printed last."""
+        """Headers that the command printed last."""
         return self._headers
 
     async def renew(self) -> Headers:

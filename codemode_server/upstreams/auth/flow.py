@@ -242,7 +242,7 @@ def _provider(url: str, settings: OAuthSettings) -> ChoosesIssuer:
 
 
 def _explained(sign: Callable[[str], Awaitable[str]]) -> Callable[[str], Awaitable[str]]:
-    """What libraries say of a key could hold parts of it."""
+    """Replaces errors of libraries about a key, which could hold parts of it."""
 
     async def explained(audience: str) -> str:
         try:
@@ -269,7 +269,7 @@ async def sign_in(url: str, transport: str, settings: OAuthSettings, scopes: Seq
 
 
 def _redirect_address(settings: OAuthSettings) -> str | None:
-    """What is registered; for a client that was registered elsewhere, a server takes any port (RFC 8252)."""
+    """Redirect address to register; if the client was registered elsewhere, servers take any port (RFC 8252)."""
     is_registered = settings.client_id is not None or settings.client_metadata_url is not None
     return settings.redirect_uri or ("http://127.0.0.1:0/callback" if is_registered else None)
 

@@ -56,7 +56,7 @@ async def _check_scheme(request: httpx2.Request) -> None:
 
 
 class _Network(Enum):
-    """What an address leads into."""
+    """Kind of network that an address is in."""
 
     PUBLIC = auto()
     PRIVATE = auto()

@@ -90,5 +90,5 @@ class OAuthSettings(Section):
 
 
 def is_scope(text: str) -> bool:
-    """Whether it can be a scope (RFC 6749, appendix A.4)."""
+    """True if it can be a scope (RFC 6749, appendix A.4)."""
     return bool(_SCOPE.fullmatch(text))

@@ -1,4 +1,4 @@
-"""What a sign-in leaves behind: the tokens, and for which server, issuer and client they are."""
+"""Result of a sign-in: the tokens, and their server, issuer and client."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SignIn(BaseModel):
 
     @property
     def secrets(self) -> frozenset[str]:
-        """What must not be shown. A shorter token protects nothing, and masking it would spoil results."""
+        """Values that must not be shown. A shorter token protects nothing, and masking it would spoil results."""
         found = (self.access_token, self.refresh_token, self.client.get("client_secret"))
         return frozenset(value for value in found if isinstance(value, str) and len(value) >= _MIN_MASKED_CHARACTERS)
 
@@ -62,7 +62,7 @@ class SignIn(BaseModel):
         return self.renew_at is not None and time.time() > self.renew_at
 
     def is_for(self, url: str, settings: OAuthSettings) -> bool:
-        """Whether it is for this address, and for the issuer and client that the settings name."""
+        """True if it is for this address, and for the issuer and client that the settings name."""
         return (
             self.url == url
             and (settings.issuer is None or settings.issuer.rstrip("/") == self.issuer.rstrip("/"))
@@ -71,7 +71,7 @@ class SignIn(BaseModel):
 
 
 def is_sendable(token: str) -> bool:
-    """Whether a token can be part of an HTTP header."""
+    """True if a token can be part of an HTTP header."""
     return re.fullmatch(r"[\x21-\x7e]{1,65536}", token) is not None
 
 

@@ -105,7 +105,7 @@ class SignIns:
 
 
 def signs_in(settings: ServerSettings) -> bool:
-    """Whether requests to this server carry the tokens of a sign-in."""
+    """True if requests to this server carry the tokens of a sign-in."""
     return settings.headers_command is None and not any(name.lower() == "authorization" for name in settings.headers)
 
 

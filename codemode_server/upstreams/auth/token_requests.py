@@ -115,6 +115,6 @@ async def _post(settings: OAuthSettings, sign_in: SignIn, endpoint: str, form: d
 
 
 def _is_for_stored(endpoint: str, sign_in: SignIn) -> bool:
-    """Whether a stored endpoint may be sent to. The server's name may lead to this machine now, and did not when the
+    """True if a stored endpoint may be sent to. The server's name may lead to this machine now, and did not when the
     person signed in; only an address without a name stays on this machine."""
     return urlsplit(endpoint).scheme == "https" or urlsplit(sign_in.url).hostname in LOOPBACK_HOSTS

@@ -65,7 +65,7 @@ class ServerTokens:
         self.problem = ""
         """Why there is no token that the server takes; empty while nothing is known to be wrong."""
         self.needs_person = False
-        """Whether only a sign-in mends that."""
+        """True if only a sign-in can fix that."""
 
     async def current(self) -> SignIn | None:
         """The sign-in to send, renewed if it has expired; None if there is none."""
@@ -101,7 +101,7 @@ class ServerTokens:
         self._refuse(sign_in, "it refuses the token of the sign-in, although that was just made")
 
     def more_scopes(self, scopes: list[str]) -> str:
-        """What to do where the server wants a token with these scopes."""
+        """Advice where the server wants a token with these scopes."""
         if self._settings.grant == "client_credentials":
             return f"it needs the scopes {' '.join(scopes)}; add them to `oauth.scopes` of the server in upstream.yaml"
         return f"it needs more scopes; the user runs: {self.login} {' '.join(f'--scope {scope}' for scope in scopes)}"

@@ -25,7 +25,7 @@ _ABOUT_NETWORK = re.compile(
 
 
 def why_not_started(cause: BaseException, command: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
-    """What an error of the start means; None if it is not of the system."""
+    """Explains an error of the start; None if it is not of the system."""
     if not isinstance(cause, OSError):
         return None
     if isinstance(cause, FileNotFoundError | NotADirectoryError) and cwd and cause.filename == cwd:
@@ -63,7 +63,7 @@ def _is_path(command: str) -> bool:
 
 
 def _is_missing(cause: OSError, command: str, env: Mapping[str, str]) -> bool:
-    """Whether the program does not exist. With an unreadable folder on PATH the system reports "permission denied"."""
+    """True if the program does not exist. With an unreadable folder on PATH the system reports "permission denied"."""
     if isinstance(cause, PermissionError) and not _is_path(command):
         return shutil.which(command, mode=os.F_OK, path=env.get("PATH")) is None
     return isinstance(cause, FileNotFoundError)

@@ -147,7 +147,7 @@ class HttpTransport:
                 yield Restored(incoming, large), outgoing
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
-        """What an error of httpx2 or mcp means; `refused` are the statuses that the server answered with."""
+        """Explains an error of httpx2 or mcp; `refused` are the statuses that the server answered with."""
         if isinstance(cause, SecretUnavailable):
             return f"{cause} (headers_command in upstream.yaml)"
         if str(cause).startswith(UNREADABLE):

@@ -57,7 +57,7 @@ class ToolFilter(Section):
         return _checked_globs(patterns)
 
     def selects(self, tool: str) -> bool:
-        """Whether the tool of this raw name exists for programs."""
+        """True if the tool of this raw name exists for programs."""
         return any(_matches(tool, glob) for glob in self.include) and not any(
             _matches(tool, glob) for glob in self.exclude
         )
@@ -85,8 +85,8 @@ class ServerCommon(Section):
     enabled: bool = True
     """`false`: the server is listed as disabled, and nothing of it is started."""
     per_principal: bool | None = None
-    """Whether each principal that is served over HTTP has a connection (or process) of its own to this server. Default:
-    where people sign in to the server (`codemode-server login`); the others are shared, with the credentials that are
+    """Gives each principal that is served over HTTP a connection (or process) of its own to this server. Default: where
+    people sign in to the server (`codemode-server login`); the others are shared, with the credentials that are
     configured here."""
     timeout: Seconds = 60.0
     """Seconds that one call may go without an answer or a progress report; each report starts them anew.
@@ -100,20 +100,20 @@ class ServerCommon(Section):
     direct: tuple[Glob, ...] = ()
     """Globs over the server's own tool names: these tools are offered to the host as well, whatever `expose` says."""
     effects: dict[Glob, RuleEffect] = Field(default={})
-    """What tools do, where their annotations are wrong or missing, by globs over the server's own tool names:
+    """Effects of tools, where their annotations are wrong or missing, by globs over the server's own tool names:
     `create_*: write`. The first that matches decides."""
     labels: dict[Glob, tuple[Label, ...]] = Field(default={})
-    """What data tools read, and where they send data, by globs over the server's own tool names (a resource:
+    """Data that tools read, and where they send data, by globs over the server's own tool names (a resource:
     `resources/<name or URI>`, a prompt: `prompts/<name>`), in place of what their names suggest: `private`,
     `untrusted`, `public-sink`, or labels of your own for `permissions.flows.rules`. The first glob that matches
     decides; `[]` is no label."""
     description: str | None = Field(default=None, max_length=500)
     """One line for the model on what the server is for; default: what the server says of itself."""
     elicitation: Literal["forward", "decline"] = "forward"
-    """What happens when the server asks the user for input during a call. `forward`: the host shows the question, with
-    the server's name, if it can; `decline`: it is declined. The model can never answer it."""
+    """Handling of the server's requests for user input during a call. `forward`: the host shows the question, with the
+    server's name, if it can; `decline`: it is declined. The model can never answer it."""
     sampling: Literal["forward", "refuse"] = "forward"
-    """What happens when the server asks for an answer of a language model during a call. `forward`: the host's model
+    """Handling of the server's requests for a language model's answer during a call. `forward`: the host's model
     answers, if the host supports that and the user agrees; `refuse`: nobody."""
     roots: Literal["forward", "none"] | tuple[str, ...] = "forward"
     """Which folders the server learns of when it asks for the user's. `forward`: those that the host tells, `none`: no
@@ -121,11 +121,11 @@ class ServerCommon(Section):
 
     @property
     def may_have_direct_tools(self) -> bool:
-        """Whether some of its tools can be offered to the host."""
+        """True if some of its tools can be offered to the host."""
         return self.enabled and (self.expose != "code" or bool(self.direct))
 
     def is_direct(self, tool: str) -> bool:
-        """Whether the settings by themselves offer the tool of this raw name to the host."""
+        """True if the settings by themselves offer the tool of this raw name to the host."""
         return self.expose == "direct" or any(_matches(tool, glob) for glob in self.direct)
 
     def effect_of(self, tool: str) -> RuleEffect | None:
@@ -176,13 +176,14 @@ class Transport(Protocol):
         """Why the connection ended; None if we ended it, or if the errors say it."""
 
     def why_unanswered(self) -> str:
-        """What it did in place of an answer to the handshake, as clauses for a message; empty if that is not known."""
+        """Behavior of the upstream in place of an answer to the handshake, as clauses for a message; empty if
+        unknown."""
 
     def last_words(self) -> str:
-        """What the upstream wrote last, for the end of a message; empty if that is not known."""
+        """Last output of the upstream, for the end of a message; empty if unknown."""
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
-        """What an error of `open` or of the handshake means, unmasked; None if it says so itself. `refused` are the
+        """Explains an error of `open` or of the handshake, unmasked; None if it explains itself. `refused` are the
         notes in `refusals`."""
 
 
@@ -196,17 +197,17 @@ class TransportSpec(Generic[Settings]):
     selector: str
     """The setting of a server that chooses it."""
     meaning: str
-    """What that setting is, for messages."""
+    """Description of that setting, for messages."""
     settings_model: type[Settings]
     """Its settings; they are keys of a server beside the common ones. The default of the selector is None."""
     connect: Callable[[Settings, ConnectionDeps], Transport]
     identity: Callable[[Settings], list[Any]]
-    """What a stored list of tools depends on, as JSON; holds no secret."""
+    """Data that a stored list of tools depends on, as JSON; holds no secret."""
     span_attributes: Callable[[Settings], Mapping[str, str | int]] = lambda _: {}
     """Where a request goes, for its span: `network.transport`, and for a network `server.address` and `server.port`."""
     starts_process: bool = False
     is_own: bool = False
-    """Whether the server is part of the product; it is not named where a server lacks its transport."""
+    """True if the server is part of the product; it is not named where a server lacks its transport."""
 
 
 @cache

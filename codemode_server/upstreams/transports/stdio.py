@@ -51,7 +51,7 @@ _MAX_DROPPED_BYTES = 256 * 2**20
 STDERR_BYTES = 8 * 1024
 STDERR_LINES = 50
 _STDERR_CHARACTERS = 1_500
-"""Of those lines; an error message is cut at its end, which matters most here."""
+"""Maximum of those lines; an error message is cut at its end, which matters most here."""
 _STRAY_BYTES = 8 * 1024
 _STRAY_CHARACTERS = 200
 EXIT_GRACE_S = 0.5
@@ -177,7 +177,7 @@ class StdioTransport:
                 tasks.cancel_scope.cancel()
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
-        """What an error of the start means."""
+        """Explains an error of the start."""
         launch = self._launch
         return why_not_started(cause, launch.command, launch.cwd, launch.env or {})
 
@@ -198,7 +198,7 @@ class StdioTransport:
         return said + missing_variables(os.environ, self._launch.env or {}, words) + words
 
     def why_unanswered(self) -> str:
-        """What the child did in place of an answer to the handshake, as clauses for a message."""
+        """Behavior of the child in place of an answer to the handshake, as clauses for a message."""
         words, stray = self.last_words(), self._redactor().line(self._stray_text, _STRAY_CHARACTERS)
         if stray:
             return f"; is it an MCP server, and does it log to stderr?{STDOUT_MARK}{stray!r}{words}"

@@ -56,12 +56,12 @@ async def find(reference: str) -> Stored | None:
 
 
 async def is_present(reference: str) -> bool:
-    """Whether a microVM can be made of the image without a network."""
+    """True if a microVM can be made of the image without a network."""
     return await find(reference) is not None
 
 
 def _is_whole(image: dict[str, Any]) -> bool:
-    """Whether its files exist: the list of images still has it after somebody emptied the cache."""
+    """True if its files exist: the list of images still has it after somebody emptied the cache."""
     cache, digest = runtime.home() / "cache", image["digest"].replace(":", "_")
     names = [f"fsmeta/{digest}.erofs", f"vmdk/{digest}.vmdk"]
     names += [f"layers/{layer['diff_id'].replace(':', '_')}.erofs" for layer in image["layers"]]
@@ -144,7 +144,7 @@ async def _checked(reference: str, source: str) -> Stored:
 
 
 def is_on_this_machine(reference: str) -> bool:
-    """Whether the registry of a reference is on this machine, where no one can intercept the connection."""
+    """True if the registry of a reference is on this machine, where no one can intercept the connection."""
     host = _registry(reference).rpartition(":")[0] or _registry(reference)
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

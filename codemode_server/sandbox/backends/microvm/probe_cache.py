@@ -43,7 +43,7 @@ class ProbeResult:
     boot_seconds: float | None = None
     """Duration of a successful boot."""
     is_temporary: bool = False
-    """Whether the failure is transient (no network, disk full), and so is not cached."""
+    """True if the failure is transient (no network, disk full), and so is not cached."""
 
     @classmethod
     def of(cls, problem: runtime.Problem | SandboxUnavailable) -> ProbeResult:

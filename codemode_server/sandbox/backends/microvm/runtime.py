@@ -38,9 +38,9 @@ class Problem:
 
     reason: str
     remedy: str = ""
-    """What to do or to run."""
+    """Action to take or command to run."""
     is_temporary: bool = False
-    """Whether the cause is temporary (no network, disk full); such a problem is never cached."""
+    """True if the cause is temporary (no network, disk full); such a problem is never cached."""
     part: Literal["runtime", "processor", "device"] = "runtime"
     """The failing part; `device` is `/dev/kvm`, or the permission to use it."""
 

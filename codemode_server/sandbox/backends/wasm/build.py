@@ -54,7 +54,7 @@ def read_stamp(component: Path) -> dict[str, str]:
 
 
 def is_current(component: Path = COMPONENT) -> bool:
-    """Whether there is a component, made from the sources as they are."""
+    """True if there is a component, built from the current sources."""
     return component.is_file() and read_stamp(component).get("sources") == sources_digest()
 
 

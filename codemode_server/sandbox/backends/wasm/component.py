@@ -94,7 +94,7 @@ def native_code(component: Path, folder: Path, announce: Callable[[str], None]) 
 
 
 def is_compiled(component: Path, folder: Path) -> bool:
-    """Whether the component's native code is in the folder already."""
+    """True if the component's native code is in the folder already."""
     return _is_sound(folder / f"{_key(component)}.cwasm")
 
 
@@ -160,7 +160,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _is_sound(target: Path) -> bool:
-    """Whether native code is there, only this user can access it, and it matches its digest."""
+    """True if native code exists, only this user can access it, and it matches its digest."""
     try:
         status = target.lstat()
         if not stat.S_ISREG(status.st_mode):

@@ -51,7 +51,7 @@ class Instance:
         return cls(scratch, program.workspace, program.limits.memory_mb, file_mb, inodes)
 
     def is_for(self, program: Program) -> bool:
-        """Whether it fits a program: the same parameters, and nobody has replaced or removed a folder."""
+        """True if it fits a program: the same parameters, and no folder was replaced or removed."""
         try:
             return self == Instance.for_program(program, self.scratch)
         except OSError:
@@ -89,7 +89,7 @@ class Worker:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Whether it ended by itself because the program's memory was full."""
+        """True if it ended because the program's memory was full."""
         return self._process.returncode == _EXIT_OUT_OF_MEMORY
 
     @property
@@ -160,7 +160,7 @@ class Worker:
             raise SandboxUnavailable(_ENDED_WHILE_IDLE) from None
 
     async def is_reusable(self) -> bool:
-        """Whether the instance has ended after the program's `done`, and sent nothing more."""
+        """True if the instance has ended after the program's `done`, and sent nothing more."""
         try:
             with anyio.fail_after(_END_SECONDS):
                 await self._read_signal()

@@ -97,4 +97,4 @@ def test_a_program_made_to_be_slow_takes_time_that_grows_with_its_size_only(body
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             uses.use_of(node)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 20, "quadratic work would take minutes"

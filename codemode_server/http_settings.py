@@ -50,7 +50,7 @@ class HttpSettings(Section):
     oidc: OidcSettings | None = None
     """Tokens of an OpenID Connect issuer. Those of `codemode-server tokens create` need no setting."""
     url: str | None = Field(default=None, max_length=500)
-    """The address under which hosts reach this server, for instance `https://tools.example.com/mcp`: with `oidc`, hosts
+    """The address under which hosts reach this server, for instance `https://tools.example.com/mcp`. With `oidc`, hosts
     are told where to sign in, and requests for its host name are served."""
 
     @field_validator("url")

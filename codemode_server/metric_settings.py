@@ -18,8 +18,8 @@ class MetricSettings(Section):
     """Serves Prometheus's text at `http://127.0.0.1:PORT/metrics`, to this machine only. Each user of the machine can
     read it."""
     http: bool = False
-    """`serve --http` answers `/metrics` with Prometheus's text: to the token of the person who runs the server, and to
-    those of `readers`."""
+    """`serve --http` answers `/metrics` with Prometheus's text. It needs the token of the person who runs the server,
+    or one of `readers`."""
     readers: tuple[PrincipalName, ...] = ()
     """Principals whose tokens (`codemode-server tokens create prometheus`) may read `/metrics` as well."""
     tools: bool = False

@@ -188,8 +188,8 @@ class FlowSettings(Section):
     """Which data may go where. A session has read the answers of its calls, and of those that wrote to /workspace."""
 
     public_sinks: Answer | None = None
-    """Decision for calls of tools with the label `public-sink` in a session that has read data with the label `private`
-    and data with the label `untrusted`. Default: `ask` with the presets `careful` and `read-only`, else `allow`."""
+    """Decision for calls of tools with the label `public-sink` in a session that has read `private` and `untrusted`
+    data. Default: `ask` with the presets `careful` and `read-only`, else `allow`."""
     rules: tuple[FlowRule, ...] = ()
     """Further flows that are forbidden, also where a rule of `permissions.rules` allows the call. The strictest that
     matches decides."""

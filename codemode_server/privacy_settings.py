@@ -86,11 +86,11 @@ class PrivacySettings(DetectionFields):
     """Kinds of personal data that tools receive in place of tokens, by glob `server/tool` or `server`: `{"crm": [email,
     name]}`. `"*"` as a kind stands for all. What several globs release adds up."""
     on_release: Literal["deny", "ask"] = "deny"
-    """The decision about a call with a token whose value its tool may not receive: it is refused, or a person is asked,
-    who sees the values."""
+    """The decision on a call with a token whose value its tool may not receive. `ask`: a person is asked, who sees the
+    values."""
     shown_files: Literal["refuse", "mark"] = "refuse"
-    """The treatment of images, sounds and other files that are no text, which can't be searched, where a program or a
-    direct tool shows one to the model: it is left out, or shown with a remark that says so."""
+    """Images and other binary files that are shown to the model. They can't be searched: they are left out, or shown
+    with a remark that says so."""
     recognizer: Literal["presidio"] | RecognizerSettings | None = None
     """The recognizer of names in free text: `presidio`, or `{"engine": "presidio", "models": ["en_core_web_lg"]}`.
     Default: none."""

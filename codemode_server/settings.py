@@ -46,14 +46,13 @@ class ApprovalSettings(Section):
     """How long a suspended program keeps its sandbox, seconds. After that it is ended, and runs again from the journal
     once it is resumed."""
     unknown: Literal["ask", "retry", "skip", "fail"] = "ask"
-    """Handling of a call of a resumed program that was sent before, may change something, and has no known outcome: a
-    person is asked, it is sent again, it gives None, or it fails."""
+    """Handling of a resumed program's call that was sent before and whose outcome is not known. `ask`: a person is
+    asked, `retry`: it is sent again, `skip`: it gives None, `fail`: it fails. One that only reads is sent again."""
     browser: Literal["auto", "never"] = "auto"
-    """`auto` opens the page of a question in the user's browser, where the host can show neither forms nor addresses
-    and there is a display."""
+    """`auto` opens a question in the user's browser, where the host can't show it. That needs a display."""
     notify: Literal["never", "desktop"] = "never"
-    """`desktop` shows a notification, with the names of server and tool, for a question that has no answer after ten
-    seconds."""
+    """`desktop` shows a notification for a question without an answer after ten seconds, with the names of server and
+    tool."""
 
 
 class LimitSettings(Section):
@@ -152,11 +151,11 @@ class SearchSettings(Section):
     """Model of `semantic`: a name on the Hugging Face hub, or a folder (`./models/…`, relative to the configuration
     file)."""
     habits: bool = True
-    """Puts tools that programs call often first among those that fit a query about equally well. Stored between runs:
-    names of tools and a number that fades within weeks, no queries, arguments or results. `false` deletes them."""
+    """Puts tools that programs call often first among equally good results. Stored between runs: names of tools and a
+    number that fades within weeks, no queries, arguments or results. `false` deletes them."""
     listed_tokens: Number = Field(default=600, ge=0, le=20_000)
-    """How many tokens the list of tools may spend on the names of the servers and the signatures of some of their
-    tools, most used first, so that a short task needs no search. Fixed when a session begins. 0 lists nothing. Claude
+    """Tokens of the list of tools for names of servers and signatures of their most used tools. So a short task needs
+    no search. Fixed when a session begins. 0 lists nothing. Claude
     Code cuts what is much longer than the default."""
 
 
@@ -169,7 +168,7 @@ class TypeSettings(Section):
     """Types of results, and the check of programs before they run."""
 
     learn: bool = True
-    """Learn from each call the type of its result, for tools that do not declare one: kinds and names of fields,
+    """Learn the types of results from calls, for tools that do not declare one. They are kinds and names of fields,
     shown in stubs and search results. Stored between runs, unless `state.payloads` is `none`. Values are stored only
     with `state.payloads: all`: recurring words of a small set."""
     check: Literal["errors", "warnings", "none"] = "errors"
@@ -186,8 +185,8 @@ class ResultSettings(Section):
     and costs about ten tokens; `codemode-server stats` shows the same numbers whether it is on or off."""
 
     structured_content: bool = False
-    """Send each result as `structuredContent` as well, and list an `outputSchema` for each tool, for software that
-    reads results. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
+    """Send each result as `structuredContent` as well, for software that reads results. Each tool then lists an
+    `outputSchema`. Many hosts then show their model that JSON in place of the text, or both, and some drop images."""
 
 
 class SkillSettings(Section):
@@ -215,14 +214,14 @@ class StateSettings(Section):
     record_mb: Number = Field(default=256, ge=0, le=1_048_576)
     """How much the audit may take in the database, MiB; beyond it the oldest rows are deleted. 0: no limit."""
     journal_hours: Number = Field(default=168, ge=0, le=876_000)
-    """How long the complete arguments and results of calls stay in the journal after their execution has ended, hours;
-    they are encrypted there, with the key in `journal.key` beside the database. 0: until `journal_mb` is reached."""
+    """Hours for which the journal has complete arguments and results of calls after their execution has ended. They
+    are encrypted there, with the key in `journal.key` beside the database. 0: until `journal_mb` is reached."""
     journal_mb: Number = Field(default=256, ge=1, le=1_048_576)
     """How much the journal may take in the database, MiB; beyond it the oldest executions are deleted. One execution
     takes at most a quarter; beyond that its calls are stored without arguments and results."""
     session_days: Number = Field(default=30, ge=0, le=36_500)
-    """How long the logs of sessions stay in `/workspace/sessions`, days: what programs did, for later sessions. They
-    have program, result and output, without secrets, also where `payloads` is `none`. 0: no logs are written."""
+    """How long the logs of sessions stay in `/workspace/sessions`, days. They tell later sessions what programs
+    did: program, result and output, without secrets, also where `payloads` is `none`. 0: no logs are written."""
     on_damage: Literal["refuse", "set_aside"] = "refuse"
     """If the database is damaged: `refuse` serves nothing and says so, `set_aside` renames it and goes on with a new
     one. A full disk, a lock or a missing permission does not count as damage."""

@@ -31,7 +31,7 @@ and permissions must not be skipped. A saved file is read again while the server
 ignored. These settings are read at the start only: `sandbox`, `tracing`, `metrics`, `pages`, `results`, `http`,
 `guardrails`, `principal`, and `dir`, `skills`, `workflows` and `on_damage` of `state`.
 
-This page is generated from the settings; the schema has the full text of each. Defaults are in parentheses.
+This page is generated; the schema has the full texts. Defaults are in parentheses.
 """
 COMMANDS = """\
 # Commands
@@ -79,18 +79,19 @@ def _settings(schema: dict[str, Any], field: dict[str, Any], prefix: str) -> Ite
             default = setting.get("default")
             text = default if isinstance(default, str) else json.dumps(default, ensure_ascii=False)
             shown = "" if default in (None, [], {}, "") else f" (`{text}`)"
-            yield f"- `{prefix}{name}`{shown}: {_values(setting)}{_sentence(setting)}\n"
+            sentence = _sentence(setting)
+            yield f"- `{prefix}{name}`{shown}: {_values(setting, sentence)}{sentence}\n"
             if '"items"' not in json.dumps(setting):
                 yield from _settings(schema, setting, f"{prefix}{name}.")
 
 
-def _values(field: dict[str, Any]) -> str:
-    """The values that a setting, or each of its entries, may have, if they are fixed."""
+def _values(field: dict[str, Any], sentence: str) -> str:
+    """The values that a setting, or each of its entries, may have, if they are fixed and the sentence does not say."""
     kinds = field.get("anyOf", [field])
     for kind in kinds:
         entries = kind.get("additionalProperties")
         for words, values in (("one of", kind), ("each one of", entries if isinstance(entries, dict) else {})):
-            if "enum" in values:
+            if any(f"`{value}`" not in sentence for value in values.get("enum", ())):
                 or_list = ", or a list" if any(other.get("type") == "array" for other in kinds) else ""
                 return f"{words} {', '.join(f'`{value}`' for value in values['enum'])}{or_list}. "
     return ""

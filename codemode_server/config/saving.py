@@ -22,7 +22,7 @@ from codemode_server.processes.file_lock import held
 FIRST_FILE = """\
 # The servers of codemode-server. `codemode-server config check` shows what it understood of this file.
 # ${VAR} and ${VAR:-default} are filled in from the environment and from a `.env` beside this file.
-# Saving the file is enough: it is read again while the server runs.
+# A saved file is read again while the server runs.
 #
 # servers:
 #   time:                                   # a program; its Python package: from servers.time import …

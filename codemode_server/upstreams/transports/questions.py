@@ -17,7 +17,7 @@ class QuestionsSettings(Section):
     """The settings of the server that asks the user."""
 
     questions: Literal[True] | None = None
-    """`true`: not a server of its own but a tool `ask`, by which programs and workflows ask you questions in the host.
+    """`true`: not a server but a tool `ask`, by which programs and workflows ask you questions in the host.
     Workflows expect it under the name `person`."""
 
 

@@ -100,13 +100,13 @@ class ServerCommon(Section):
     direct: tuple[Glob, ...] = ()
     """Globs over the server's own tool names: these tools are offered to the host as well, whatever `expose` says."""
     effects: dict[Glob, RuleEffect] = Field(default={})
-    """Effects of tools, where their annotations are wrong or missing, by globs over the server's own tool names:
-    `create_*: write`. The first that matches decides."""
+    """Effects of tools by glob, where annotations are wrong or missing: `create_*: write`. Globs are over the server's
+    own tool names. The first that matches decides."""
     labels: dict[Glob, tuple[Label, ...]] = Field(default={})
-    """Data that tools read, and where they send data, by globs over the server's own tool names (a resource:
-    `resources/<name or URI>`, a prompt: `prompts/<name>`), in place of what their names suggest: `private`,
-    `untrusted`, `public-sink`, or labels of your own for `permissions.flows.rules`. The first glob that matches
-    decides; `[]` is no label."""
+    """Labels of tools by glob, in place of those that are guessed: `private`, `untrusted`, `public-sink`, or your own.
+    They say what data a tool reads and where it sends data, for `permissions.flows`. Globs are over the server's own
+    tool names (a resource: `resources/<name or URI>`, a prompt: `prompts/<name>`). The first that matches decides; `[]`
+    is no label."""
     description: str | None = Field(default=None, max_length=500)
     """One line for the model on what the server is for; default: what the server says of itself."""
     elicitation: Literal["forward", "decline"] = "forward"

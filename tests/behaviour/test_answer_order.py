@@ -22,10 +22,10 @@ SHARED = """
 arrived = []
 async def held():
     await write_and_hold(text='held', until='go')
-    arrived.append(f'held {time.time_ns()} {random.random()}')
+    arrived.append(f'held {random.random()}')
 async def short():
     await write(text='short')
-    arrived.append(f'short {time.time_ns()} {random.random()}')
+    arrived.append(f'short {random.random()}')
     await write(text='go')
 """
 PROGRAMS = {
@@ -43,8 +43,8 @@ await asyncio.gather(*tasks)
 from concurrent.futures import ThreadPoolExecutor, as_completed
 with ThreadPoolExecutor() as pool:
     calls = {pool.submit(write_and_hold, text='held', until='go'): 'held', pool.submit(write, text='short'): 'short'}
-    for call in as_completed(calls):
-        write(text=f'{calls[call]} {time.time_ns()}')
+    for place, call in enumerate(as_completed(calls)):
+        write(text=f'{calls[call]} {place}')
         if calls[call] == 'short':
             write(text='go')
 """,
@@ -55,7 +55,7 @@ async def put(name, tool, **arguments):
     queue.put_nowait(name)
 tasks = [asyncio.ensure_future(put('held', write_and_hold, text='held', until='go'))]
 tasks += [asyncio.ensure_future(put('short', write, text='short'))]
-write(text=f'first {await queue.get()} {time.time_ns()}')
+write(text=f'first {await queue.get()}')
 write(text='go')
 await asyncio.gather(*tasks)
 """,
@@ -65,7 +65,7 @@ try:
     await asyncio.wait_for(asyncio.shield(call), 1.5)
     write(text='in time')
 except TimeoutError:
-    write(text=f'late {time.time_ns()}')
+    write(text='late')
 write(text='go')
 await call
 """,

@@ -74,14 +74,3 @@ async def test_a_server_that_is_not_protected_shows_no_known_value_in_an_address
         await host.client.get_prompt("crm/p")
         await ask(host, to_open(url))
     assert [it.url for it in person.seen] == [url] * (1 if is_on else 2), "before there is a token it is unknown"
-
-
-@both_ways
-async def test_an_address_that_a_server_requires_is_not_shown_with_personal_data(tmp_path: Path, is_on: bool) -> None:
-    person, door = Person(action="decline"), str(tmp_path / "door")
-    required = {"elicitationId": "e1", "url": ADDRESS + EMAIL, "message": f"You are {EMAIL}."}
-    path = configuration(tmp_path, asking(tmp_path, "legacy"), **protected("asking", is_on=is_on))
-    async with in_memory(path, **person.callbacks) as host:
-        answer = await host.run(f"from servers.asking import enter\nenter({[required]!r}, {door!r})")
-    assert len(person.seen) == (0 if is_on else 1)
-    assert ("was not asked to open example.com: the address" in answer.error["message"]) is is_on

@@ -25,10 +25,10 @@ made = create_issue(owner='o', repo='r', title='Bug')
 made['number']
 """
 WRITES = """\
-import random, time
+import random
 from servers.github import create_issue
 for number in range(3):
-    create_issue(owner='o', repo='r', title=f'{number} {random.random()} {time.time()}')
+    create_issue(owner='o', repo='r', title=f'{number} {random.random()}')
 """
 ASK = {"rules": [{"ask": "github/create_issue"}]}
 

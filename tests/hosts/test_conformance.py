@@ -31,7 +31,6 @@ SCENARIOS = [
     ("ping", "2025-11-25"),
     ("tools-list", "2025-11-25"),
     ("tools-list", "2026-07-28"),
-    ("logging-set-level", "2025-11-25"),
     ("resources-list", "2025-11-25"),
     ("resources-list", "2026-07-28"),
     ("prompts-list", "2025-11-25"),

@@ -16,7 +16,6 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from codemode_server.telemetry.instruments import INSTRUMENTS
 from tests import fork_server
 from tests.behaviour.product import configuration, office, over_stdio
 from tests.hosts.kit import free_port, serving, until
@@ -182,15 +181,3 @@ print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "re
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_the_guide_lists_every_metric_with_its_labels() -> None:
-    guide = (ROOT / "docs" / "guides" / "metrics.md").read_text()
-    rows = re.findall(r"^\| `(\S+?)` \| (.*?) \| .* \|$", guide, flags=re.MULTILINE)
-    kinds = {"counter": "_total"}
-    assert dict(rows) == {
-        it.name.replace(".", "_") + ("_seconds" if it.unit == "s" else "") + kinds.get(it.kind, ""): ", ".join(
-            f"`{label}`" for label in it.labels
-        )
-        for it in INSTRUMENTS
-    }

@@ -108,7 +108,7 @@ for number in range(4):
 sizes
 """
     tools = Tools()
-    assert await lab.value(code, tools, upstream_seconds=150.0 * SLOWNESS) == [25 * 2**19] * 4
+    assert await lab.value(code, tools, upstream_seconds=300.0 * SLOWNESS) == [25 * 2**19] * 4
     assert sum(len(arguments["text"]) for _, _, arguments in tools.calls) == 50 * 2**20
 
 
@@ -126,7 +126,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
     tools = Watched()
 
     async def never_reads() -> None:
-        outcomes.append(await lab.run(code, tools, wall_seconds=2.5 * SLOWNESS))
+        outcomes.append(await lab.run(code, tools, wall_seconds=6.0 * SLOWNESS))
 
     await lab.value("1", session="other")
     async with anyio.create_task_group() as tasks:

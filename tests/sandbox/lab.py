@@ -20,6 +20,19 @@ SLOWNESS = 10 if os.environ.get("CODEMODE_VM") == "emulated" else 1
 expects in seconds is multiplied by it."""
 MICROVM = [pytest.mark.microvm, pytest.mark.timeout(80 + 40 * SLOWNESS)]
 """The marks of a test that needs a microVM."""
+
+
+def cases(rows: dict[str, Any] | list[str], *in_microvms: str) -> list[Any]:
+    """Parameters by their names; only those in `in_microvms` run in microVMs, the others are portable."""
+    rows = {row: row for row in rows} if isinstance(rows, list) else rows
+    assert set(in_microvms) <= set(rows)
+    marks: dict[str, Any] = dict.fromkeys(in_microvms, ())
+    return [
+        pytest.param(*(row if isinstance(row, tuple) else (row,)), id=name, marks=marks.get(name, pytest.mark.portable))
+        for name, row in rows.items()
+    ]
+
+
 HEAD = "from servers import tool\nfrom typing import Any, Literal, NotRequired, TypedDict\n"
 STUBS = {
     ("github", "list_issues"): 'def list_issues(repo: str, state: str = ...) -> Any:\n    """List issues."""',

@@ -42,5 +42,6 @@ class LargeFirst(Tools):
         return Reply(arguments["name"])
 
 
+@pytest.mark.portable
 async def test_a_small_answer_does_not_overtake_a_large_one(lab: Lab) -> None:
     assert (await lab.run(CODE, LargeFirst())).value == ["large", "small", "small too"]

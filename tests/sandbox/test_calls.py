@@ -10,7 +10,7 @@ import pytest
 
 from codemode_server.domain.errors import SandboxFailed
 from codemode_server.sandbox.contract import Ending
-from tests.sandbox.lab import Lab, Tools
+from tests.sandbox.lab import Lab, Tools, cases
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 IMPORT = "from servers.github import create_issue, echo, update, list_issues, meet, boom, picture\n"
@@ -79,57 +79,48 @@ async def test_wrong_arguments_say_what_is_right_and_send_nothing(lab: Lab, call
 
 @pytest.mark.parametrize(
     "code",
-    [
-        pytest.param("doc = get_document('d')['content']\nawait asyncio.sleep(0)\ndoc", id="used in place"),
-        pytest.param("doc = get_document('d')\nawait asyncio.sleep(0)\ndoc['content']", id="used later"),
-        pytest.param(
-            "doc = get_document('d')\nawait asyncio.sleep(0)\ntype(doc) is dict and doc['content']", id="plain"
-        ),
-        pytest.param("doc = await get_document({'documentId': 'd'})\ndoc['content']", id="awaited"),
-        pytest.param("call = get_document('d')\ndoc = await call\ndoc['content']", id="awaited later"),
-        pytest.param("task = asyncio.create_task(get_document('d'))\n(await task)['content']", id="task"),
-        pytest.param("(await asyncio.gather(get_document('d')))[0]['content']", id="gather"),
-        pytest.param("(await asyncio.wait_for(get_document('d'), 5))['content']", id="wait_for"),
-        pytest.param("(await asyncio.to_thread(get_document, 'd'))['content']", id="to_thread"),
-        pytest.param("calls = [get_document('d')]\nawait asyncio.sleep(0)\ncalls[0]['content']", id="from a list"),
-        pytest.param(
-            "await asyncio.sleep(0)\nimport json\njson.loads(json.dumps([get_document('d')]))[0]['content']", id="dumps"
-        ),
-        pytest.param("async def f():\n    return get_document('d')\n(await f())['content']", id="returned"),
-        pytest.param("async def f():\n    doc = get_document('d')\n    return doc['content']\nf()", id="in a function"),
-        pytest.param(
-            "def f():\n    return get_document('d')['content']\nawait asyncio.sleep(0)\nf()", id="plain function"
-        ),
-        pytest.param("async def f():\n    return get_document('d')['content']\nasyncio.run(f())", id="asyncio.run"),
-        pytest.param(
-            "async def f():\n    return (await get_document('d'))['content']\nawait asyncio.sleep(0)\nasyncio.run(f())",
-            id="asyncio.run beside top-level await",
-        ),
-        pytest.param(
-            "async def f():\n    return (await get_document('d'))['content']\n"
-            "asyncio.get_event_loop().run_until_complete(f())",
-            id="run_until_complete",
-        ),
-        pytest.param(
-            "async def f():\n    async with asyncio.TaskGroup() as g:\n        t = g.create_task(get_document('d'))\n"
-            "    return t.result()['content']\nawait f()",
-            id="task group",
-        ),
-        pytest.param(
-            "from client import call_mcp_tool\n"
-            "(await call_mcp_tool('mcp__google_drive__get_document', {'documentId': 'd'}, type=dict))['content']",
-            id="client",
-        ),
-        pytest.param(
-            "import codemode\ncodemode.call('google_drive', 'get_document', {'documentId': 'd'})['content']", id="call"
-        ),
-    ],
+    cases(
+        {
+            "used in place": "doc = get_document('d')['content']\nawait asyncio.sleep(0)\ndoc",
+            "used later": "doc = get_document('d')\nawait asyncio.sleep(0)\ndoc['content']",
+            "plain": "doc = get_document('d')\nawait asyncio.sleep(0)\ntype(doc) is dict and doc['content']",
+            "awaited": "doc = await get_document({'documentId': 'd'})\ndoc['content']",
+            "awaited later": "call = get_document('d')\ndoc = await call\ndoc['content']",
+            "task": "task = asyncio.create_task(get_document('d'))\n(await task)['content']",
+            "gather": "(await asyncio.gather(get_document('d')))[0]['content']",
+            "wait_for": "(await asyncio.wait_for(get_document('d'), 5))['content']",
+            "to_thread": "(await asyncio.to_thread(get_document, 'd'))['content']",
+            "from a list": "calls = [get_document('d')]\nawait asyncio.sleep(0)\ncalls[0]['content']",
+            "dumps": "await asyncio.sleep(0)\nimport json\njson.loads(json.dumps([get_document('d')]))[0]['content']",
+            "returned": "async def f():\n    return get_document('d')\n(await f())['content']",
+            "in a function": "async def f():\n    doc = get_document('d')\n    return doc['content']\nf()",
+            "plain function": "def f():\n    return get_document('d')['content']\nawait asyncio.sleep(0)\nf()",
+            "asyncio.run": "async def f():\n    return get_document('d')['content']\nasyncio.run(f())",
+            "asyncio.run beside top-level await": "async def f():\n    return (await get_document('d'))['content']\nawait asyncio.sleep(0)\nasyncio.run(f())",
+            "run_until_complete": (
+                "async def f():\n    return (await get_document('d'))['content']\n"
+                "asyncio.get_event_loop().run_until_complete(f())"
+            ),
+            "task group": (
+                "async def f():\n    async with asyncio.TaskGroup() as g:\n        t = g.create_task(get_document('d'))\n"
+                "    return t.result()['content']\nawait f()"
+            ),
+            "client": (
+                "from client import call_mcp_tool\n"
+                "(await call_mcp_tool('mcp__google_drive__get_document', {'documentId': 'd'}, type=dict))['content']"
+            ),
+            "call": "import codemode\ncodemode.call('google_drive', 'get_document', {'documentId': 'd'})['content']",
+        },
+        "plain",
+        "awaited",
+    ),
 )
 async def test_a_call_gives_its_value_in_every_style(lab: Lab, code: str) -> None:
     head = "import asyncio\nfrom servers.google_drive import get_document\n"
     assert await lab.value(head + code) == "text of d"
 
 
+@pytest.mark.portable
 async def test_a_call_that_nobody_awaited_is_made_and_its_failure_shown(lab: Lab) -> None:
     tools = Tools()
     code = (
@@ -142,33 +133,24 @@ async def test_a_call_that_nobody_awaited_is_made_and_its_failure_shown(lab: Lab
 
 @pytest.mark.parametrize(
     "code",
-    [
-        pytest.param("await asyncio.gather(*[meet(n=i, company=3) for i in range(3)])", id="gather"),
-        pytest.param("await asyncio.gather(*(meet(n=i, company=3) for i in range(3)))", id="gather of a generator"),
-        pytest.param("ts = [meet(n=i, company=3) for i in range(3)]\n[await t for t in ts]", id="begun, then awaited"),
-        pytest.param(
-            "ts = [asyncio.create_task(meet(n=i, company=3)) for i in range(3)]\n[await t for t in ts]", id="tasks"
-        ),
-        pytest.param(
-            "await asyncio.gather(*[asyncio.to_thread(meet, n=i, company=3) for i in range(3)])", id="to_thread"
-        ),
-        pytest.param(
-            "async def one(i):\n    return await meet(n=i, company=3)\nawait asyncio.gather(*map(one, range(3)))",
-            id="gather of coroutines",
-        ),
-        pytest.param(
-            "async def one(i):\n    x = meet(n=i, company=3)\n    return {'n': x['n']}\nawait asyncio.gather(*map(one, range(3)))",
-            id="gather of coroutines without await",
-        ),
-        pytest.param(
-            "with ThreadPoolExecutor(3) as pool:\n    r = list(pool.map(meet, range(3), [3] * 3))\nr", id="pool.map"
-        ),
-        pytest.param(
-            "loop = asyncio.get_running_loop()\nfs = [loop.run_in_executor(None, meet, i, 3) for i in range(3)]\n"
-            "await asyncio.gather(*fs)",
-            id="run_in_executor",
-        ),
-    ],
+    cases(
+        {
+            "gather": "await asyncio.gather(*[meet(n=i, company=3) for i in range(3)])",
+            "gather of a generator": "await asyncio.gather(*(meet(n=i, company=3) for i in range(3)))",
+            "begun, then awaited": "ts = [meet(n=i, company=3) for i in range(3)]\n[await t for t in ts]",
+            "tasks": "ts = [asyncio.create_task(meet(n=i, company=3)) for i in range(3)]\n[await t for t in ts]",
+            "to_thread": "await asyncio.gather(*[asyncio.to_thread(meet, n=i, company=3) for i in range(3)])",
+            "gather of coroutines": "async def one(i):\n    return await meet(n=i, company=3)\nawait asyncio.gather(*map(one, range(3)))",
+            "gather of coroutines without await": "async def one(i):\n    x = meet(n=i, company=3)\n    return {'n': x['n']}\nawait asyncio.gather(*map(one, range(3)))",
+            "pool.map": "with ThreadPoolExecutor(3) as pool:\n    r = list(pool.map(meet, range(3), [3] * 3))\nr",
+            "run_in_executor": (
+                "loop = asyncio.get_running_loop()\nfs = [loop.run_in_executor(None, meet, i, 3) for i in range(3)]\n"
+                "await asyncio.gather(*fs)"
+            ),
+        },
+        "gather",
+        "pool.map",
+    ),
 )
 async def test_calls_overlap_on_the_host(lab: Lab, code: str) -> None:
     """`meet` answers only when three calls are there at once."""
@@ -202,6 +184,7 @@ async def test_functions_in_pools_mean_what_they_mean_in_threads(lab: Lab, code:
     assert await lab.value(POOL + code) == value
 
 
+@pytest.mark.portable
 async def test_an_error_in_a_thread_is_printed_and_the_program_goes_on(lab: Lab) -> None:
     outcome = await lab.run(POOL + "t = threading.Thread(target=boom)\nt.start()\nt.join()\n'on'")
     assert outcome.value == "on"
@@ -209,6 +192,7 @@ async def test_an_error_in_a_thread_is_printed_and_the_program_goes_on(lab: Lab)
     assert "codemode_guest" not in outcome.stderr
 
 
+@pytest.mark.portable
 async def test_a_failed_call_can_be_caught_and_tells_all(lab: Lab) -> None:
     code = (
         IMPORT
@@ -218,6 +202,7 @@ async def test_a_failed_call_can_be_caught_and_tells_all(lab: Lab) -> None:
     assert await lab.value(code) == [message, "github", "boom", "tool_failed", message]
 
 
+@pytest.mark.portable
 async def test_a_file_comes_as_an_object_with_its_bytes(lab: Lab) -> None:
     code = (
         IMPORT
@@ -271,11 +256,18 @@ async def test_an_unknown_name_says_what_the_host_says(lab: Lab, code: str, kind
     assert (found, "nearest: servers.github.create_issue" in message) == (kind, True)
 
 
-@pytest.mark.parametrize("code", ["from skills.triage import triage", "from skills import triage"])
+@pytest.mark.parametrize(
+    "code",
+    cases(
+        ["from skills.triage import triage", "from skills import triage"],
+        "from skills.triage import triage",
+    ),
+)
 async def test_a_skill_is_imported_and_calls_tools(lab: Lab, code: str) -> None:
     assert await lab.value(f"{code}\ntriage('a')") == 2
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("module", ["codemode", "tool_discovery"])
 async def test_a_program_can_search(lab: Lab, module: str) -> None:
     asked = {"query": "issue", "detail_level": "full", "server": "github", "limit": 3, "effect": "reads"}

@@ -24,6 +24,7 @@ async def test_a_program_of_a_later_session_loads_what_one_saved(lab: Lab) -> No
     assert point == {"step": 3, "context": {"done": ["a", "b"], "rest": None}, "last_task": "x0"}
 
 
+@pytest.mark.portable
 async def test_the_last_checkpoint_counts_and_leaves_one_file(lab: Lab) -> None:
     code = (
         "import os\nfor n in range(3): checkpoint.save(step=n)\n"
@@ -32,6 +33,7 @@ async def test_the_last_checkpoint_counts_and_leaves_one_file(lab: Lab) -> None:
     assert await lab.value(IMPORT + code) == [2, ["checkpoint.json"]]
 
 
+@pytest.mark.portable
 async def test_results_of_tools_are_saved_as_what_they_hold(lab: Lab) -> None:
     code = (
         "from servers.github import list_issues\nfrom codemode import checkpoint\n"
@@ -48,6 +50,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("arguments", REFUSED)
 async def test_what_json_does_not_have_or_is_too_large_is_refused_and_the_old_checkpoint_stays(
     lab: Lab, arguments: str
@@ -59,6 +62,7 @@ async def test_what_json_does_not_have_or_is_too_large_is_refused_and_the_old_ch
     assert (await lab.value(IMPORT + "checkpoint.load()"))["step"] == "before"
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("content", ["", "[1]", "{", "{}", " " * (MAX_BYTES + 1)])
 async def test_a_file_that_is_no_checkpoint_says_how_to_replace_it(lab: Lab, content: str) -> None:
     await lab.run(

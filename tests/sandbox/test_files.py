@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sandbox.lab import Lab
+from tests.sandbox.lab import Lab, cases
 from tests.sandbox.shop import Shop
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -21,14 +21,17 @@ async def test_texts_and_files_come_in_order(lab: Lab) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [
+    cases(
+        [
+            "documents()[0].fetch().text",
+            "documents()[0].text",
+            "documents()[0].data.decode()",
+            "found = await documents()\nfile = await found[0].fetch()\nfile.text()",
+            "import asyncio\nfound = await documents()\n(await asyncio.gather(found[0].fetch(), found[0].fetch()))[1].text",
+            "found = await documents()\nfound[0].fetch().text",
+        ],
         "documents()[0].fetch().text",
-        "documents()[0].text",
-        "documents()[0].data.decode()",
-        "found = await documents()\nfile = await found[0].fetch()\nfile.text()",
-        "import asyncio\nfound = await documents()\n(await asyncio.gather(found[0].fetch(), found[0].fetch()))[1].text",
-        "found = await documents()\nfound[0].fetch().text",
-    ],
+    ),
 )
 async def test_a_link_is_fetched_from_its_server_when_it_is_used(lab: Lab, code: str) -> None:
     tools = Shop()
@@ -36,6 +39,7 @@ async def test_a_link_is_fetched_from_its_server_when_it_is_used(lab: Lab, code:
     assert ("shop", "read_resource", {"uri": "doc://a"}) in tools.calls
 
 
+@pytest.mark.portable
 async def test_a_link_that_can_not_be_read_is_a_tool_error(lab: Lab) -> None:
     kind, message = await lab.error(f"{HEAD}from codemode import File\nFile(None, uri='x').text", Shop())
     assert (kind, "nowhere to fetch it from" in message) == ("ValueError", True)

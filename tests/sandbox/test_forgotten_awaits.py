@@ -19,6 +19,7 @@ IMPORT = "import asyncio, json, re\nfrom servers.github import echo, list_issues
 ASYNC = "\nawait asyncio.sleep(0)\n"
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     ("code", "value"),
     [
@@ -43,6 +44,7 @@ async def test_a_call_that_nobody_awaits_gives_the_plain_value(lab: Lab, code: s
     assert await lab.value(IMPORT + code + ASYNC + "found") == value
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "code",
     [
@@ -67,26 +69,31 @@ async def test_calls_that_are_gathered_are_on_their_way_together(lab: Lab, code:
     ) == [0, 1, 2]
 
 
+@pytest.mark.portable
 async def test_a_call_handed_to_a_function_that_is_awaited_is_a_value_there(lab: Lab) -> None:
     code = "async def work(doc): return doc['a'] + 1\nfound = await work(echo(a=1))\nfound"
     assert await lab.value(IMPORT + code) == 2
 
 
+@pytest.mark.portable
 async def test_each_call_is_made_once(lab: Lab) -> None:
     tools = Tools()
     await lab.value(IMPORT + "x = echo(a=1)\nprint(x)\nx['a']" + ASYNC, tools)
     assert len(tools.calls) == 1
 
 
+@pytest.mark.portable
 async def test_a_failed_call_is_caught_by_its_name_without_an_import(lab: Lab) -> None:
     code = "from servers.github import boom\ntry: boom()\nexcept ToolError as error: found = error.tool\nfound"
     assert await lab.value(code) == "boom"
 
 
+@pytest.mark.portable
 async def test_a_program_that_is_indented_as_a_whole_runs(lab: Lab) -> None:
     assert await lab.value("    x = 1\n    if x:\n        x += 1\n    x\n") == 2
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "code",
     [
@@ -100,6 +107,7 @@ async def test_coroutines_that_were_never_awaited_are_named_with_their_line(lab:
     assert "never awaited, so nothing of them has run: 3 of f (line 2)" in outcome.hint
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize("code", ["await asyncio.gather(*map(f, range(3)))", "asyncio.run(f(1))", "f(1)", "0"])
 async def test_coroutines_that_ran_are_not_named(lab: Lab, code: str) -> None:
     outcome = await lab.run(f"import asyncio\nasync def f(n): return n\n{code}")

@@ -38,6 +38,7 @@ async def test_gathered_calls_give_their_values(lab: Lab, code: str, value: Any)
     assert not (await checked(IMPORT.replace("meet", "boom") + code)).errors
 
 
+@pytest.mark.portable
 async def test_gathered_calls_are_on_their_way_together(lab: Lab) -> None:
     assert len(await lab.value(f"{IMPORT}asyncio.gather(*[meet(n=n, company=3) for n in range(3)])", Tools())) == 3
 

@@ -17,7 +17,7 @@ import anyio.abc
 import pytest
 
 from codemode_server.sandbox.contract import Ending
-from tests.sandbox.lab import SLOWNESS, Lab, Tools
+from tests.sandbox.lab import SLOWNESS, Lab, Tools, cases
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 CANARY = "canary-7f3a9c21"
@@ -47,7 +47,8 @@ for path in {paths!r}:
 
 
 @pytest.mark.parametrize(
-    "target", ["../outside.txt", "..", "{beside}/outside.txt", f"{'../' * 20}{{beside}}/outside.txt"]
+    "target",
+    cases(["../outside.txt", "..", "{beside}/outside.txt", "../../../../{beside}/outside.txt"], "{beside}/outside.txt"),
 )
 async def test_a_link_out_of_the_workspace_does_not_lead_to_the_host(
     lab: Lab, beside: Path, workspace: Path, target: str
@@ -139,53 +140,31 @@ time.sleep({0.2 * SLOWNESS})
 
 @pytest.mark.parametrize(
     "attack",
-    [
-        pytest.param("send(op='nothing', id=1)", id="unknown op"),
-        pytest.param("raw.send('no json')", id="no JSON"),
-        pytest.param("raw.send('[1]')", id="no object", marks=pytest.mark.portable),
-        pytest.param(
-            "send(op='call', id='1', server='github', tool='echo', arguments={})",
-            id="id of a wrong type",
-            marks=pytest.mark.portable,
-        ),
-        pytest.param(
-            "send(op='call', id=True, server='github', tool='echo', arguments={})",
-            id="id that is a bool",
-            marks=pytest.mark.portable,
-        ),
-        pytest.param(
-            "send(op='call', id=1, server=None, tool='echo', arguments={})", id="no server", marks=pytest.mark.portable
-        ),
-        pytest.param(
-            "send(op='call', id=1, server='github', tool='echo', arguments=[])",
-            id="arguments of a wrong type",
-            marks=pytest.mark.portable,
-        ),
-        pytest.param(
-            "[send(op='load', id=1, module='servers') for _ in 'ab']", id="id used twice", marks=pytest.mark.portable
-        ),
-        pytest.param(
-            "send(op='load', id=5, module='s')\nsend(op='load', id=4, module='s')",
-            id="id that goes back",
-            marks=pytest.mark.portable,
-        ),
-        pytest.param("send(op='done', id='x', value=1, value_form='json', error=None)", id="done with a guessed id"),
-        pytest.param("send(op='output', stream='protocol', text='x')", id="unknown stream", marks=pytest.mark.portable),
-        pytest.param("send(op='exceeded', setting='limits.wall_seconds')", id="a limit that only the host sees"),
-        pytest.param(
-            'raw.send(\'{"op": "load", "id": 1, "module": NaN}\')', id="no JSON number", marks=pytest.mark.portable
-        ),
-        pytest.param(
-            "raw.send('{\"op\": \"call\", \"id\": 1, \"arguments\": ' + '[' * 100_000 + ']' * 100_000 + '}')", id="deep"
-        ),
-        pytest.param(
-            'raw.send(\'{"op":"call","id":1,"server":"a","tool":"b","arguments":{"x":\' + \'[\' * 300 + \']\' * 300 + \'}}\')',
-            id="deeper than allowed",
-            marks=pytest.mark.portable,
-        ),
-        pytest.param("raw.send('x' * (20 * 2**20))", id="longer than any frame"),
-        pytest.param("send(op='load', id=1, module='x' * 100_000)", id="long name", marks=pytest.mark.portable),
-    ],
+    cases(
+        {
+            "unknown op": "send(op='nothing', id=1)",
+            "no JSON": "raw.send('no json')",
+            "no object": "raw.send('[1]')",
+            "id of a wrong type": "send(op='call', id='1', server='github', tool='echo', arguments={})",
+            "id that is a bool": "send(op='call', id=True, server='github', tool='echo', arguments={})",
+            "no server": "send(op='call', id=1, server=None, tool='echo', arguments={})",
+            "arguments of a wrong type": "send(op='call', id=1, server='github', tool='echo', arguments=[])",
+            "id used twice": "[send(op='load', id=1, module='servers') for _ in 'ab']",
+            "id that goes back": "send(op='load', id=5, module='s')\nsend(op='load', id=4, module='s')",
+            "done with a guessed id": "send(op='done', id='x', value=1, value_form='json', error=None)",
+            "unknown stream": "send(op='output', stream='protocol', text='x')",
+            "a limit that only the host sees": "send(op='exceeded', setting='limits.wall_seconds')",
+            "no JSON number": 'raw.send(\'{"op": "load", "id": 1, "module": NaN}\')',
+            "deep": "raw.send('{\"op\": \"call\", \"id\": 1, \"arguments\": ' + '[' * 100_000 + ']' * 100_000 + '}')",
+            "deeper than allowed": 'raw.send(\'{"op":"call","id":1,"server":"a","tool":"b","arguments":{"x":\' + \'[\' * 300 + \']\' * 300 + \'}}\')',
+            "longer than any frame": "raw.send('x' * (20 * 2**20))",
+            "long name": "send(op='load', id=1, module='x' * 100_000)",
+        },
+        "no JSON",
+        "a limit that only the host sees",
+        "deep",
+        "longer than any frame",
+    ),
 )
 async def test_a_forged_frame_ends_the_sandbox(lab: Lab, attack: str) -> None:
     """The host reads the frames of every backend alike; how a sandbox ends is its backend's."""
@@ -243,21 +222,24 @@ async def test_a_call_for_a_tool_that_is_not_offered_is_refused_by_the_host(lab:
 
 @pytest.mark.parametrize(
     ("leave", "look"),
-    [
-        pytest.param("global_name = 1", "'global_name' in globals()", id="globals"),
-        pytest.param(
-            "import sys, types\nsys.modules['left'] = types.ModuleType('left')",
-            "import sys\n'left' in sys.modules",
-            id="modules",
-        ),
-        pytest.param("import builtins\nbuiltins.len = lambda x: 99", "len('abc') == 99", id="builtins"),
-        pytest.param(
-            "import json\njson.dumps = lambda x: 'evil'", "import json\njson.dumps(1) == 'evil'", id="library"
-        ),
-        pytest.param("open('/tmp/left', 'w').write('x')", "import os\nos.path.exists('/tmp/left')", id="files in /tmp"),
-        pytest.param("import os\nos.environ['LEFT'] = '1'", "import os\n'LEFT' in os.environ", id="environment"),
-        pytest.param("import os\nos.chdir('/tmp')", "import os\nos.getcwd() != '/'", id="working directory"),
-    ],
+    cases(
+        {
+            "globals": ("global_name = 1", "'global_name' in globals()"),
+            "modules": (
+                "import sys, types\nsys.modules['left'] = types.ModuleType('left')",
+                "import sys\n'left' in sys.modules",
+            ),
+            "builtins": ("import builtins\nbuiltins.len = lambda x: 99", "len('abc') == 99"),
+            "library": ("import json\njson.dumps = lambda x: 'evil'", "import json\njson.dumps(1) == 'evil'"),
+            "files in /tmp": ("open('/tmp/left', 'w').write('x')", "import os\nos.path.exists('/tmp/left')"),
+            "environment": ("import os\nos.environ['LEFT'] = '1'", "import os\n'LEFT' in os.environ"),
+            "working directory": ("import os\nos.chdir('/tmp')", "import os\nos.getcwd() != '/'"),
+        },
+        "modules",
+        "builtins",
+        "files in /tmp",
+        "environment",
+    ),
 )
 async def test_nothing_is_left_to_the_next_program(lab: Lab, leave: str, look: str) -> None:
     """Asked in the same program first: there the trace is."""

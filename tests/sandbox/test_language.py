@@ -9,7 +9,7 @@ import pytest
 
 from codemode_server.sandbox.contract import Ending
 from tests.programs import PROGRAMS
-from tests.sandbox.lab import Lab
+from tests.sandbox.lab import Lab, cases
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 PRINTED = {
@@ -27,15 +27,10 @@ PRINTED = {
     "introspect": "['append', 'clear', 'copy'] None True True True\n",
 }
 """Where the same program can't be run by the Python that runs the tests."""
-CASES = [
-    pytest.param(name, code, id=name, marks=() if name in PRINTED else pytest.mark.portable)
-    for name, code in PROGRAMS
-    if name not in ("numpy", "pandas")
-]
-"""A microVM's Python is CPython itself; what it can print otherwise is what needs tools, tasks or threads."""
+SAMPLES = {name: (name, code) for name, code in PROGRAMS if name not in ("numpy", "pandas")}
 
 
-@pytest.mark.parametrize(("name", "code"), CASES)
+@pytest.mark.parametrize(("name", "code"), cases(SAMPLES, "tool-threadpool", "asyncio-basic", "toplevel-await"))
 async def test_a_program_of_the_collection_prints_what_cpython_prints(lab: Lab, name: str, code: str) -> None:
     """The host's own CPython is the oracle for what needs no tool."""
     outcome = await lab.run(code)
@@ -53,13 +48,20 @@ ADVICE = {
 }
 
 
-@pytest.mark.parametrize("module", ["numpy", "pandas.core"])
+@pytest.mark.parametrize(
+    "module",
+    cases(
+        ["numpy", "pandas.core"],
+        "numpy",
+    ),
+)
 async def test_a_package_that_is_not_there_says_what_to_use(lab: Lab, module: str) -> None:
     kind, message = await lab.error(f"import {module}")
     assert kind == "ModuleNotFoundError"
     assert message.startswith(f"No module named {module.split('.')[0]!r}: {ADVICE[lab.backend.name]}")
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(("module", "meant"), [("jsno", "json"), ("servre.git", "servers")])
 async def test_a_misspelt_module_is_told_the_one_that_was_meant(lab: Lab, module: str, meant: str) -> None:
     _, message = await lab.error(f"import {module}")
@@ -78,24 +80,21 @@ async def test_time_zones_are_there_without_files(lab: Lab) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [
-        "tomllib",
+    cases(
+        ["tomllib", "sqlite3", "zlib", "gzip", "decimal", "email.message", "unittest.mock", "zipfile", "http.client"],
         "sqlite3",
-        "zlib",
-        "gzip",
-        "decimal",
-        "email.message",
-        "unittest.mock",
-        "zipfile",
-        "http.client",
-    ],
+    ),
 )
 async def test_the_standard_library_is_there(lab: Lab, module: str) -> None:
     assert await lab.value(f"import {module}\n{module}.__name__") == module
 
 
 @pytest.mark.parametrize(
-    "expression", ["random.random()", "str(uuid.uuid4())", "secrets.token_hex()", "os.urandom(8).hex()"]
+    "expression",
+    cases(
+        ["random.random()", "str(uuid.uuid4())", "secrets.token_hex()", "os.urandom(8).hex()"],
+        "os.urandom(8).hex()",
+    ),
 )
 async def test_chance_differs_between_programs(lab: Lab, expression: str) -> None:
     """The image of the interpreter holds the random state of the day it was built."""

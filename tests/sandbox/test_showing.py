@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sandbox.lab import PICTURE, Lab, Tools
+from tests.sandbox.lab import PICTURE, Lab, Tools, cases
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -25,7 +25,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("how", SHOWN)
+@pytest.mark.parametrize("how", cases(list(SHOWN), "in a list"))
 async def test_a_file_of_a_tool_is_shown_byte_for_byte(lab: Lab, how: str) -> None:
     tools = Tools()
     outcome = await lab.run(f"from codemode import show\n{SHOWN[how]}", tools)
@@ -95,11 +95,13 @@ async def test_a_file_as_a_value_is_described_and_the_way_to_show_it_is_told(lab
     assert (await lab.run("{'a': 1}")).hint == ""
 
 
+@pytest.mark.portable
 async def test_results_of_earlier_programs_are_read_by_name(lab: Lab) -> None:
     code = "from codemode import results\nf = results['x1/1']\n[results['x1'], results['x2'], f.data == %r, f.name]"
     assert await lab.value(code % PICTURE) == [[1, {"a": "b"}], "text", True, "p.png"]
 
 
+@pytest.mark.portable
 async def test_results_are_a_mapping_and_know_the_last(lab: Lab) -> None:
     code = (
         "from codemode import results\n[list(results), len(results), 'x1' in results, results.get('x9'), results.last]"
@@ -107,6 +109,7 @@ async def test_results_are_a_mapping_and_know_the_last(lab: Lab) -> None:
     assert await lab.value(code) == [["x1", "x1/1", "x2"], 3, True, None, "text"]
 
 
+@pytest.mark.portable
 async def test_a_result_that_is_not_there_is_a_key_error_that_says_so(lab: Lab) -> None:
     kind, message = await lab.error("from codemode import results\nresults['x9']")
     assert (kind, "no result 'x9'" in message) == ("KeyError", True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .lab import Lab, Tools
+from .lab import Lab, Tools, cases
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -24,13 +24,16 @@ async def test_a_function_is_saved_and_imported_by_the_same_program(lab: Lab) ->
 
 @pytest.mark.parametrize(
     "code",
-    [
-        "import os\nos.makedirs('./skills', exist_ok=True)\nwith open('./skills/triage.py', 'w') as f: f.write(TEXT)",
-        "from pathlib import Path\nPath('/skills').mkdir(exist_ok=True)\nPath('/skills/triage.py').write_text(TEXT)",
+    cases(
+        [
+            "import os\nos.makedirs('./skills', exist_ok=True)\nopen('./skills/triage.py', 'w').write(TEXT)",
+            "from pathlib import Path\nwith Path('/skills/triage.py').open('w') as f: f.write(TEXT)",
+            "open('/skills/triage.py', 'wb').write(TEXT.encode())",
+            "f = open('/skills/triage.py', 'x')\nf.write(TEXT)",
+            "print(TEXT, file=open('skills/triage.py', 'w'), end='')",
+        ],
         "open('/skills/triage.py', 'wb').write(TEXT.encode())",
-        "f = open('/skills/triage.py', 'x')\nf.write(TEXT)",
-        "print(TEXT, file=open('skills/triage.py', 'w'), end='')",
-    ],
+    ),
 )
 async def test_a_file_is_saved_when_it_is_closed(lab: Lab, code: str) -> None:
     tools = Tools()
@@ -39,6 +42,7 @@ async def test_a_file_is_saved_when_it_is_closed(lab: Lab, code: str) -> None:
     assert tools.saved == {"triage": TEXT}
 
 
+@pytest.mark.portable
 async def test_a_file_is_read_as_an_import_would_run_it(lab: Lab) -> None:
     tools = Tools()
     tools.saved["triage"] = TEXT
@@ -51,6 +55,7 @@ async def test_a_file_is_read_as_an_import_would_run_it(lab: Lab) -> None:
     assert missing.error.type == "FileNotFoundError"
 
 
+@pytest.mark.portable
 async def test_half_of_a_file_is_not_saved(lab: Lab) -> None:
     tools = Tools()
     outcome = await lab.run("with open('/skills/triage.py', 'w') as f:\n    f.write('def')\n    1 / 0", tools)
@@ -71,6 +76,7 @@ async def test_a_refusal_is_an_error_of_the_program(lab: Lab) -> None:
         assert (outcome.error.type, outcome.error.message) == ("ValueError", "not saved: no room")
 
 
+@pytest.mark.portable
 async def test_a_skill_that_is_saved_anew_is_imported_anew(lab: Lab) -> None:
     tools = Tools()
     tools.saved["triage"] = TEXT
@@ -80,6 +86,7 @@ async def test_a_skill_that_is_saved_anew_is_imported_anew(lab: Lab) -> None:
     assert outcome.value == [2, 7]
 
 
+@pytest.mark.portable
 async def test_async_code_of_a_skill_gets_the_awaits_that_a_program_gets(lab: Lab) -> None:
     tools = Tools()
     tools.saved["triage"] = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codemode_server.sandbox.contract import Ending
-from tests.sandbox.lab import Lab, Tools
+from tests.sandbox.lab import Lab, Tools, cases
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -106,21 +106,23 @@ async def test_much_printed_at_once_and_a_large_value_are_whole(lab: Lab) -> Non
 
 @pytest.mark.parametrize(
     ("code", "error"),
-    [
-        pytest.param("1/0", ("ZeroDivisionError", "division by zero"), id="exception"),
-        pytest.param("import sys\nsys.exit(3)", ("SystemExit", "exit code 3"), id="exit code"),
-        pytest.param("import sys\nsys.exit('gone wrong')", ("SystemExit", "gone wrong"), id="exit message"),
-        pytest.param("raise KeyError('k')", ("KeyError", "'k'"), id="key"),
-        pytest.param("def f(: pass", ("SyntaxError", "invalid syntax (nothing was run)"), id="syntax"),
-        pytest.param(
-            "yield 1\nreturn 2", ("SyntaxError", "'yield' outside function (nothing was run)"), id="yield at top level"
-        ),
-    ],
+    cases(
+        {
+            "exception": ("1/0", ("ZeroDivisionError", "division by zero")),
+            "exit code": ("import sys\nsys.exit(3)", ("SystemExit", "exit code 3")),
+            "exit message": ("import sys\nsys.exit('gone wrong')", ("SystemExit", "gone wrong")),
+            "key": ("raise KeyError('k')", ("KeyError", "'k'")),
+            "syntax": ("def f(: pass", ("SyntaxError", "invalid syntax (nothing was run)")),
+            "yield at top level": ("yield 1\nreturn 2", ("SyntaxError", "'yield' outside function (nothing was run)")),
+        },
+        "exception",
+    ),
 )
 async def test_the_error_of_a_program(lab: Lab, code: str, error: tuple[str, str]) -> None:
     assert await lab.error(code) == error
 
 
+@pytest.mark.portable
 async def test_input_says_why_it_can_not_be(lab: Lab) -> None:
     kind, message = await lab.error("input('name? ')")
     assert (kind, "nobody to answer" in message) == ("RuntimeError", True)
@@ -138,6 +140,7 @@ async def test_a_traceback_shows_the_programs_own_lines_only(lab: Lab) -> None:
     ]
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(
     "code",
     [
@@ -155,6 +158,7 @@ async def test_no_traceback_shows_the_insides_of_the_sandbox(lab: Lab, code: str
     assert not re.search("__codemode|codemode_guest|asyncio/|File", outcome.error.traceback)
 
 
+@pytest.mark.portable
 async def test_a_syntax_error_points_at_the_place(lab: Lab) -> None:
     outcome = await lab.run("x = 1\ny = (2,\nz = 3\n")
     assert outcome.error is not None
@@ -165,13 +169,17 @@ async def test_a_syntax_error_points_at_the_place(lab: Lab) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [
-        pytest.param("f = lambda x: sorted([1, 2], key=f)\nf(1)", id="through sorted"),
-        pytest.param("class A:\n    def __getattr__(self, n): return getattr(self, n + 'x')\nA().y", id="getattr"),
-        pytest.param("import json\njson.loads('[' * 100_000)", id="json"),
-        pytest.param("x = []\nfor _ in range(100_000): x = [x]\nrepr(x)", id="repr"),
-        pytest.param("eval('(' * 5_000 + ')' * 5_000)", id="parser"),
-    ],
+    cases(
+        {
+            "through sorted": "f = lambda x: sorted([1, 2], key=f)\nf(1)",
+            "getattr": "class A:\n    def __getattr__(self, n): return getattr(self, n + 'x')\nA().y",
+            "json": "import json\njson.loads('[' * 100_000)",
+            "repr": "x = []\nfor _ in range(100_000): x = [x]\nrepr(x)",
+            "parser": "eval('(' * 5_000 + ')' * 5_000)",
+        },
+        "through sorted",
+        "parser",
+    ),
 )
 async def test_recursion_in_the_library_ends_the_program_with_a_reason(lab: Lab, code: str) -> None:
     """It may exhaust the interpreter's own stack, which no program survives; the next one does."""
@@ -182,6 +190,7 @@ async def test_recursion_in_the_library_ends_the_program_with_a_reason(lab: Lab,
     assert await lab.value("6 * 7") == 42
 
 
+@pytest.mark.portable
 async def test_an_error_in_a_skill_shows_the_skills_line(lab: Lab) -> None:
     outcome = await lab.run("from skills.triage import broken\nbroken()", Tools())
     assert outcome.error is not None

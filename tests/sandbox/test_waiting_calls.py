@@ -30,6 +30,7 @@ ECHO = "from servers.github import echo\n"
 TOO_MANY = f"[[]] * {MAX_VALUES}"
 
 
+@pytest.mark.portable
 async def test_a_call_with_too_many_values_fails_and_the_program_goes_on(lab: Lab) -> None:
     tools = Tools()
     code = (
@@ -48,6 +49,7 @@ async def test_a_forged_call_with_too_many_values_ends_the_program_unparsed(lab:
     assert tools.calls == []
 
 
+@pytest.mark.portable
 async def test_a_value_of_too_many_values_is_told_of_by_their_number(lab: Lab) -> None:
     outcome = await lab.run(f"[0] * {MAX_VALUES + 1}")
     assert outcome.error is not None
@@ -66,6 +68,7 @@ async def test_many_large_calls_at_once_all_arrive(lab: Lab) -> None:
     assert await lab.value(code, tools, call_bytes=5 * MIB) == list(range(30))
 
 
+@pytest.mark.portable
 async def test_calls_an_import_and_large_results_at_once_do_not_wait_for_each_other(lab: Lab) -> None:
     code = f"""
 import asyncio
@@ -81,6 +84,7 @@ sum(await asyncio.gather(*[both(n) for n in range(40)]))
     assert await lab.value(code, calls_in_flight=4) == 780
 
 
+@pytest.mark.portable
 @pytest.mark.parametrize(("seconds", "made"), [(0.1, 2), (30, 10)])
 async def test_a_call_that_is_cancelled_while_it_waits_for_its_turn_is_not_made(
     lab: Lab, seconds: float, made: int
@@ -105,6 +109,7 @@ echo(n="last")["n"]
     assert len(tools.calls) == made + 1
 
 
+@pytest.mark.portable
 async def test_a_reply_that_is_nested_too_deep_fails_its_call_at_once(lab: Lab) -> None:
     class Deep(Tools):
         async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:

@@ -24,6 +24,7 @@ async def test_a_program_imports_the_module_that_it_has_just_written(lab: Lab) -
         assert await lab.value(f"{SAVE.format(f'number = {number}')}\nimport helpers\nhelpers.number") == number
 
 
+@pytest.mark.portable
 async def test_packages_have_their_submodules(lab: Lab) -> None:
     await lab.run(
         "import os\nos.makedirs('/workspace/tools/deep')\n"
@@ -37,6 +38,7 @@ async def test_packages_have_their_submodules(lab: Lab) -> None:
     assert await lab.value(code) == [1, 2, ["__init__.py", "deep", "inner.py"]], "no compiled files are left"
 
 
+@pytest.mark.portable
 async def test_the_standard_library_and_our_modules_come_first(lab: Lab) -> None:
     names = ("statistics", "codemode", "servers", "skills", "ssl")
     await lab.run(f"for name in {names}: open(f'/workspace/{{name}}.py', 'w').write('is_saved = True')")
@@ -46,6 +48,7 @@ async def test_the_standard_library_and_our_modules_come_first(lab: Lab) -> None
     assert kind in ("ModuleNotFoundError", "AttributeError"), "as the sandbox has it or not"
 
 
+@pytest.mark.portable
 async def test_an_error_in_a_saved_module_shows_its_line(lab: Lab) -> None:
     await lab.run(SAVE.format("def fail():\n    raise ValueError('here')\n"))
     outcome = await lab.run("import helpers\nhelpers.fail()")

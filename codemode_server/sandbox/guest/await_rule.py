@@ -78,6 +78,8 @@ class _Group:
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
         self.is_awaited = False
+        self.use: Use | None = None
+        """Set once it is known, so that many results in one group take linear time."""
         self.sources: list[str] = []
         """Names whose results go into these."""
 
@@ -169,12 +171,12 @@ class CallUses:
 
     def _use_of_names(self, group: _Group) -> Use:
         uses = self._uses
-        if group.is_awaited:
-            return Use.AWAITED
-        is_either = any(name in uses for name in group.names) and all(
-            uses.get(name, {Use.EITHER}) == {Use.EITHER} for name in group.names
-        )
-        return Use.EITHER if is_either else Use.VALUE
+        if group.use is None:
+            is_either = any(name in uses for name in group.names) and all(
+                uses.get(name, {Use.EITHER}) == {Use.EITHER} for name in group.names
+            )
+            group.use = Use.AWAITED if group.is_awaited else Use.EITHER if is_either else Use.VALUE
+        return group.use
 
     def _end(self, node: ast.AST) -> tuple[Use, list[_Group]]:
         """Where the value of an expression goes: to a use, or into names that are used elsewhere."""

@@ -16,34 +16,25 @@ if TYPE_CHECKING:
     ("text", "told"),
     [
         ("a:\n\tb: 1", "2: column 1: there is a tab here; YAML is indented with spaces only"),
-        ("a: 1\n\tb: 2", "2: column 1: there is a tab here; YAML is indented with spaces only"),
         (
             "a: *del*",
             '1: column 8: `*` at the beginning of a value is an alias in YAML; put a glob in quotes, for instance "*"',
         ),
         (
-            "a: [*x]",
-            '1: column 5: `*` at the beginning of a value is an alias in YAML; put a glob in quotes, for instance "*"',
-        ),
-        (
             "a: {url: https://h.example/mcp}",
             "1: column 15: inside { } and [ ] a value that contains `:` must be in quotes",
         ),
-        ("a: [${A}, b]", '1: column 6: inside [ ] and { } a variable must be in quotes: "${NAME}"'),
         (
             "a: b: c",
             "1: column 5: a `:` too many, or the line is indented too far; put a value that contains `: ` in quotes",
         ),
         ("a: 1\nb: 'x\nc: 2", "2: column 4: the quote that is opened here is not closed"),
-        ("a: @x", "1: column 4: a value can't begin with '@' in YAML; put it in quotes"),
         ("a: [1,\n2", "3: column 1: a comma or the closing bracket of `[`, opened on line 1 is missing"),
         ("a:\n  b: 1\n c: 2", "3: column 2: the indentation of this line fits no line above it"),
-        ('a: "\\q"', "1: column 5: unknown escape after `\\`; write `\\\\`, or use single quotes"),
         ("a: 1\n---\nb: 2", "2: column 1: a second document begins here (`---`); a configuration file is one document"),
         ("a: \x01", "1: there is a control character here; remove it"),
         ("- a", "1: the file must be `key: value` lines, beginning for instance with `servers:`"),
         ("a: " + "[" * 5000, "1: nested more than 30 levels deep"),
-        ("a: &x [*x]", "1: nested more than 30 levels deep; does an alias contain itself?"),
         ("a: &x {<<: *x}", "1: nested more than 30 levels deep; does an alias contain itself?"),
     ],
 )
@@ -132,14 +123,6 @@ def test_json_may_have_comments_trailing_commas_and_tabs(folder: Folder) -> None
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (
-            '{\n  "servers": {\n    "a": {"command": "x" "args": []}\n  }\n}',
-            "3: column 26: a comma or a closing bracket is missing here, or a quote",
-        ),
-        (
-            '{\n  "servers": {"a": {"command": "x"}}\n',
-            "3: column 1: a comma or a closing bracket is missing here, or a quote",
-        ),
         ('{\n  "servers": {"a": {"command": "x', "2: column 32: the quote that is opened here is not closed"),
         (
             '{\n /* servers */\n "servers": {\n "a": {"command": "x"},\n "b": {"command": ["x"]}}}',

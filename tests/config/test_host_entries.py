@@ -25,13 +25,6 @@ OLD = {"url": "https://b.example/sse", "transport": "sse"}
 OFF = {"command": "x", "enabled": False}
 
 FILES = {
-    "claude code": """
-        {"numStartups": 3, "projects": {}, "mcpServers": {
-          "notes": {"type": "stdio", "command": "npx", "args": ["-y", "notes"], "env": {"LEVEL": "1"}},
-          "web": {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
-          "old": {"type": "sse", "url": "https://b.example/sse"},
-          "off": {"command": "x", "disabled": true}}}
-        """,
     "vs code": """
         {
           // user profile
@@ -44,37 +37,6 @@ FILES = {
             "off": {"command": "x", "enabled": false}, /* ours */
           },
         }
-        """,
-    "gemini": """
-        {"security": {"auth": {}}, "mcp": {"excluded": ["off"]}, "tools": {"core": []}, "mcpServers": {
-          "notes": {"command": "npx", "args": ["-y", "notes"], "env": {"LEVEL": "1"}, "trust": true, "timeout": 60000},
-          "web": {"httpUrl": "https://a.example/mcp", "headers": {"Authorization": "Bearer $TOKEN"}},
-          "old": {"url": "https://b.example/sse"},
-          "off": {"command": "x"}}}
-        """,
-    "opencode 1": """
-        {"$schema": "https://opencode.ai/config.json", "permission": {"bash": "ask"}, "server": {"port": 1}, "mcp": {
-          "notes": {"type": "local", "command": ["npx", "-y", "notes"], "environment": {"LEVEL": "1"}, "timeout": 5000},
-          "web": {"type": "remote", "url": "https://a.example/mcp", "oauth": false,
-                  "headers": {"Authorization": "Bearer {env:TOKEN}"}},
-          "old": {"type": "sse", "url": "https://b.example/sse"},
-          "off": {"type": "local", "command": ["x"], "enabled": false},
-          "unsaid": {"enabled": false}}}
-        """,
-    "opencode 2": """
-        {"mcp": {"timeout": 5000, "servers": {
-          "notes": {"type": "local", "command": ["npx", "-y", "notes"], "environment": {"LEVEL": "1"}},
-          "web": {"type": "remote", "url": "https://a.example/mcp", "headers": {"Authorization": "Bearer {env:TOKEN}"}},
-          "old": {"type": "sse", "url": "https://b.example/sse"},
-          "off": {"type": "local", "command": ["x"], "disabled": true}}}}
-        """,
-    "zed": """
-        {"theme": "One", "search": {"regex": true}, "context_servers": {
-          "notes": {"source": "custom", "command": {"path": "npx", "args": ["-y", "notes"], "env": {"LEVEL": "1"}}},
-          "web": {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}},
-          "old": {"url": "https://b.example/sse", "type": "sse"},
-          "off": {"command": "x", "args": [], "enabled": false},
-          "extension": {"source": "extension", "settings": {}}}}
         """,
     "goose": """
         GOOSE_PROVIDER: anthropic
@@ -111,18 +73,6 @@ FILES = {
         command = "x"
         enabled = false
         """,
-    "continue": """
-        name: mine
-        version: 1.0.0
-        mcpServers:
-          - {name: notes, command: npx, args: [-y, notes], env: {LEVEL: "1"}}
-          - name: web
-            type: streamable-http
-            url: https://a.example/mcp
-            requestOptions: {headers: {Authorization: "Bearer ${TOKEN}"}}
-          - {name: old, type: sse, url: "https://b.example/sse"}
-          - {name: "off", command: x, disabled: true}
-        """,
 }
 
 
@@ -151,26 +101,13 @@ def test_a_file_of_another_host_is_read_by_its_content(folder: Folder, host: str
     ("text", "reason"),
     [
         ('{"editor.fontSize": 12}', "holds no servers; they are looked for under servers, mcpServers, mcp_servers, "),
-        ('{"projects": {"/a": {"mcpServers": {}}}}', "holds no servers; they are looked for under"),
-        ('model = "gpt"\n', "holds no servers; they are looked for under"),
         ('[mcp_servers.a]\ncommand = "x\n', ":2: column 13: this is not valid TOML"),
         (
             '[mcp_servers.a]\nargs = [\n  "x",\n',
             ":3: this is not valid TOML: it ends within a key, a text, a list or a table",
         ),
-        ("[mcp_servers]\n" + "a." * 40 + "b = 1\n", "nested more than 30 levels deep"),
         ("[mcp_servers]\na = " + "[" * 5_000 + "\n", "nested more than 30 levels deep"),
         ('{"mcp": ["a"]}', "mcp: must be a mapping of names to servers"),
-    ],
-    ids=[
-        "settings",
-        "projects only",
-        "codex without servers",
-        "toml",
-        "unfinished toml",
-        "deep keys",
-        "deep lists",
-        "list",
     ],
 )
 def test_what_can_not_be_read_is_refused_with_a_reason(folder: Folder, text: str, reason: str) -> None:
@@ -184,11 +121,8 @@ LONG = ".".join("a" * 10_000)
     ("text", "line"),
     [
         (f"[mcp_servers.a]\n{LONG} = 1\n", 2),
-        (f"[[{LONG.replace('.', ' . ')}]]\n", 1),
         (f"[mcp_servers.a]\nb = [1.5, {{{LONG} = 1}}]\n", 2),
-        ("[mcp_servers.a]\n" + ".".join(["'a'"] * 10_000) + " = 1\n", 2),
     ],
-    ids=["key", "tables", "within a value", "quoted parts"],
 )
 def test_a_toml_key_of_thousands_of_parts_is_refused_in_little_memory(folder: Folder, text: str, line: int) -> None:
     """`tomllib` takes a gigabyte for them."""
@@ -216,10 +150,6 @@ def test_a_toml_key_of_thousands_of_parts_is_refused_in_little_memory(folder: Fo
             "cwd: ${workspaceFolder} is a variable of an editor, which only the editor",
         ),
         ('"command": "x", "envFile": "nowhere.env"', "envFile: there is no such file"),
-        (
-            '"command": "x", "envFile": "${workspaceFolder}/.env"',
-            "envFile: ${workspaceFolder} is a variable of an editor, which only",
-        ),
     ],
 )
 def test_what_only_the_host_could_do_turns_off_that_server(folder: Folder, entry: str, reason: str) -> None:
@@ -258,31 +188,8 @@ def test_an_env_file_supplies_variables_that_are_secret_and_the_entry_s_own_go_b
             "auth": {"CLIENT_ID": "a", "CLIENT_SECRET": "${env:KEY}", "scopes": ["x"]}}}}""",
             {"client_id": "a", "client_secret": "value-of-key", "scopes": ("x",)},
         ),
-        (
-            "mcp.json",  # Gemini CLI
-            """{"mcpServers": {"s": {"httpUrl": "https://h/", "oauth": {"enabled": true, "clientId": "a",
-            "issuer": "https://i", "redirectUri": "http://localhost:7777/oauth/callback"}}}}""",
-            {"client_id": "a", "issuer": "https://i", "redirect_uri": "http://localhost:7777/oauth/callback"},
-        ),
-        (
-            "opencode.json",
-            """{"$schema": "https://opencode.ai/config.json", "mcp": {"s": {"type": "remote", "url": "https://h/",
-            "oauth": {"clientId": "a", "clientSecret": "{env:KEY}", "scope": "x y"}}}}""",
-            {"client_id": "a", "client_secret": "value-of-key", "scopes": ("x", "y")},
-        ),
-        (
-            "config.toml",  # Codex
-            """
-            [mcp_servers.s]
-            url = "https://h/"
-            scopes = ["x"]
-            oauth = { client_id = "a" }
-            """,
-            {"client_id": "a", "scopes": ("x",)},
-        ),
         ("mcp.json", '{"mcpServers": {"s": {"url": "https://h/", "oauth": {"enabled": true}}}}', None),
     ],
-    ids=["Claude Code", "Cursor", "Gemini CLI", "opencode", "Codex", "nothing said"],
 )
 def test_what_a_host_says_about_a_sign_in_is_used(
     folder: Folder, name: str, text: str, expected: dict[str, object] | None
@@ -543,20 +450,3 @@ def test_what_a_host_switches_off_for_all_its_servers_is_off(
     loaded = folder.load(json.dumps({"mcpServers": {"my-server": {"command": "x"}}, **settings}), name="settings.json")
     assert loaded.settings.servers["my-server"].enabled is (left is not None)
     assert left is None or offered(loaded, "my-server") == left
-
-
-def test_codex_s_approval_modes_ask(folder: Folder) -> None:
-    loaded = folder.load(
-        """
-        [mcp_servers.s]
-        command = "x"
-        default_tools_approval_mode = "auto"
-        [mcp_servers.s.tools.write]
-        approval_mode = "prompt"
-        [mcp_servers.t]
-        command = "y"
-        default_tools_approval_mode = "prompt"
-        """,
-        name="config.toml",
-    )
-    assert asked(loaded) == ["s/write", "t/*"]

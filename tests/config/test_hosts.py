@@ -24,20 +24,13 @@ def first(host: str, name: SystemName, environ: dict[str, str] | None = None) ->
             "Library/Application Support/Claude/claude_desktop_config.json",
             "AppData/Roaming/Claude/claude_desktop_config.json",
         ),
-        ("claude-code", ".claude.json", ".claude.json", ".claude.json"),
-        ("cursor", ".cursor/mcp.json", ".cursor/mcp.json", ".cursor/mcp.json"),
         (
             "vscode",
             ".config/Code/User/mcp.json",
             "Library/Application Support/Code/User/mcp.json",
             "AppData/Roaming/Code/User/mcp.json",
         ),
-        ("copilot", *[".copilot/mcp-config.json"] * 3),
         ("codex", *[".codex/config.toml"] * 3),
-        ("gemini", *[".gemini/settings.json"] * 3),
-        ("qwen", *[".qwen/settings.json"] * 3),
-        ("opencode", *[".config/opencode/opencode.json"] * 3),
-        ("windsurf", *[".codeium/windsurf/mcp_config.json"] * 3),
         ("zed", ".config/zed/settings.json", ".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
         (
             "goose",
@@ -45,10 +38,6 @@ def first(host: str, name: SystemName, environ: dict[str, str] | None = None) ->
             ".config/goose/config.yaml",
             "AppData/Roaming/Block/goose/config/config.yaml",
         ),
-        ("cline", *[".cline/data/settings/cline_mcp_settings.json"] * 3),
-        ("amp", *[".config/amp/settings.json"] * 3),
-        ("continue", *[".continue/config.yaml"] * 3),
-        ("kiro", *[".kiro/settings/mcp.json"] * 3),
     ],
 )
 def test_a_host_has_its_file_there(host: str, linux: str, macos: str, windows: str) -> None:
@@ -60,13 +49,9 @@ def test_a_host_has_its_file_there(host: str, linux: str, macos: str, windows: s
     ("host", "system", "environ", "path"),
     [
         ("codex", "linux", {"CODEX_HOME": "/x"}, "x/config.toml"),
-        ("copilot", "windows", {"COPILOT_HOME": "/x"}, "x/mcp-config.json"),
-        ("claude-code", "linux", {"CLAUDE_CONFIG_DIR": "/x"}, "x/.claude.json"),
         ("goose", "linux", {"XDG_CONFIG_HOME": "/x"}, "x/goose/config.yaml"),
-        ("claude-desktop", "linux", {"XDG_CONFIG_HOME": "/x"}, "x/Claude/claude_desktop_config.json"),
         ("zed", "macos", {"XDG_CONFIG_HOME": "/x"}, "home/ada/.config/zed/settings.json"),
         ("vscode", "windows", {"APPDATA": "/x"}, "x/Code/User/mcp.json"),
-        ("vscode", "macos", {"APPDATA": "/x"}, "home/ada/Library/Application Support/Code/User/mcp.json"),
     ],
 )
 def test_a_variable_moves_the_file(host: str, system: SystemName, environ: dict[str, str], path: str) -> None:

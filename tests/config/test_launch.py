@@ -30,12 +30,6 @@ def test_uvx_is_named_instead_of_an_environment_in_its_cache(tmp_path: Path, fol
     assert command_words(str(mine), prefix / "bin/python", str(prefix)) == [str(uvx), "codemode-server"]
 
 
-def test_pipx_run_is_named_instead_of_an_environment_in_its_cache(tmp_path: Path) -> None:
-    prefix = tmp_path / ".cache/pipx/0123456789abcde"
-    mine = script(prefix / "bin/codemode-server")
-    assert command_words(str(mine), prefix / "bin/python", str(prefix)) == ["pipx", "run", "codemode-server"]
-
-
 @pytest.mark.parametrize("folder", ["share/pipx/venvs/codemode-server", "share/uv/tools/codemode-server"])
 def test_an_installed_tool_is_named_by_its_link(tmp_path: Path, folder: str) -> None:
     """The link stays when an upgrade replaces the environment."""
@@ -45,12 +39,6 @@ def test_an_installed_tool_is_named_by_its_link(tmp_path: Path, folder: str) -> 
     link.parent.mkdir()
     link.symlink_to(mine)
     assert command_words(str(link), prefix / "bin/python", str(prefix)) == [str(link)]
-
-
-def test_a_module_is_named_by_the_script_beside_its_interpreter(tmp_path: Path) -> None:
-    mine = script(tmp_path / "venv/bin/codemode-server")
-    started = tmp_path / "venv/lib/codemode_server/__main__.py"
-    assert command_words(str(started), mine.with_name("python"), str(tmp_path / "venv")) == [str(mine)]
 
 
 def test_a_module_without_a_script_is_named_by_the_command_on_the_path_or_by_its_interpreter(tmp_path: Path) -> None:

@@ -106,14 +106,3 @@ def test_paths_are_relative_to_the_file_wherever_the_host_starts_us(folder: Fold
         "absolute": ("/bin/server", "/tmp"),
     }
     assert (settings.state.dir, settings.state.skills) == (f"{conf}/state", f"{conf}/skills")
-
-
-def test_a_file_that_can_not_be_read_says_why(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = folder.write("upstream.yaml", "servers: {}")
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(SettingsError, match=r"^upstream\.yaml: can't be read: Permission denied$"):
-        load(file, environ={}, cwd=folder.path)

@@ -33,45 +33,17 @@ def test_a_server_that_a_glob_above_leaves_unprotected_is_refused(folder: Folder
     assert ordered.warnings == (), "control"
 
 
-def test_a_protected_server_that_resembles_none_is_refused_with_those_there_are(folder: Folder) -> None:
-    (line,) = folder.refusal(f"{SERVERS}privacy: {{servers: {{payroll: tokens}}}}")
-    assert "no server has this name; there are crm, git-hub. If" in line
-
-
-def test_each_of_several_and_the_mistakes_in_servers_are_told_at_once(folder: Folder) -> None:
-    lines = folder.refusal("servers: {crm: {comand: x}}\nprivacy: {servers: {cm: tokens, crn: block}}")
-    assert [line.split(": ")[1] for line in lines] == [
-        "servers.crm.comand",
-        "privacy.servers.cm",
-        "privacy.servers.crn",
-    ]
-
-
-def test_a_server_may_be_meant_by_its_name_in_python(folder: Folder) -> None:
-    assert folder.load(f"{SERVERS}privacy: {{servers: {{git_hub: tokens}}}}").warnings == ()
-
-
 @pytest.mark.parametrize("entry", ["{command: x, enabled: false}", "{comand: x}", "{disabled: true}"])
 def test_a_server_that_is_disabled_or_has_a_mistake_is_there(folder: Folder, entry: str) -> None:
     loaded = folder.load(f"mcpServers: {{crm: {entry}, web: {{command: x}}}}\nprivacy: {{servers: {{crm: tokens}}}}")
     assert not [line for line in loaded.warnings if "privacy" in line]
 
 
-def test_a_server_from_the_file_of_a_host_is_meant_by_the_name_that_it_has_here(folder: Folder) -> None:
-    servers = '"mcpServers": {"My CRM": {"command": "x"}}'
-    load = '{{{}, "privacy": {{"servers": {{"{}": "tokens"}}}}}}'
-    assert folder.load(load.format(servers, "My-CRM"), name="upstream.json").settings.privacy.is_on
-    (line,) = folder.refusal(load.format(servers, "MyCRM"), name="upstream.json")
-    assert "did you mean 'My-CRM'?" in line
-
-
 @pytest.mark.parametrize(
     ("privacy", "key", "hint"),
     [
-        ('servers: {"hr_*": tokens}', 'servers."hr_*"', ""),
         ('servers: {crmm: values, "*": tokens}', "servers.crmm", "; did you mean 'crm'?"),
         ('servers: {"*": tokens}, release: {crmm: [email]}', "release.crmm", "; did you mean 'crm'?"),
-        ('servers: {"*": tokens}, release: {"x*/send": [email]}', 'release."x*/send"', ""),
     ],
 )
 def test_what_leaves_nothing_unprotected_that_was_named_is_warned_of(
@@ -79,11 +51,6 @@ def test_what_leaves_nothing_unprotected_that_was_named_is_warned_of(
 ) -> None:
     loaded = folder.load(f"{SERVERS}privacy: {{{privacy}}}")
     assert loaded.warnings == (f"upstream.yaml:2: privacy.{key}: matches no server{hint}",)
-
-
-def test_names_and_globs_that_match_are_not_warned_of(folder: Folder) -> None:
-    release = '{"crm": [email], "git-hub/*": [name], "*": []}'
-    assert folder.load(f'{SERVERS}privacy: {{servers: {{"c*": tokens}}, release: {release}}}').warnings == ()
 
 
 def test_where_no_server_is_configured_none_is_unprotected(folder: Folder) -> None:

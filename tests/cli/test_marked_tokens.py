@@ -52,14 +52,6 @@ async def test_at_a_terminal_those_that_stand_for_something_are_marked(tmp_path:
     assert await shown_tokens(tmp_path) == []
 
 
-async def test_elsewhere_the_page_is_as_it_was(tmp_path: Path) -> None:
-    command = await recorded(tmp_path)
-    shown = await anyio.to_thread.run_sync(without_terminal, command)
-    assert "send('<EMAIL_1>', '<EMAIL_2>')" in shown.stdout
-    assert "\x1b" not in shown.stdout
-    assert "privacy show" not in shown.stdout
-
-
 async def test_the_person_is_shown_the_values_and_it_is_recorded(tmp_path: Path) -> None:
     command = [*await recorded(tmp_path), "--reveal"]
     shown = await on_terminal(command)
@@ -68,9 +60,8 @@ async def test_the_person_is_shown_the_values_and_it_is_recorded(tmp_path: Path)
     assert await shown_tokens(tmp_path) == ["<EMAIL_1>"]
 
 
-@pytest.mark.parametrize("more", [[], ["--json"]])
-async def test_without_a_person_at_a_terminal_nothing_is_shown(tmp_path: Path, more: list[str]) -> None:
-    command = [*await recorded(tmp_path), "--reveal", *more]
+async def test_without_a_person_at_a_terminal_nothing_is_shown(tmp_path: Path) -> None:
+    command = [*await recorded(tmp_path), "--reveal"]
     refused = await anyio.to_thread.run_sync(without_terminal, command)
     assert refused.returncode == 2
     assert "needs a person at a terminal" in refused.stderr

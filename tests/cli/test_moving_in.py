@@ -6,7 +6,6 @@ import io
 import json
 import os
 import sys
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,7 @@ from typing import Any
 import pytest
 
 from codemode_server import cli
-from codemode_server.cli import trust
-from codemode_server.config import load, saving
-from codemode_server.config.places import ConfigFile
-from codemode_server.config.saving import EditedFile
+from codemode_server.config import load
 from tests.behaviour.product import PLAIN
 
 NOTES = """
@@ -139,14 +135,6 @@ class TestImport:
         machine.run("import", "--all", "--no-test")
         assert list(machine.servers()) == ["github"]
 
-    def test_a_dry_run_changes_nothing(self, machine: Machine) -> None:
-        machine.write(".cursor/mcp.json", cursor(github={"command": "npx"}))
-
-        assert machine.run("import", "--all", "--dry-run") == 0
-
-        assert "github" in machine.output
-        assert not machine.file.exists()
-
     def test_without_a_terminal_the_servers_have_to_be_named(self, machine: Machine) -> None:
         machine.write(".cursor/mcp.json", cursor(github={"command": "npx"}, other={"command": "npx"}))
 
@@ -178,14 +166,6 @@ class TestImport:
         machine.run("import", "theirs", "--no-test")
         assert machine.servers()["theirs"].cwd == str(machine.project)
 
-    def test_what_was_rejected_in_claude_code_stays_off(self, machine: Machine) -> None:
-        (machine.project / ".mcp.json").write_text(json.dumps(cursor(theirs={"command": "evil"})))
-        machine.write(".claude.json", {"projects": {str(machine.project): {"disabledMcpjsonServers": ["theirs"]}}})
-
-        machine.run("import", "--all", "--project", "--no-test")
-
-        assert machine.servers()["theirs"].enabled is False
-
     def test_a_repository_switches_nothing_on(self, machine: Machine) -> None:
         (machine.project / ".mcp.json").write_text(json.dumps(cursor(a={"command": "x", "cwd": "/srv"})))
         machine.write(".cursor/mcp.json", cursor(a={"command": "x", "cwd": "/srv", "disabled": True}))
@@ -193,13 +173,6 @@ class TestImport:
         machine.run("import", "--all", "--project", "--no-test")
 
         assert [it.enabled for it in machine.servers().values()] == [False]
-
-    def test_many_servers_are_written_at_once(self, machine: Machine) -> None:
-        machine.write(".cursor/mcp.json", cursor(**{f"s{n}": {"command": "x", "args": [str(n)]} for n in range(300)}))
-
-        machine.run("import", "--all", "--no-test")
-
-        assert len(machine.servers()) == 300
 
     def test_one_broken_file_harms_no_other(self, machine: Machine) -> None:
         machine.write(".cursor/mcp.json", "{broken\x1b[31m")
@@ -224,14 +197,6 @@ class TestImport:
         assert "\u202e" not in machine.output
         assert "\nfake" not in machine.output
 
-    def test_a_huge_file_of_claude_code_is_read(self, machine: Machine) -> None:
-        history = {f"/p{n}": {"history": ["x" * 1000] * 3} for n in range(1000)}
-        machine.write(".claude.json", {"projects": history, **cursor(a={"command": "a"})})
-
-        machine.run("import", "--all", "--no-test")
-
-        assert list(machine.servers()) == ["a"]
-
     def test_the_same_server_of_two_hosts_is_taken_once_with_the_restrictions_of_both(self, machine: Machine) -> None:
         machine.write(".cursor/mcp.json", cursor(a={"command": "one"}))
         machine.write(".kiro/settings/mcp.json", cursor(a={"command": "one", "disabledTools": ["delete"]}))
@@ -248,41 +213,11 @@ class TestImport:
             "nothing to take over; `codemode-server add NAME -- COMMAND …` or `add NAME URL` adds a" in machine.output
         )
 
-    @pytest.mark.parametrize("words", [("https://a.example/mcp",), ("--", "npx", "notes")])
-    def test_a_single_server_is_added_by_add(self, machine: Machine, words: tuple[str, ...]) -> None:
-        assert machine.run("import", *words) == 2
-        assert "import reads files; `codemode-server add NAME" in machine.errors
-
-    def test_what_the_editor_asks_for_is_told(self, machine: Machine) -> None:
-        machine.write(
-            ".config/Code/User/mcp.json",
-            {
-                "inputs": [{"id": "api-key", "type": "promptString", "description": "Key of Acme"}],
-                "servers": {"a": {"url": "https://a.example/mcp", "headers": {"X-Key": "${input:api-key}"}}},
-            },
-        )
-
-        machine.run("import", "--all")
-
-        assert "${API_KEY}" in machine.file.read_text()
-        assert "still to be set" in machine.output
-        assert "API_KEY: Key of Acme; a" in machine.output
-
-    def test_no_command_of_a_host_becomes_one_of_ours(self, machine: Machine) -> None:
-        """`${command:…}` is the editor's own there; here it would be run by a shell."""
-        machine.write(".cursor/mcp.json", cursor(a={"command": "x", "env": {"A": "${command:touch /tmp/x}"}}))
-
-        machine.run("import", "--all", "--no-test")
-
-        assert "${command:" not in machine.file.read_text()
-
     @pytest.mark.parametrize(
         "text",
         [
-            '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}',
             '{"time": {"command": "uvx", "args": ["mcp-server-time"]}}',
             '"time": {"command": "uvx", "args": ["mcp-server-time"]},\n',
-            '[mcp_servers.time]\ncommand = "uvx"\nargs = ["mcp-server-time"]\n',
             "extensions:\n  time: {type: stdio, cmd: uvx, args: [mcp-server-time]}\n",
         ],
     )
@@ -324,11 +259,6 @@ class TestWhatARepositoryNames:
         assert f"there is no server {word!r} to take" in machine.errors
         assert machine.run("import", "github", "--no-test") == 0, "control"
         assert list(machine.servers()) == ["github"]
-
-    def test_a_file_that_cannot_be_read_is_named_once(self, machine: Machine) -> None:
-        (machine.project / "bad.json").write_text('{"mcpServers": {\n')
-        assert machine.run("import", "./bad.json") == 2
-        assert machine.errors == "codemode-server: ./bad.json: line 2: this is not valid JSON\n"
 
     def test_a_bare_word_is_no_file(self, machine: Machine) -> None:
         (machine.project / "github").write_text(json.dumps(cursor(github={"command": "evil"})))
@@ -411,31 +341,6 @@ class TestATrustedFolder:
         assert list(machine.servers()) == ["a", "b"]
         assert (machine.project / ".env").exists()
 
-    def test_it_is_edited_although_another_command_is_about_to_trust_its_new_content(
-        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        machine.run("trust", "--yes")
-        (machine.project / "upstream.yaml").write_text("servers:\n  a: {command: z}\n")
-        real = saving.locked
-
-        def locked(place: ConfigFile) -> AbstractContextManager[EditedFile]:
-            trust.trust(trust.examine(machine.project))  # the other command has done so before it unlocks the file
-            return real(place)
-
-        monkeypatch.setattr(saving, "locked", locked)
-        assert machine.run("add", "b", "--no-test", "--", "y") == 0
-        assert list(machine.servers()) == ["a", "b"]
-        assert not machine.file.exists()
-
-    def test_init_waits_for_a_command_that_edits_the_file(
-        self, machine: Machine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(saving, "_LOCK_S", 0.05)
-        with saving.locked(ConfigFile(machine.file)):
-            assert machine.run("init") == 2
-        assert "another command is editing" in machine.errors
-        assert machine.run("init") == 0
-
 
 class TestAdd:
     def test_a_program(self, machine: Machine) -> None:
@@ -472,10 +377,8 @@ class TestAdd:
     @pytest.mark.parametrize(
         ("arguments", "told"),
         [
-            (("a",), "give an address, or the command behind `--`"),
             (("a b", "--", "x"), "can't be a name"),
             (("a", "-e", "X", "--", "x"), "is not of the form -e KEY=VALUE"),
-            (("a", "--transport", "http", "--", "npx"), "needs an address"),
             (("a", "https://a.example", "-e", "A=1"), "env is for servers with a command only"),
         ],
     )
@@ -496,13 +399,6 @@ class TestTheRest:
             "    args: [-c, \"import sys; print('no licence', file=sys.stderr); sys.exit(3)\"]\n    enabled: false\n",
         )
 
-    def test_an_entry_that_cannot_be_used_is_invalid_everywhere_and_told_once(self, machine: Machine) -> None:
-        machine.file.write_text("servers: {broken: {command: x, args: [1, {}]}}\n")
-        for command in ("list", "config", "status", "test broken"):
-            assert machine.run(*command.split()) != 0
-            assert "invalid" in machine.output, command
-            assert (machine.output + machine.errors).count("servers.broken.args[1]") == 1, command
-
     def test_list_names_them_without_connecting(self, machine: Machine) -> None:
         assert machine.run("list") == 0
         assert [line.split() for line in machine.output.splitlines()[1:]] == [
@@ -519,15 +415,6 @@ class TestTheRest:
         assert machine.file.read_text().startswith("# mine\n")
         (copy,) = machine.file.parent.glob("upstream.yaml.*.bak")
         assert copy.read_text() == before
-
-    def test_remove_says_that_the_server_is_no_longer_named_as_protected(self, machine: Machine) -> None:
-        with machine.file.open("a") as file:
-            file.write("privacy:\n  servers:\n    notes: tokens\n    dead: block\n")
-
-        assert machine.run("remove", "notes") == 0
-
-        assert "removed from privacy.servers as well: notes; protect it again" in machine.output
-        assert machine.file.read_text().endswith("privacy:\n  servers:\n    dead: block\n")
 
     def test_a_read_only_file_is_not_replaced(self, machine: Machine) -> None:
         before = machine.file.read_text()
@@ -556,7 +443,3 @@ class TestTheRest:
         assert "is disabled; it is started for this test only" in machine.output
         assert "no licence" in machine.output
         assert machine.servers()["dead"].enabled is False
-
-    def test_what_is_added_and_does_not_start_is_told(self, machine: Machine) -> None:
-        assert machine.run("add", "bad", "--", sys.executable, "-c", "raise SystemExit('no licence')") == 1
-        assert "no licence" in machine.output

@@ -146,18 +146,6 @@ def table(folder: Path, *rows: object) -> str:
     return str(folder / "table.yaml")
 
 
-def test_a_table_of_expected_decisions_passes(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = table(
-        config.parent,
-        {"call": "github/delete_repo", "expect": "deny"},
-        {"call": "github/create_issue", "args": {"owner": "acme"}, "expect": "allow"},
-        {"call": "github/create_issue", "args": {"owner": "other"}, "expect": "ask"},
-        {"call": "github/get-issue", "expect": "allow"},
-    )
-    assert run(["permissions", "test", file, "--config", str(config)]) == 0
-    assert capsys.readouterr().out == "4 decisions as expected\n"
-
-
 def test_each_difference_is_shown_and_ends_in_exit_code_1(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = table(
         config.parent,
@@ -175,18 +163,3 @@ def test_each_difference_is_shown_and_ends_in_exit_code_1(config: Path, capsys: 
         "   + decided:  ask: permissions.preset 'careful' asks before tools that change something",
         "2 of 3 decisions differ",
     ]
-
-
-def test_what_happens_to_personal_data_is_explained_where_anything_is_protected(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "privacy" not in explained(config, capsys, "github/create_issue"), "the control"
-    settings = json.loads(config.read_text())
-    privacy = {"servers": {"git*": "tokens"}, "release": {"github/create_*": ["email"]}}
-    config.write_text(json.dumps(settings | {"privacy": privacy}))
-    lines = explained(config, capsys, "github/create_issue").splitlines()
-    assert "privacy: personal data in its answers becomes tokens" in lines
-    assert "privacy: in place of tokens it receives email; else it is refused" in lines
-    assert "privacy: in place of tokens it receives nothing; else it is refused" in explained(
-        config, capsys, "github/delete_repo"
-    )

@@ -97,14 +97,3 @@ async def stored(folder: Path, approval: Approval) -> None:
     thread = DatabaseThread(folder / "state")
     await SqliteApprovals(thread, JournalCipher(folder / "state")).ask(approval)
     thread.close()
-
-
-async def test_what_is_not_there_or_not_said_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = protected(tmp_path)
-    for arguments, message in (
-        (("show", "EMAIL_1"), "there is no token <EMAIL_1>"),
-        (("forget",), "say which"),
-        (("forget", "--older-than", "soon"), "is not of the form"),
-    ):
-        assert await anyio.to_thread.run_sync(run, command(path, *arguments)) == 2
-        assert message in capfd.readouterr().err

@@ -25,7 +25,6 @@ async def test_it_prints_the_program_that_the_model_gets(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("task", "options", "said"),
     [
-        ("zzz", "", 'nothing found for "zzz"; servers: github, slack\n'),
         ("zzz", "--json", "[]\n"),
         ("create an issue", "--server slack", 'nothing found for "create an issue" in slack; list_dir'),
     ],

@@ -124,22 +124,6 @@ class TestFinding:
         assert len(told) == 1
         assert "can be read by others" in told[0]
 
-    async def test_two_products_on_one_state_folder_each_serve_the_pages(self, tmp_path: Path) -> None:
-        path = configured(tmp_path)
-        async with serving(path):
-            first = await found(path)
-            async with serving(path):
-                second = await found(path)
-                assert first is not None
-                assert second is not None
-                assert first.access.origin != second.access.origin, "the newest one is found"
-                assert await first.is_open(first.new_address()), "the other one goes on"
-                of_second = second.new_address().replace(second.access.origin, first.access.origin)
-                assert not await first.is_open(of_second), "each has a key of its own"
-            again = await found(path)
-            assert again is not None
-            assert again.access == first.access
-
     async def test_pages_of_another_configuration_or_principal_are_not_used(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from codemode_server.sandbox.backends.microvm import image, runtime
 from codemode_server.sandbox.registry import DEFAULT_IMAGE
-from tests.behaviour.product import configuration
 from tests.cli.test_commands import Run, command
 from tests.microvm.images import Image, digest
 
@@ -46,7 +45,6 @@ def test_the_image_comes_from_an_archive_without_a_network(tmp_path: Path, msb_h
             "image: the registry 127.0.0.1:1 can't be reached; once there is a network, run: codemode-server setup",
         ),
         ("setup --archive upstream.yaml", "image: upstream.yaml is no archive of an image: "),
-        ("setup --archive nowhere.tar", "image: the archive nowhere.tar can't be read: No such file or directory"),
     ],
 )
 def test_what_can_not_be_fetched_is_told_with_what_to_do(tmp_path: Path, msb_home: Path, line: str, told: str) -> None:
@@ -69,21 +67,3 @@ def test_where_no_microvm_can_run_no_image_is_fetched_unless_it_is_asked_for(tmp
     )
     asked_for = run(tmp_path, msb_home, "setup", "{image: '127.0.0.1:1/team/image:1', require: microvm}")
     assert "can't be reached" in asked_for.stdout
-
-
-async def test_status_tells_the_sandbox_without_booting_one(tmp_path: Path, msb_home: Path) -> None:
-    configuration(tmp_path, {})
-    done = command(tmp_path, "--config upstream.yaml status", environment={"MSB_HOME": str(msb_home)})
-    line = done.stdout.splitlines()[-1]
-    assert (done.code, done.stderr) == (0, "")
-    problem = await runtime.doctor()
-    if problem is None:
-        assert line == (
-            f"sandbox: microvm (microsandbox {runtime.version()}, {DEFAULT_IMAGE}); not tried yet, "
-            "`codemode-server doctor` tells more"
-        )
-    else:
-        assert line == (
-            f"sandbox: wasm, since no microVM can be had: {problem.reason}; `codemode-server doctor` tells more"
-        )
-    assert not msb_home.exists()  # noqa: ASYNC240

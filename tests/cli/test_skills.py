@@ -100,14 +100,6 @@ def test_a_new_version_is_shown_as_the_difference_and_the_old_one_stays_beside_i
 
 
 @pytest.mark.usefixtures("_agrees")
-def test_a_skill_is_taken_out_of_use(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(store, "accept", "count") == 0
-    assert call(store, "reject", "count", "--yes") == 0
-    assert "count is out of use" in capsys.readouterr().out
-    assert store.in_use() == []
-
-
-@pytest.mark.usefixtures("_agrees")
 def test_the_audit_has_what_the_person_accepted_rejected_and_took_out_of_use(store: SkillStore) -> None:
     other = replace(SAVED, execution_id=ExecutionId("x2"), session_id="s2")
     store.propose(other)

@@ -41,26 +41,3 @@ def test_the_address_is_shown_at_the_terminal_and_serves_until_it_is_interrupted
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 130
     assert output.read_text() == "", "what captures the output gets no address"
-
-
-def test_a_taken_port_is_said_without_a_traceback(tmp_path: Path) -> None:
-    import pty
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        pid, terminal = pty.fork()
-        if pid == 0:
-            port = str(taken.getsockname()[1])
-            place = str(configuration(tmp_path, {}))
-            os.execv(sys.executable, [sys.executable, "-m", "codemode_server", "ui", "--port", port, "--config", place])
-        text = b""
-        try:
-            while data := os.read(terminal, 1_000):
-                text += data
-        except OSError:  # Linux says so once the command has ended
-            pass
-        _, status = os.waitpid(pid, 0)
-        os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == 2
-    assert "the pages can't be served" in text.decode()
-    assert "Traceback" not in text.decode()

@@ -118,11 +118,7 @@ LONG = ".".join("a" * 10_000)
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        (f"[mcp_servers.a]\n{LONG} = 1\n", 2),
-        (f"[mcp_servers.a]\nb = [1.5, {{{LONG} = 1}}]\n", 2),
-    ],
+    ("text", "line"), [(f"[mcp_servers.a]\n{LONG} = 1\n", 2), (f"[mcp_servers.a]\nb = [1.5, {{{LONG} = 1}}]\n", 2)]
 )
 def test_a_toml_key_of_thousands_of_parts_is_refused_in_little_memory(folder: Folder, text: str, line: int) -> None:
     """`tomllib` takes a gigabyte for them."""

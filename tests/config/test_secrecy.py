@@ -25,18 +25,12 @@ SECRET_NAMES = (
 HARMLESS_NAMES = "AUTHOR KEYBOARD MONKEY_ID PORT URL COMPASS TOKEN_TYPE PUBLIC_KEY AUTH_MODE Accept HOST keyName "
 
 
-@pytest.mark.parametrize(
-    "name",
-    SECRET_NAMES.split(),
-)
+@pytest.mark.parametrize("name", SECRET_NAMES.split())
 def test_a_name_that_looks_secret(name: str) -> None:
     assert looks_secret(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    HARMLESS_NAMES.split(),
-)
+@pytest.mark.parametrize("name", HARMLESS_NAMES.split())
 def test_a_name_that_does_not(name: str) -> None:
     assert not looks_secret(name)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from codemode_server.config import load
-from codemode_server.config.expansion import NotExpandable, expand, read_dotenv
+from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.places import Sources
 from codemode_server.domain.errors import SettingsError
 from tests.fuzz.strategies import damaged, names, texts, values
@@ -125,24 +125,6 @@ def test_any_file_is_settings_or_an_error_in_plain_lines(content: bytes, dotenv:
             messages = str(error)
     assert SECRET not in messages
     assert all(line.isprintable() for line in messages.split("\n")), messages
-
-
-variables = st.dictionaries(st.sampled_from(["A", "B", "TOKEN", "_x"]), words, max_size=4)
-references = st.lists(
-    st.one_of(words, st.sampled_from(["${A}", "${B:-", "${env:TOKEN}", "}", "$${", "${A:-${B:-c}}", "${userHome}"])),
-    max_size=8,
-).map("".join)
-
-
-@given(references, variables)
-@example("${A:-" * 3_000 + "}" * 3_000, {})
-@example("${" * 20_000, {})
-def test_any_text_is_expanded_or_refused(text: str, known: dict[str, str]) -> None:
-    try:
-        found = expand(text, known)
-    except NotExpandable:
-        return
-    assert all(known[name] == value for name, value in found.used)
 
 
 @given(dotenvs)

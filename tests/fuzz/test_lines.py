@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from codemode_server.processes.stream_readers import BoundedBytes
 from codemode_server.upstreams._messages import parse_line
 from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
 from tests.fuzz.strategies import Stream, damaged, encoded, has_surrogates, objects, pieces, spellings, texts, values
@@ -89,18 +88,3 @@ def test_a_line_that_is_too_long_fails_its_call_or_is_dropped(cut: list[bytes], 
     for message in delivered(cut, most):
         assert isinstance(message, KINDS)
         message.model_dump_json().encode()
-
-
-@given(st.lists(st.binary(max_size=20), max_size=8), st.integers(0, 40))
-def test_bytes_are_kept_up_to_their_bound(added: list[bytes], most: int) -> None:
-    bounded = BoundedBytes(most)
-    for piece in added:
-        bounded.add(piece)
-    whole = b"".join(added)
-    assert bounded.size == len(whole)
-    assert bounded.is_too_long == (len(whole) > most)
-    if bounded.is_too_long:
-        assert (whole.startswith(bounded.head), whole.endswith(bounded.tail)) == (True, True)
-        assert not bounded.data
-    else:
-        assert bounded.data == whole

@@ -16,14 +16,6 @@ DETECTOR = Detector()
 PERSONAL = st.sampled_from(
     ("j@x.org", "4111 1111 1111 1111", "DE89370400440532013000", "+49 30 901820", "2001:db8::1:2", "12 rue de la Paix")
 )
-ESCAPES = st.sampled_from(
-    [
-        *("%40", "%2540", "%c3%a9", "%C3", "&#64;", "&#x110000;", "&amp;#64;", "&shy;", "\\u0040", "\\ud83d", "\\x40"),
-        *("\u00ad", "\u200b", "\ufeff", "\x00", "\ud800"),
-        *("a", "1", " ", "@", ".org"),
-    ]
-)
-ESCAPED = st.lists(st.one_of(ESCAPES, PERSONAL)).map("".join)
 
 
 def at(value: Any, place: Place) -> Any:
@@ -46,20 +38,3 @@ def test_a_finding_lies_where_it_says(value: Any) -> None:
 def test_what_stands_on_a_line_of_its_own_is_found_whatever_is_before(before: str, separator: str, value: str) -> None:
     text = f"{before}{separator}\n\n{value}"
     assert any(one.end == len(text) for one in DETECTOR.in_value(text).found)
-
-
-@given(st.one_of(ESCAPED, st.lists(ESCAPED), st.dictionaries(ESCAPED, ESCAPED)))
-def test_a_finding_among_escapes_lies_within_its_text(value: Any) -> None:
-    found = DETECTOR.in_value(value)
-    assert found.is_complete
-    for one in found.found:
-        whole = one.place[-1] if one.is_key else str(at(value, one.place))
-        assert isinstance(whole, str)
-        assert 0 <= one.start < one.end <= len(whole)
-
-
-@given(ESCAPED)
-def test_an_escaped_address_on_a_line_of_its_own_is_found_whatever_is_before(before: str) -> None:
-    text = f"{before} \n\ncarol.danvers%40example.org"
-    (*_, last) = DETECTOR.in_value(text).found
-    assert (last.value, last.end) == ("carol.danvers@example.org", len(text))

@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.naming import parameter_names, server_names, tool_names
 from codemode_server.catalog.untrusted import docstring, one_line, prose
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.upstreams._link import Answer
@@ -122,15 +121,6 @@ def test_nothing_breaks_out_of_a_docstring(text: str, indent: str, limit: int) -
             assert isinstance(only.value, ast.Constant)
             if "\n" not in said:
                 assert only.value.value == said
-
-
-@given(st.lists(texts, max_size=6))
-def test_names_are_identifiers_and_stay_apart(raw: list[str]) -> None:
-    for assign in (server_names, tool_names, parameter_names):
-        named = assign(raw)
-        assert set(named) == set(raw)
-        assert len(set(named.values())) == len(named)
-        assert all((name.isidentifier() and name.isascii()) or name.isidentifier() for name in named.values())
 
 
 listed_tools = st.fixed_dictionaries(

@@ -9,14 +9,6 @@ import pytest
 from codemode_server.web.rendering import difference_html
 
 
-def test_each_line_says_for_eyes_and_ears_to_which_side_it_belongs() -> None:
-    shown = difference_html(["- a: 1", "+ a: 2"])
-    assert re.findall('<span aria-hidden="true">(.)</span><span class="spoken">([^<]*)</span>', shown) == [
-        ("-", "before: "),
-        ("+", "now: "),
-    ]
-
-
 def test_a_line_is_removed_added_or_a_title() -> None:
     shown = difference_html(["differs: the description", "- a: 1 < 2", "+ b"])
     assert re.findall("<li class=.(\\w+).>", shown) == ["part", "removed", "added"]

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from codemode_server.domain.approvals import ApprovalId
-from codemode_server.domain.calls import Deny, RetryReason
+from codemode_server.domain.calls import Deny
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.web.page_products import PageProduct
@@ -63,24 +63,6 @@ class TestOneExecution:
         assert "rule 2 of permissions.rules (ask: github/create_*)" in shown
         assert "waited 1,500 ms for you (approved on the page)" in shown
 
-    async def test_shows_when_and_why_a_call_was_tried_again_as_ticks_on_its_bar_and_in_words(
-        self, tmp_path: Path
-    ) -> None:
-        retried = ((12, RetryReason.EXPIRED_SESSION), (400, RetryReason.SIGN_IN))
-        async with pages(tmp_path) as (site, state):
-            await state.execution("x1", PROGRAM, Call("a", 500, 500, retried=retried), Call("b", 500, 500), took=1_000)
-            shown = await site.text("executions/x1")
-        first, second = re.findall(r'<li id="call-\d">.*?</li>', shown, re.DOTALL)
-        ticks = [float(left) for left in re.findall(r'<rect class="retry" x="([\d.]+)"', first)]
-        assert ticks == [512, 900], "parts of a thousand of the time line"
-        assert re.findall(r'<span class="retried">(.*?)</span>', first) == [
-            "tried again after an expired session, at +12 ms",
-            "tried again after a sign-in, at +400 ms",
-        ]
-        svg, words = first.index("</svg>"), first.index("tried again")
-        assert words > svg, "readers of screens do not get the picture"
-        assert "retr" not in second, "the control"
-
     async def test_shows_arguments_and_results_on_demand(self, tmp_path: Path) -> None:
         async with pages(tmp_path) as (site, state):
             await state.execution("x1", PROGRAM, *TRIAGE)
@@ -97,39 +79,6 @@ class TestOneExecution:
         assert "asyncio.gather" not in whole
         assert "Stale: Checkout fails" not in call
         assert "str of 21" in call
-
-    async def test_is_shown_from_the_audit_once_the_journal_has_deleted_it(self, tmp_path: Path) -> None:
-        async with pages(tmp_path) as (site, state):
-            await state.execution("x1", PROGRAM, *TRIAGE)
-
-            def forget(connection: object) -> None:
-                for table in ("journal_calls", "journal_executions"):
-                    connection.execute(f"DELETE FROM {table}")  # type: ignore[attr-defined]
-
-            await state.thread.run(forget)
-            shown, listed = await site.text("executions/x1"), await site.text("executions")
-        assert shown.count('<li id="call-') == 5
-        assert "Resume" not in shown
-        assert "succeeded" in listed
-
-    async def test_replays_by_its_form(self, tmp_path: Path) -> None:
-        servers = office(tmp_path, "github")
-        async with pages(tmp_path, servers=servers, permissions={"default": "allow"}) as (site, _):
-            async with in_memory(tmp_path / "upstream.yaml") as host:
-                answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")
-                name, calls = answer.content["execution_id"], len(host.reached())
-                shown = await site.text(f"executions/{name}")
-                assert "/replay" in shown
-                assert "/resume" not in shown, "it succeeded"
-                assert (await site.post(f"executions/{name}/replay")).status_code == 303
-
-                async def is_done() -> bool:
-                    return "It runs." not in await site.text(f"executions/{name}")
-
-                await host.until(is_done, 60)
-                assert "Replayed from this page" in await site.text(f"executions/{name}")
-                assert len(host.reached()) == calls, "a replay sends nothing"
-            assert len(re.findall(r"<code>(x\w+)</code>", await site.text("executions"))) == 2
 
     async def test_is_cancelled_in_the_product_that_runs_it(self, tmp_path: Path) -> None:
         servers = office(tmp_path, "github")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import re
-import time
 from datetime import datetime
 from pathlib import Path
 
@@ -15,38 +12,12 @@ from tests.web.pages import pages
 DAY = 86_400.0
 
 
-def words(page: str) -> str:
-    """The text of a page on one line."""
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
-
-
 async def test_a_loss_is_shown_as_one(tmp_path: Path) -> None:
     async with pages(tmp_path) as (site, state):
         await state.exchange("x1", results=0, all_definitions=50)
         page = await site.text("savings")
     assert '<span class="loss">about 285 tokens more than direct calls</span>' in page
     assert page.count('<span class="loss">-285</span>') == 2, "of the day and of the execution"
-
-
-async def test_days_servers_and_executions_are_tables(tmp_path: Path) -> None:
-    now = time.time()
-    async with pages(tmp_path) as (site, state):
-        await state.exchange("x1", at=now - 2 * DAY)
-        await state.exchange("x2", server="slack", results=50)
-        await state.exchange(None)
-        shown = words(await site.text("savings"))
-    today, earlier = (f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d}" for at in (now, now - 2 * DAY))
-    assert f"{today} 1 600 2,060 1,460 {earlier} 1 300 11,010 10,710" in shown
-    assert "github 1 10 9,000 slack 1 10 50" in shown
-    assert re.search(r"x2 300 2,060 1,760 \S+ \S+ x1 300 11,010 10,710", shown)
-
-
-async def test_the_period_can_be_chosen_and_nothing_else(tmp_path: Path) -> None:
-    async with pages(tmp_path) as (site, state):
-        await state.exchange("x1", at=time.time() - 10 * DAY)
-        assert "No tokens are counted" in await site.text("savings?days=7")
-        assert "x1" in await site.text("savings?days=30")
-        assert '<option value="30" selected>' in await site.text("savings?days=9999999999999")
 
 
 def usage(spent: int, direct: int) -> TokenUsage:

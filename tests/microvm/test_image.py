@@ -4,7 +4,6 @@ knows no difference between this registry and another."""
 from __future__ import annotations
 
 import gzip
-import shutil
 from pathlib import Path
 
 import anyio
@@ -74,16 +73,6 @@ async def test_what_is_no_archive_of_an_image_is_told(
         assert "docker save --output image.tar docker.io/library/python:3.14-slim" in caught.value.remedy
 
 
-async def test_an_image_whose_files_are_gone_is_not_there(msb_home: Path, tmp_path: Path) -> None:
-    """msb's own list goes on naming it."""
-    archive = Image().save_as_docker_does(tmp_path / "image.tar")
-    await image.load_archive(archive, DEFAULT_IMAGE)
-    shutil.rmtree(msb_home / "cache" / "layers")
-    assert not await image.is_present(DEFAULT_IMAGE)
-    await image.load_archive(archive, DEFAULT_IMAGE)
-    assert await image.is_present(DEFAULT_IMAGE)
-
-
 async def test_a_registry_on_this_machine_is_pulled_from_over_plain_http(msb_home: Path) -> None:
     lines: list[str] = []
     with serving(Registry(Image((8_000_000, 200_000)), bytes_a_second=4e6)) as registry:
@@ -129,10 +118,7 @@ def refused(code: str, message: str) -> bytes:
             "there is no image {reference}",
             "correct sandbox.image",
         ),
-        (404, refused("NAME_UNKNOWN", "repository name not known to registry"), "there is no image {reference}", ""),
-        (404, b"<html>", "there is no image {reference}", "correct sandbox.image in upstream.yaml"),
         (401, refused("UNAUTHORIZED", "authentication required"), "does not give out", "registry login {host}"),
-        (403, refused("DENIED", "requested access to the resource is denied"), "does not give out", "registry login"),
         (429, refused("TOOMANYREQUESTS", "You have reached your pull rate limit."), "lets nobody pull more", "wait"),
         (500, b"\x1b[2Jbusy", "code: 500, message: busy", "run again: codemode-server setup"),
     ],
@@ -173,34 +159,15 @@ async def test_a_registry_that_is_not_there_is_told_with_both_ways_out(msb_home:
     ("reference", "answer"),
     [
         ("localhost:5000/a/b:1", True),
-        ("localhost/a", True),
         ("127.0.0.1:5000/a", True),
         ("127.8.9.1/a", True),
-        ("python", False),
         ("library/python:3.14", False),
-        ("docker.io/library/python", False),
         ("localhost.example.com/a", False),
         ("127.0.0.1.example.com/a", False),
         ("10.0.0.1:5000/a", False),
-        ("0.0.0.0:5000/a", False),
         ("localhost", False),  # an image of that name on Docker Hub
         ("a/localhost:5000", False),
     ],
 )
 def test_only_this_machine_is_spoken_to_without_encryption(reference: str, answer: bool) -> None:
     assert image.is_on_this_machine(reference) is answer
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "error: cache error at /tmp/small/h/cache/tmp/sha256_04c5.part: No space left on device (os error 28)\n",
-        "error: connect to /tmp/small/h/db/msb.db: error returned from database: (code: 13) database or disk is full\n",
-    ],
-)
-def test_a_full_disk_is_told_with_what_is_free_and_never_remembered(msb_home: Path, text: str) -> None:
-    """What msb 0.7.11 printed on a file system of 3 MB."""
-    error = image._pull_failure(DEFAULT_IMAGE, text)
-    assert error.reason.startswith(f"the disk that holds {msb_home} is full: ")
-    assert "MSB_HOME" in error.remedy
-    assert error.is_temporary

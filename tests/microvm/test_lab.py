@@ -12,22 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.vm import lab, parts
-
-
-def test_a_part_that_was_interrupted_is_made_again(tmp_path: Path) -> None:
-    def fails(folder: Path) -> None:
-        (folder / "half").touch()
-        raise KeyboardInterrupt
-
-    for in_place in (False, True):
-        with pytest.raises(KeyboardInterrupt):
-            parts.part(tmp_path, f"part{in_place}", "12345678", fails, in_place=in_place)
-        made = parts.part(
-            tmp_path, f"part{in_place}", "12345678", lambda folder: (folder / "all").touch(), in_place=in_place
-        )
-        assert (made / "all").exists()
-        assert not (made / "half").exists()
+from scripts.vm import lab
 
 
 def test_where_no_machine_can_be_had_nothing_is_run_and_that_is_said_loudly(

@@ -67,13 +67,6 @@ def test_a_file_that_others_may_have_written_is_no_verdict(cache: Path, monkeypa
     assert recall("a") is None
 
 
-def test_a_cache_that_can_not_be_written_is_none(cache: Path) -> None:
-    cache.parent.mkdir(parents=True)
-    cache.write_text("a file")
-    remember("a", WORKS)
-    assert recall("a") is None
-
-
 def test_the_key_is_of_all_that_a_verdict_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = SandboxSettings()
     first = probe_cache.key(settings)
@@ -104,12 +97,3 @@ async def test_a_boot_that_fails_is_remembered_unless_it_is_a_matter_of_the_mome
     assert str(FAILS.error) == "the kernel did not start; run: codemode-server doctor"
     assert (await probe_cache.try_boot(other, fail_for_now)).reason == "no network"
     assert recall(probe_cache.key(other)) is None
-
-
-async def test_without_a_boot_it_is_the_doctor_who_tells_then_the_last_boot(msb_home: Path) -> None:
-    settings = SandboxSettings()
-    problem = await runtime.doctor()
-    expected = None if problem is None else ProbeResult.of(problem)
-    assert await probe_cache.examine(settings) == expected
-    remember(probe_cache.key(settings), WORKS)
-    assert await probe_cache.examine(settings) == (WORKS if problem is None else expected)

@@ -5,7 +5,6 @@ The reports are what `msb doctor` 0.7.11 printed on machines of each kind; the f
 
 from __future__ import annotations
 
-import errno
 import os
 import subprocess
 import sys
@@ -28,15 +27,6 @@ REFLINK = """\
 warn: MSB_HOME does not support reflink clones
   → clone=auto will use independent sparse copies for flat sandbox roots
   → use a reflink-capable filesystem for MSB_HOME to enable copy-on-write clones
-"""
-NO_PROCESSOR = f"""{HEAD}\
-  ✗ CPU virt            not found
-  ✓ KVM device          /dev/kvm
-  ✓ KVM access          read/write
-error: CPU virtualization is not available
-  → no vmx (Intel) or svm (AMD) flag in /proc/cpuinfo
-  → enable virtualization (VT-x / AMD-V) in your BIOS or UEFI firmware
-  → inside a VM, enable nested virtualization on the host
 """
 NO_DEVICE = f"""{HEAD}\
 warn: Root clone: copy fallback — reflink unavailable
@@ -61,22 +51,14 @@ error: /dev/kvm is not accessible by your user
   →   sudo setfacl -m u:me:rw /dev/kvm
   → apply automatically: msb doctor --fix
 """
-NO_REMEDY = f"""{HEAD}\
-  ✓ CPU virt            svm
-  ✗ KVM access          permission denied
-error: /dev/kvm is not accessible by your user
-"""
 
 
 @pytest.mark.parametrize(
     ("report", "reason", "remedy"),
     [
-        (NO_PROCESSOR, "this machine's processor offers no virtualization", "switch on VT-x or AMD-V in its firmware"),
         (NO_DEVICE, "there is no /dev/kvm", "sudo modprobe kvm_amd; a container has to be started with --device /dev/"),
         (NO_ACCESS, "this user may not open /dev/kvm", "sudo usermod -aG kvm me, then log in again"),
-        (NO_REMEDY, "this user may not open /dev/kvm", "sudo usermod -aG kvm $USER, then log in again"),
     ],
-    ids=["no virtualization", "no device", "no access", "no access, no advice"],
 )
 def test_a_known_lack_is_told_with_the_command_that_mends_it(report: str, reason: str, remedy: str) -> None:
     problem = read_doctor(report)
@@ -104,14 +86,6 @@ async def test_a_command_that_takes_too_long_is_given_up_for_now(msb_home: Path,
     assert caught.value.is_temporary
 
 
-async def test_a_profile_of_a_cloud_changes_nothing_here(msb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """microVMs of this product run on this machine."""
-    monkeypatch.setenv("MSB_BACKEND", "cloud")
-    monkeypatch.setenv("MSB_PROFILE", "work")
-    done = await runtime.msb("image", "list", "--quiet", seconds=60)
-    assert (done.code, done.stdout) == (0, "")
-
-
 def test_a_runtime_that_is_there_in_part_is_told(msb_home: Path) -> None:
     """The SDK takes what is in MSB_HOME before its own."""
     (msb_home / "bin").mkdir(parents=True)
@@ -134,24 +108,12 @@ async def test_a_package_that_is_not_installed_is_told(monkeypatch: pytest.Monke
     ("system", "machine", "reason"),
     [
         ("linux", "x86_64", "the package 'microsandbox' is not installed"),
-        ("darwin", "arm64", "the package 'microsandbox' is not installed"),
         ("darwin", "x86_64", "microVMs need a Mac with Apple silicon"),
         ("win32", "AMD64", "there are no microVMs of microsandbox for Windows on AMD64"),
-        ("linux", "riscv64", "there are no microVMs of microsandbox for Linux on riscv64"),
     ],
 )
 def test_a_platform_without_the_package_is_told_as_such(system: str, machine: str, reason: str) -> None:
     assert runtime.not_installed(system, machine).reason == reason
-
-
-def test_the_home_is_the_one_of_the_sdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("MSB_HOME", raising=False)
-    assert runtime.home() == Path.home() / ".microsandbox"
-    monkeypatch.setenv("MSB_HOME", "")
-    assert runtime.home() == Path.home() / ".microsandbox"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MSB_HOME", "here")
-    assert runtime.home() == tmp_path / "here"
 
 
 def test_a_path_too_long_for_sockets_is_told_with_the_length_that_is_not(
@@ -186,32 +148,3 @@ def test_a_home_that_can_not_be_written_is_told(msb_home: Path, monkeypatch: pyt
     problem = runtime.home_problem()
     assert problem is not None
     assert problem.reason == f"the folder {msb_home}/below (MSB_HOME) can't be written: Not a directory"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file systems without them")
-def test_a_file_system_without_extended_attributes_is_told(msb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> None:
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
-    monkeypatch.setattr(os, "setxattr", refuse)
-    problem = runtime.home_problem()
-    assert problem is not None
-    assert problem.reason == f"the file system of {msb_home} (MSB_HOME) has no extended attributes"
-    assert "ext4" in problem.remedy
-
-
-def test_a_disk_that_is_too_full_is_a_matter_of_the_moment(msb_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "_FREE_MB", 2**40)
-    problem = runtime.home_problem()
-    assert problem is not None
-    assert problem.reason.startswith(f"{runtime.free_mb(msb_home)} MB are free where {msb_home} ")
-    assert problem.is_temporary
-
-
-def test_nothing_of_the_sdk_is_imported_before_it_is_needed() -> None:
-    code = (
-        "import sys\nfrom codemode_server.sandbox.backends.microvm import image, probe_cache, runtime\n"
-        "print(runtime.version(), runtime.home(), 'microsandbox' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split()[-1] == "False"

@@ -43,14 +43,6 @@ def sizes(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
 
 
-def test_nothing_is_removed_within_the_quota(folder: Path) -> None:
-    """Control of all that follows."""
-    before = contents(folder, 100)
-    write(folder / "new", MB)
-    assert not trim(folder, before, 2 * MB)
-    assert sizes(folder) == {"new": MB}
-
-
 def test_the_newest_files_go_first_and_no_more_than_needed(folder: Path) -> None:
     write(folder / "old", MB)
     before = contents(folder, 100)
@@ -69,17 +61,6 @@ def test_a_file_that_has_grown_is_cut_back(folder: Path) -> None:
     removed = trim(folder, before, MB)
     assert (folder / "log").read_bytes() == b"old" * 10_000
     assert removed.text == "1 cut back to its earlier size, 3 MiB in all: 'log'"
-
-
-def test_many_empty_files_and_folders_are_removed(folder: Path) -> None:
-    (folder / "old").mkdir()
-    before = contents(folder, 100)
-    for number in range(60):
-        (folder / "old" / f"file{number}").touch()
-        (folder / f"folder{number}" / "below").mkdir(parents=True)
-    trim(folder, before, 10 * MIN_ENTRY_BYTES)
-    assert used_bytes(folder, EVERYTHING) <= 10 * MIN_ENTRY_BYTES + (folder / "old").stat().st_size
-    assert (folder / "old").exists()
 
 
 def test_files_deeper_than_any_path_are_removed(folder: Path) -> None:

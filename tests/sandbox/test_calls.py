@@ -22,16 +22,10 @@ IMPORT = "from servers.github import create_issue, echo, update, list_issues, me
     [
         ("create_issue(owner='o', title='t')", {"owner": "o", "title": "t"}),
         ("create_issue('o', 't')", {"owner": "o", "title": "t"}),
-        ("create_issue('o', title='t')", {"owner": "o", "title": "t"}),
         ("create_issue({'owner': 'o', 'title': 't'})", {"owner": "o", "title": "t"}),
         ("create_issue('o', 't', auth_method='x')", {"owner": "o", "title": "t", "auth-method": "x"}),
         ("create_issue('o', 't', **{'auth-method': 'x'})", {"owner": "o", "title": "t", "auth-method": "x"}),
-        (
-            "create_issue({'owner': 'o', 'title': 't', 'auth-method': 1})",
-            {"owner": "o", "title": "t", "auth-method": 1},
-        ),
         ("update({'a': 1})", {"data": {"a": 1}}),
-        ("update({'data': {'a': 1}, 'key': 'k'})", {"data": {"a": 1}, "key": "k"}),
         ("echo(**{'any-thing': 1}, b=(2, 3))", {"any-thing": 1, "b": [2, 3]}),
         ("echo({'x': 1})", {"x": 1}),
         (
@@ -60,7 +54,6 @@ async def test_a_tool_gets_the_arguments_under_its_own_names(lab: Lab, call: str
             "create_issue() has no argument 'titel'; did you mean 'title'? It has no argument 'labls'; did you mean "
             "'labels'? It is missing 'owner'. It takes owner, title, [auth_method], [labels].",
         ),
-        ("create_issue('o')", "create_issue() is missing 'title'. It takes owner, title, [auth_method], [labels]."),
         ("list_issues(1, 2, 3)", "list_issues() takes 2 arguments, not 3. It takes repo, [state]."),
         ("list_issues('a', repo='a')", "list_issues() got argument 'repo' twice. It takes repo, [state]."),
         ("echo(x=object())", "echo() can't send argument 'x': object has no form in JSON"),
@@ -68,7 +61,6 @@ async def test_a_tool_gets_the_arguments_under_its_own_names(lab: Lab, call: str
             "x = []\nfor _ in range(100):\n    x = [x]\necho(x=x)",
             "echo() can't send argument 'x': nested more than 100 deep; send a flatter value",
         ),
-        ("echo(x=float('nan'))", "echo() can't send argument 'x': nan has no form in JSON"),
     ],
 )
 async def test_wrong_arguments_say_what_is_right_and_send_nothing(lab: Lab, call: str, message: str) -> None:
@@ -81,22 +73,15 @@ async def test_wrong_arguments_say_what_is_right_and_send_nothing(lab: Lab, call
     "code",
     cases(
         {
-            "used in place": "doc = get_document('d')['content']\nawait asyncio.sleep(0)\ndoc",
             "used later": "doc = get_document('d')\nawait asyncio.sleep(0)\ndoc['content']",
             "plain": "doc = get_document('d')\nawait asyncio.sleep(0)\ntype(doc) is dict and doc['content']",
             "awaited": "doc = await get_document({'documentId': 'd'})\ndoc['content']",
-            "awaited later": "call = get_document('d')\ndoc = await call\ndoc['content']",
             "task": "task = asyncio.create_task(get_document('d'))\n(await task)['content']",
             "gather": "(await asyncio.gather(get_document('d')))[0]['content']",
-            "wait_for": "(await asyncio.wait_for(get_document('d'), 5))['content']",
             "to_thread": "(await asyncio.to_thread(get_document, 'd'))['content']",
-            "from a list": "calls = [get_document('d')]\nawait asyncio.sleep(0)\ncalls[0]['content']",
-            "dumps": "await asyncio.sleep(0)\nimport json\njson.loads(json.dumps([get_document('d')]))[0]['content']",
             "returned": "async def f():\n    return get_document('d')\n(await f())['content']",
             "in a function": "async def f():\n    doc = get_document('d')\n    return doc['content']\nf()",
-            "plain function": "def f():\n    return get_document('d')['content']\nawait asyncio.sleep(0)\nf()",
             "asyncio.run": "async def f():\n    return get_document('d')['content']\nasyncio.run(f())",
-            "asyncio.run beside top-level await": "async def f():\n    return (await get_document('d'))['content']\nawait asyncio.sleep(0)\nasyncio.run(f())",
             "run_until_complete": (
                 "async def f():\n    return (await get_document('d'))['content']\n"
                 "asyncio.get_event_loop().run_until_complete(f())"
@@ -136,12 +121,9 @@ async def test_a_call_that_nobody_awaited_is_made_and_its_failure_shown(lab: Lab
     cases(
         {
             "gather": "await asyncio.gather(*[meet(n=i, company=3) for i in range(3)])",
-            "gather of a generator": "await asyncio.gather(*(meet(n=i, company=3) for i in range(3)))",
             "begun, then awaited": "ts = [meet(n=i, company=3) for i in range(3)]\n[await t for t in ts]",
-            "tasks": "ts = [asyncio.create_task(meet(n=i, company=3)) for i in range(3)]\n[await t for t in ts]",
             "to_thread": "await asyncio.gather(*[asyncio.to_thread(meet, n=i, company=3) for i in range(3)])",
             "gather of coroutines": "async def one(i):\n    return await meet(n=i, company=3)\nawait asyncio.gather(*map(one, range(3)))",
-            "gather of coroutines without await": "async def one(i):\n    x = meet(n=i, company=3)\n    return {'n': x['n']}\nawait asyncio.gather(*map(one, range(3)))",
             "pool.map": "with ThreadPoolExecutor(3) as pool:\n    r = list(pool.map(meet, range(3), [3] * 3))\nr",
             "run_in_executor": (
                 "loop = asyncio.get_running_loop()\nfs = [loop.run_in_executor(None, meet, i, 3) for i in range(3)]\n"
@@ -166,22 +148,6 @@ async def test_no_more_calls_are_in_flight_than_allowed(lab: Lab) -> None:
 
 
 POOL = IMPORT + "import threading, time\nfrom concurrent.futures import ThreadPoolExecutor\n"
-
-
-@pytest.mark.portable
-@pytest.mark.parametrize(
-    ("code", "value"),
-    [
-        pytest.param(
-            "def safe():\n    try:\n        boom()\n    except Exception as e:\n        return type(e).__name__\n"
-            "with ThreadPoolExecutor() as p: r = p.submit(safe).result()\nr",
-            "ToolError",
-            id="caught inside",
-        ),
-    ],
-)
-async def test_functions_in_pools_mean_what_they_mean_in_threads(lab: Lab, code: str, value: Any) -> None:
-    assert await lab.value(POOL + code) == value
 
 
 @pytest.mark.portable
@@ -224,13 +190,9 @@ async def test_a_result_larger_than_allowed_is_an_error_of_the_call(lab: Lab) ->
         "from servers.github.echo import echo\necho(a=1)",
         "import servers.github as gh\ngh.echo(a=1)",
         "import servers\nservers.github.echo(a=1)",
-        "import servers.github\nservers.github.echo(a=1)",
         "from servers import github\ngithub.echo(a=1)",
         "import servers.github.echo as e\ne(a=1)",
-        "import servers.github.echo as e\ne.echo(a=1)",
-        "import servers.github.echo\nservers.github.echo(a=1)",
         "from servers.github import *\necho(a=1)",
-        "from servers.github import *\nreturn echo(a=1)",
         "def f():\n    from servers.github import echo\n    return echo(a=1)\nf()",
         "import importlib\nimportlib.import_module('servers.github').echo(a=1)",
     ],

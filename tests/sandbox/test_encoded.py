@@ -67,14 +67,10 @@ saved = r.files[0].save("/workspace/a/p.png")
     ("code", "value"),
     [
         ("media()", {"content": [{**IMAGE, "data": SUMMARY}], "key": KEY}),
-        ("{'a': [media()['content'][0]['data']]}", {"a": [SUMMARY]}),
         ("listed()", [{"shot": SUMMARY}, {"key": KEY}]),
         ("address()", "(6,008 bytes, image/png)"),
-        ("import json\njson.dumps(media()['content'][0]['data'])", f'"{SUMMARY}"'),
         ("wrapped()['content']", "(3,000 bytes, unknown type: .files[0])"),
-        ("media.raw()['structuredContent']['content'][0]['data']", "(6,008 bytes, image/png)"),
         ("'![](data:image/png;base64,' + media()['content'][0]['data'] + ')'", f"![]({SUMMARY})"),
-        ("import base64\n'x data:a/b;base64,' + base64.b64encode(b'abc' * 100).decode()", "x (300 bytes, a/b)"),
         ("import base64\n'data:a/b;name=c d;base64,' + base64.b64encode(b'abc' * 100).decode()", "(300 bytes, a/b)"),
     ],
 )
@@ -89,9 +85,7 @@ async def test_a_value_has_a_summary_in_place_of_bytes(lab: Lab, code: str, valu
     [
         "print(media())",
         "import json\nprint(json.dumps(media(), indent=2))",
-        "import json, sys\njson.dump(media(), sys.stdout)",
         "import pprint\npprint.pprint(media())",
-        "print(str(media())[:2_000])",
         "raise ValueError(media())",
         "r = media()\nassert not r, r",
         "import sys\nsys.stderr.write(media()['content'][0]['data'])",

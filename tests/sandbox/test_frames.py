@@ -8,8 +8,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from codemode_server.processes.stream_readers import FrameReader
-from codemode_server.sandbox import frames, host_frames
+from codemode_server.sandbox import frames
 from codemode_server.sandbox.contract import ProgramError
 
 DONE: dict[str, Any] = {"op": "done", "id": "r", "value": [1], "value_form": "json", "error": None}
@@ -102,24 +101,3 @@ def test_nesting_up_to_the_limit_is_read() -> None:
     frame = parsed(CALL | {"arguments": {"x": value}})
     assert isinstance(frame, frames.Call)
     assert frame.arguments == {"x": value}
-
-
-class Chunks:
-    """A byte stream that gives what it has in small pieces."""
-
-    def __init__(self, data: bytes, size: int) -> None:
-        self._data, self._size = data, size
-
-    async def receive(self, max_bytes: int = 65_536) -> bytes:
-        piece, self._data = self._data[: self._size], self._data[self._size :]
-        return piece
-
-
-@pytest.mark.parametrize("size", [1, 3, 1_000])
-async def test_frames_are_read_however_the_bytes_arrive(size: int) -> None:
-    data = host_frames.refusal_frame(1, "k", "é") + host_frames.encode({"op": "x"})
-    reader = FrameReader(Chunks(data, size))
-    assert [json.loads(await reader.read(1_000)) for _ in range(2)] == [
-        {"op": "reply", "id": 1, "ok": False, "kind": "k", "message": "é"},
-        {"op": "x"},
-    ]

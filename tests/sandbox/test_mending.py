@@ -15,33 +15,21 @@ BOTH = "to use both, write: import statistics; from servers.github import statis
 HINTS: list[tuple[str, str]] = [
     ("issues[0]['titel']", f"issues[0] is a dict with {KEYS}; did you mean 'title'?"),
     ("issues[0]['createdAt']", f"issues[0] is a dict with {KEYS}; did you mean 'created_at'?"),
-    ("[i['titel'] for i in issues]", f"i is a dict with {KEYS}; did you mean 'title'?"),
-    ("for i in issues:\n    i['titel']", f"i is a dict with {KEYS}; did you mean 'title'?"),
     ("def f(x):\n    return x[0]['titel']\nf(issues)", f"x[0] is a dict with {KEYS}; did you mean 'title'?"),
     ("list_issues(repo='a/b')['items']", "is a list of 2 items, which are dicts with"),
     ("issues['items']", f"issues is a list of 2 items, which are dicts with {KEYS}; use it as it is"),
     ("issues['title']", f"{KEYS}; write issues[0]['title'] or [row['title'] for row in issues]"),
-    ("issues.title", "issues is a list of 2 items, which are dicts with"),
     ("x = ['a', {'title': 1}]\nx['title']", "x is a list of 2 items: str, dict; write x[1]['title']"),
-    ("issues[7]", "it is a list of 2 items"),
     ("issues[0].title", 'results are plain dicts: write ["title"] for .title'),
-    ("issues[0].titel", ": write ['title']"),
     ("issues.items()", "issues is a list of 2 items"),
-    ("x = issues[0].get('zzz')\nx['a']", "x is None"),
     ("import json\njson.loads('plain text')", "the text 'plain text', which is no JSON"),
-    ("import json\njson.loads('')", "the text is empty"),
     ("x = 'some text'\nx['a']", "x is the text 'some text'"),
     (
         "from servers.github import statistics\nstatistics.mean([1])",
         f"statistics is the tool of servers.github here; {BOTH}",
     ),
-    ("import statistics\nfrom servers.github import statistics\nstatistics.mean([1])", BOTH),
     ("list_issues.titles", "it is the tool servers.github.list_issues, to be called: list_issues(…)"),
     ("async def f(): return {}\nx = f()\nx['a']", "await"),
-    (
-        "async def f():\n    i = await list_issues(repo='a')\n    return i[0]['titel']\nawait f()",
-        "did you mean 'title'?",
-    ),
 ]
 
 
@@ -50,22 +38,17 @@ TEXT = "from servers.shop import by_start\nr = by_start('x')\n"
 GAVE = "the text that by_start() gave; it begins 'abcde'"
 RESULTS: list[tuple[str, str]] = [
     ("r['x']", "r is a list of 2 items: str, File; take r.files[0] or r.text"),
-    ("r.content", "r is a list of 2 items: str, File; take r.files[0] or r.text"),
     ("picture()['x']", "is a list of 2 items: str, File; take picture().files[0] or picture().text"),
     ("r[1]['x']", "r[1] is a File: .data (bytes), .text, .mime_type, .size, .name, .save(path)"),
-    ("r[1].content", "r[1] is a File: .data (bytes), .text, .mime_type, .size, .name, .save(path)"),
 ]
 TEXTS: list[tuple[str, str]] = [
     ("r.splitlins()", f"r is {GAVE}"),
-    ("r.text", f"r is {GAVE}; use it as it is"),
     ("r['name']", f"r is {GAVE}; its lines: r.splitlines()"),
-    ("for row in r: row['name']", f"row is a character of {GAVE}; its lines: r.splitlines()"),
     ("[row['name'] for row in r]", f"row is a character of {GAVE}; its lines: r.splitlines()"),
     (
         "for row in by_start('x'): row['name']",
         f"row is a character of {GAVE}; its lines: by_start('x').splitlines()",
     ),
-    ("x = '{\"a\": 1}\\n{\"a\": 2}'\nx['a']", "; json.loads reads each line of x.splitlines()"),
     ("x = '{\"a\": 1}'\nx['a']", "; json.loads(x) reads it"),
 ]
 
@@ -74,19 +57,12 @@ PAGE = "a key of a dict with the keys 'items', 'query', 'next_cursor'"
 DICTS: list[tuple[str, str]] = [
     ("for i in by_cursor('x'): i['id']", f"i is {PAGE}; loop over by_cursor('x')['items']"),
     ("r = by_cursor('x')\nfor i in r: i['id']", f"i is {PAGE}; loop over r['items']"),
-    ("r = by_cursor('x')\n[i['id'] for i in r]", f"i is {PAGE}; loop over r['items']"),
     ("r = two_lists()\nfor i in r: i['id']", "'is_last'; loop over r['apples'] or r['pears']"),
-    ("r = {'a': 1}\nfor i in r: i['id']", "i is a key of a dict with the keys 'a'; loop over one of its values"),
     (
         "by_cursor('x')['items']['id']",
         "is a list of 3 items, which are dicts with the keys 'id', 'name'; write by_cursor",
     ),
     ("by_cursor('x')['query']['id']", "by_cursor('x')['query'] is the text 'x'"),
-    (
-        "r = {'a': [{'id': 1}]}\n[i['id'] for i in r.values()]",
-        "i is a list of 1 item, which are dicts with the keys 'id'",
-    ),
-    ("by_cursor('x')\n[i['id'] for i in by_cursor('x').values()]", "i is a list of 3 items, which are dicts with"),
     ("r = [1, 2]\nr['id']", "r is a list of 2 items: int, int; its items are read by position: r[0]"),
 ]
 SHOP = "from servers.shop import *\n"

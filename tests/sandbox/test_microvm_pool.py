@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -119,17 +118,6 @@ async def test_the_next_machine_is_booted_in_the_background(lot: Lot) -> None:
         await until(lambda: len(pool.spare) == 1)
         spare = pool.spare[0]
         assert await pool.take("ada", HERE) is spare
-        await until(lambda: len(pool.spare) == 1)
-        assert lot.begun == 2
-
-
-async def test_a_program_takes_the_machine_that_is_being_booted_already(lot: Lot) -> None:
-    lot.may_boot = anyio.Event()
-    async with tended(lot) as pool:
-        await until(lambda: lot.begun == 1)
-        asyncio.get_running_loop().call_later(0.05, lot.may_boot.set)
-        machine: Any = await pool.take("ada", HERE)
-        assert machine is lot.machines[0]
         await until(lambda: len(pool.spare) == 1)
         assert lot.begun == 2
 

@@ -42,10 +42,3 @@ def test_an_image_of_pillow_can_be_shown(form: str, shown_as: str) -> None:
     link = _Link()
     make_show(link, lambda value: value)(Image.open(io.BytesIO(picture(form))))
     assert [(asked["op"], asked["mime_type"]) for asked in link.asked] == [("show", shown_as)]
-
-
-def test_an_image_that_was_worked_on_is_shown_as_it_is_now() -> None:
-    link = _Link()
-    smaller = File(picture("JPEG")).image().resize((8, 6)).convert("RGBA")
-    make_show(link, lambda value: value)(smaller)
-    assert link.asked[0]["mime_type"] == "image/png"

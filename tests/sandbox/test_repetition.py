@@ -80,16 +80,6 @@ async def test_a_program_that_runs_again_gets_what_it_got(lab: Lab) -> None:
 
 
 @pytest.mark.portable
-async def test_what_is_random_comes_from_the_seed(lab: Lab) -> None:
-    code = f"[{', '.join(f'[{draw}, {draw}]' for draw in DRAWS)}]"
-    first, again = [await run(lab, code, Repeat(SEED)) for _ in range(2)]
-    assert first == again
-    other = await run(lab, code, Repeat(OTHER_SEED))
-    assert not [draw for draw, one, two in zip(DRAWS, first, other, strict=True) if one == two]
-    assert [draw for draw, (one, two) in zip(DRAWS, first, strict=True) if one == two] == ["uuid.getnode()"]
-
-
-@pytest.mark.portable
 async def test_a_program_that_runs_again_reads_the_real_time(lab: Lab) -> None:
     code = "[time.time(), datetime.datetime.now(datetime.UTC).timestamp(), time.monotonic()]"
     first, again = [await run(lab, code, Repeat(SEED)) for _ in range(2)]

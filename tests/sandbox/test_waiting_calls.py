@@ -208,11 +208,3 @@ async def test_answers_that_nobody_reads_wait_outside_of_the_memory() -> None:
     finally:
         tracemalloc.stop()
     assert outcome[0].value == 1, "what waited came whole"
-
-
-async def test_a_guest_that_reads_no_answer_is_read_all_the_same() -> None:
-    """An honest guest may be in the midst of a long frame, and reads its answers after that."""
-    tools = Tools()
-    said = [*(call(n, x="a" * MIB) for n in range(1, 17)), {"op": "output", "stream": "stdout", "text": "still heard"}]
-    outcome = await outcome_of(Guest(said, lambda: len(tools.calls) == 16), tools)
-    assert (outcome.ending, outcome.stdout, len(tools.calls)) == (Ending.RETURNED, "still heard", 16)

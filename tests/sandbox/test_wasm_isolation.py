@@ -1,7 +1,7 @@
 """What holds a hostile program on the wasm backend only: there is nothing but its own folders, and nothing to do it with.
 Every attack has beside it what an honest program can do in the same place."""
 
-# ruff: noqa: E501, ASYNC240 - short programs read best on one line; the files are small
+# ruff: noqa: E501 - short programs read best on one line; the files are small
 
 from __future__ import annotations
 
@@ -81,40 +81,6 @@ def open_files(pid: int) -> set[str]:
         with suppress(FileNotFoundError):  # the one that reads this very folder
             found.add(str(descriptor.readlink()))
     return {path for path in found if path.startswith("/")}
-
-
-@pytest.mark.parametrize("target", ["../outside.txt", "../", "../../../../../../etc/passwd", "/etc/passwd"])
-async def test_a_link_out_of_the_workspace_leads_nowhere(lab: Lab, beside: Path, workspace: Path, target: str) -> None:
-    """Not even to a place of the sandbox's own."""
-    (beside / "outside.txt").write_text(CANARY)
-    (workspace / "planted").symlink_to(target)
-    code = f"""
-import os
-found = []
-try:
-    os.symlink({target!r}, "/workspace/made")
-except OSError:
-    pass
-for name in ("planted", "made", "planted/outside.txt", "made/outside.txt", "planted/workspace/../outside.txt"):
-    for look in (lambda p: open(p).read(), os.listdir):
-        try:
-            found.append(look("/workspace/" + name))
-        except OSError:
-            pass
-    for place in (name, name + "/new"):
-        try:
-            open("/workspace/" + place, "w").write("x")
-        except OSError:
-            pass
-found
-"""
-    assert await lab.value(code) == []
-    assert (beside / "outside.txt").read_text() == CANARY
-    assert sorted(path.name for path in beside.iterdir()) == ["outside.txt", "workspace"]
-    inner = (
-        "import os\nopen('/workspace/a', 'w').write('x')\nos.symlink('a', '/workspace/b')\nopen('/workspace/b').read()"
-    )
-    assert await lab.value(inner) == "x"
 
 
 @pytest.mark.parametrize(

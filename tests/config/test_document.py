@@ -7,36 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codemode_server.config.document import MAX_BYTES
+from tests.tables import rows, tables
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
+TABLES = tables(__file__)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("a:\n\tb: 1", "2: column 1: there is a tab here; YAML is indented with spaces only"),
-        (
-            "a: *del*",
-            '1: column 8: `*` at the beginning of a value is an alias in YAML; put a glob in quotes, for instance "*"',
-        ),
-        (
-            "a: {url: https://h.example/mcp}",
-            "1: column 15: inside { } and [ ] a value that contains `:` must be in quotes",
-        ),
-        (
-            "a: b: c",
-            "1: column 5: a `:` too many, or the line is indented too far; put a value that contains `: ` in quotes",
-        ),
-        ("a: 1\nb: 'x\nc: 2", "2: column 4: the quote that is opened here is not closed"),
-        ("a: [1,\n2", "3: column 1: a comma or the closing bracket of `[`, opened on line 1 is missing"),
-        ("a:\n  b: 1\n c: 2", "3: column 2: the indentation of this line fits no line above it"),
-        ("a: 1\n---\nb: 2", "2: column 1: a second document begins here (`---`); a configuration file is one document"),
-        ("a: \x01", "1: there is a control character here; remove it"),
-        ("- a", "1: the file must be `key: value` lines, beginning for instance with `servers:`"),
-        ("a: " + "[" * 5000, "1: nested more than 30 levels deep"),
-        ("a: &x {<<: *x}", "1: nested more than 30 levels deep; does an alias contain itself?"),
-    ],
+    ("text", "told"), [*rows(TABLES["syntax"]), ("a: " + "[" * 5_000, "1: nested more than 30 levels deep")]
 )
 def test_a_syntax_error_is_told_with_line_and_column_and_what_to_do(folder: Folder, text: str, told: str) -> None:
     folder.path.joinpath("upstream.yaml").write_text(text + "\n")

@@ -16,6 +16,9 @@ from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.saving import EditedFile
 from codemode_server.domain.errors import CodemodeError
+from tests.tables import rows, tables
+
+TABLES = tables(__file__)
 
 EXAMPLE = (Path(__file__).parents[2] / "upstream.yaml").read_text()
 ENTRY: dict[str, Any] = {
@@ -89,16 +92,7 @@ def test_a_removed_server_takes_its_lines_along() -> None:
     assert change(COMMENTED, file.text) == ["-    a:  # the first", '-      command: "x"  # quoted']
 
 
-@pytest.mark.parametrize(
-    ("written", "left"),
-    [
-        ("  servers:\n    a: tokens  # mine\n    b: block\n", "  servers:\n    b: block\n"),
-        ("  servers:\n    a: tokens\n", "  servers: {}\n"),
-        ("  servers: {a: tokens, b: block}\n", "  servers: {b: block}\n"),
-        ("  servers: {a: tokens}\n", "  servers: {}\n"),
-        ('  servers: {"*": tokens}\n', '  servers: {"*": tokens}\n'),
-    ],
-)
+@pytest.mark.parametrize(("written", "left"), rows(TABLES["protected"]))
 def test_a_removed_server_is_no_longer_named_as_protected(written: str, left: str) -> None:
     file = ConfigText(f"{COMMENTED}privacy:\n{written}")
     file.remove_server("a")

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from codemode_server.config import file_edits
 from codemode_server.config.file_edits import NotEditable, Syntax
+from tests.tables import rows, tables
+
+TABLES = tables(__file__)
 
 ENTRY = {"command": "/opt/bin/codemode-server", "args": ["-v", "a b"], "env": {"CODEMODE_CONFIG": "/home/ü/x.yaml"}}
 NAMES = st.text(alphabet="abcXYZ019_-.é/ ", min_size=1, max_size=8)
@@ -158,21 +161,7 @@ def test_an_item_is_added_to_a_list_of_yaml_and_removed_with_every_byte_as_befor
     assert file_edits.without_member(changed, "yaml", path) == text
 
 
-@pytest.mark.parametrize(
-    ("syntax", "text"),
-    [
-        ("json", ""),
-        ("json", "{}"),
-        ("json", '{"a":1}'),
-        ("json", '{\r\n    "a": 1, // x\r\n}\r\n'),
-        ("json", "\ufeff{}"),
-        ("toml", ""),
-        ("yaml", ""),
-        ("yaml", "a: 1\n"),
-        ("yaml", "# only this\n"),
-        ("yaml", "mcpServers: []\n"),
-    ],
-)
+@pytest.mark.parametrize(("syntax", "text"), rows(TABLES["made"]))
 def test_what_is_not_there_is_made(syntax: Syntax, text: str) -> None:
     changed = added(text, syntax)
     assert file_edits.find(file_edits.read(changed, syntax), ("servers", "codemode")) == ENTRY
@@ -183,18 +172,9 @@ def test_what_is_not_there_is_made(syntax: Syntax, text: str) -> None:
 @pytest.mark.parametrize(
     ("syntax", "text", "reason"),
     [
-        ("json", '{\n "a": 1\n "b": 2}', "line 3: this is not valid JSON"),
-        ("json", '{"a": "x\ny"}', "line 1: this is not valid JSON"),
-        ("json", "[]", "not a mapping"),
-        ("json", '{"servers": []}', "edit it by hand"),
+        *rows(TABLES["refused"]),
         ("json", "{" + '"a":{' * 200_000, "nested too deeply"),
-        ("json", '{"servers": {}, "servers": {"x": 1}, "a": ' + "9" * 5_000 + "}", "too many digits"),
-        ("toml", "a = 1\nb = = 2\n", "line 2"),
-        ("toml", "servers = {}\n", "edit it by hand"),
-        ("yaml", "a: 1\n b: 2\n", "2"),
-        ("yaml", "a: !x 1\n", "tags"),
-        ("yaml", "a: 1\n...\n", "by hand"),
-        ("yaml", "servers: &s {a: &a {command: x}}\nx-b: *s\n", "by hand"),
+        ("json", '{"servers": {}, "a": ' + "9" * 5_000 + "}", "too many digits"),
     ],
 )
 def test_a_file_that_is_not_understood_is_refused_with_line_and_reason(syntax: Syntax, text: str, reason: str) -> None:

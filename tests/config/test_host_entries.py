@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.tables import rows, tables
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from codemode_server.config import LoadedSettings
     from codemode_server.settings import ServerSettings
     from tests.config.conftest import Folder
+TABLES = tables(__file__)
 
 
 NOTES = {"command": "npx", "args": ("-y", "notes"), "env": {"LEVEL": "1"}}
@@ -24,56 +27,7 @@ WEB = {"url": "https://a.example/mcp", "headers": {"Authorization": "Bearer secr
 OLD = {"url": "https://b.example/sse", "transport": "sse"}
 OFF = {"command": "x", "enabled": False}
 
-FILES = {
-    "vs code": """
-        {
-          // user profile
-          "inputs": [{"id": "token", "type": "promptString"}],
-          "servers": {
-            "notes": {"type": "stdio", "command": "npx", "args": ["-y", "notes"], "env": {"LEVEL": 1}, "dev": {}},
-            "web": {"type": "http", "url": "https://a.example/mcp",
-                    "headers": {"Authorization": "Bearer ${env:TOKEN}"}},
-            "old": {"type": "sse", "url": "https://b.example/sse"},
-            "off": {"command": "x", "enabled": false}, /* ours */
-          },
-        }
-        """,
-    "goose": """
-        GOOSE_PROVIDER: anthropic
-        extensions:
-          notes:
-            {type: stdio, name: Notes, cmd: npx, args: [-y, notes], envs: {LEVEL: "1"}, timeout: 60, enabled: true}
-          web: {type: streamable_http, uri: "https://a.example/mcp", headers: {Authorization: "Bearer ${TOKEN}"}}
-          old: {type: sse, uri: "https://b.example/sse", available_tools: []}
-          off: {type: stdio, cmd: x, enabled: false, args: []}
-          developer: {type: builtin, enabled: true}
-        """,
-    "codex": """
-        model = "gpt"
-        [permissions]
-        default = "x"
-
-        [mcp_servers.notes]
-        command = "npx"
-        args = ["-y", "notes"]
-        env = { LEVEL = "1" }
-        env_vars = ["NOT_SET"]
-        startup_timeout_sec = 20
-        tool_timeout_sec = 60
-
-        [mcp_servers.web]
-        url = "https://a.example/mcp"
-        bearer_token_env_var = "TOKEN"
-
-        [mcp_servers.old]
-        url = "https://b.example/sse"
-        type = "sse"
-
-        [mcp_servers.off]
-        command = "x"
-        enabled = false
-        """,
-}
+FILES = TABLES["files"]
 
 
 def essence(server: ServerSettings) -> dict[str, Any]:
@@ -132,22 +86,7 @@ def test_a_toml_key_of_thousands_of_parts_is_refused_in_little_memory(folder: Fo
     assert peak < 10 * 2**20
 
 
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ('"url": "unix:///run/x.sock"', "url: must begin with http:// or https://"),
-        ('"type": "ws", "url": "https://h/"', "type: must be one of 'stdio', 'http', 'sse'"),
-        (
-            '"command": "x", "args": ["${input:token}"]',
-            "args[0]: ${input:token} is a variable of an editor, which only",
-        ),
-        (
-            '"command": "x", "cwd": "${workspaceFolder}"',
-            "cwd: ${workspaceFolder} is a variable of an editor, which only the editor",
-        ),
-        ('"command": "x", "envFile": "nowhere.env"', "envFile: there is no such file"),
-    ],
-)
+@pytest.mark.parametrize(("entry", "reason"), rows(TABLES["host_only"]))
 def test_what_only_the_host_could_do_turns_off_that_server(folder: Folder, entry: str, reason: str) -> None:
     loaded = folder.load(f'{{"mcpServers": {{"s": {{{entry}}}, "other": {{"command": "y"}}}}}}', name="mcp.json")
     assert list(loaded.settings.servers) == ["other"]
@@ -345,22 +284,7 @@ def test_a_tool_that_the_host_s_entry_switches_off_is_off(
     assert loaded.settings.permissions.rules == ()
 
 
-@pytest.mark.parametrize(
-    "restriction",
-    [
-        {"tools": "read"},
-        {"tools": {"read": "no"}},
-        {"tools": [{"permission_policy": "always_deny"}]},
-        {"tools": [{"name": "write", "permission_policy": "sometimes"}]},
-        {"disabledTools": "write"},
-        {"disabledTools": [{"name": "write"}]},
-        {"includeTools": {"read": True}},
-        {"disabled": "true"},
-        {"blockedTools": ["write"]},
-        {"enabled": True, "permissions": {"write": "deny"}},
-    ],
-    ids=json.dumps,
-)
+@pytest.mark.parametrize("restriction", rows(TABLES["not_understood"]))
 def test_a_restriction_that_is_not_understood_turns_its_server_off(folder: Folder, restriction: dict[str, Any]) -> None:
     text = json.dumps({"mcpServers": {"s": {"command": "x", **restriction}, "other": {"command": "y"}}})
     loaded = folder.load(text, name="mcp.json")

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from codemode_server.config.hosts import HOSTS, System, SystemName, all_places
+from tests.tables import rows, tables
+
+TABLES = tables(__file__)
 
 HOME = Path("/home/ada")
 
@@ -15,45 +18,13 @@ def first(host: str, name: SystemName, environ: dict[str, str] | None = None) ->
     return str(HOSTS[host].place(System(name, HOME, environ or {})).path.relative_to("/"))
 
 
-@pytest.mark.parametrize(
-    ("host", "linux", "macos", "windows"),
-    [
-        (
-            "claude-desktop",
-            ".config/Claude/claude_desktop_config.json",
-            "Library/Application Support/Claude/claude_desktop_config.json",
-            "AppData/Roaming/Claude/claude_desktop_config.json",
-        ),
-        (
-            "vscode",
-            ".config/Code/User/mcp.json",
-            "Library/Application Support/Code/User/mcp.json",
-            "AppData/Roaming/Code/User/mcp.json",
-        ),
-        ("codex", *[".codex/config.toml"] * 3),
-        ("zed", ".config/zed/settings.json", ".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
-        (
-            "goose",
-            ".config/goose/config.yaml",
-            ".config/goose/config.yaml",
-            "AppData/Roaming/Block/goose/config/config.yaml",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("host", "linux", "macos", "windows"), rows(TABLES["places"]))
 def test_a_host_has_its_file_there(host: str, linux: str, macos: str, windows: str) -> None:
     expected = [f"home/ada/{path}" for path in (linux, macos, windows)]
     assert [first(host, "linux"), first(host, "macos"), first(host, "windows")] == expected
 
 
-@pytest.mark.parametrize(
-    ("host", "system", "environ", "path"),
-    [
-        ("codex", "linux", {"CODEX_HOME": "/x"}, "x/config.toml"),
-        ("goose", "linux", {"XDG_CONFIG_HOME": "/x"}, "x/goose/config.yaml"),
-        ("zed", "macos", {"XDG_CONFIG_HOME": "/x"}, "home/ada/.config/zed/settings.json"),
-        ("vscode", "windows", {"APPDATA": "/x"}, "x/Code/User/mcp.json"),
-    ],
-)
+@pytest.mark.parametrize(("host", "system", "environ", "path"), rows(TABLES["variables"]))
 def test_a_variable_moves_the_file(host: str, system: SystemName, environ: dict[str, str], path: str) -> None:
     assert first(host, system, environ) == path
 

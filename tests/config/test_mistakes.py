@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codemode_server.domain.errors import SettingsError
+from tests.tables import rows, tables
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
+TABLES = tables(__file__)
 
 
 def test_an_unknown_key_is_told_with_its_line_and_what_was_meant(folder: Folder) -> None:
@@ -76,44 +78,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(folder: Folder) 
     ]
 
 
-@pytest.mark.parametrize(
-    ("server", "told"),
-    [
-        ("{}", ":2: servers.s: give either `command` (a program to start) or `url` (a server that runs already)"),
-        ("{command: x, transport: sse}", ":2: servers.s.transport: has no meaning beside `command`"),
-        ("{url: 'http://y', args: [a]}", ":2: servers.s.args: has no meaning beside `url`"),
-        ("{command: [npx, -y]}", ":2: servers.s.command: must be text, not a list"),
-        ("{command: x, enabled: maybe}", ":2: servers.s.enabled: must be true or false, not text"),
-        ("{command: x, timeout: 0}", ":2: servers.s.timeout: must be more than 0"),
-        ("{command: x, env: [A]}", ":2: servers.s.env: must be a mapping, not a list; write `key: value` lines"),
-        (
-            "{command: x, env: {A: }}",
-            ':2: servers.s.env.A: must be text, and nothing stands here; write "" if it is empty, `"~"` for a tilde',
-        ),
-        ("{command: x, env: {A=B: c}}", ':2: servers.s.env."A=B": is not the name of an environment variable'),
-        (
-            r'{url: "http://y", headers: {A: "b\nc"}}',
-            ":2: servers.s.headers.A: holds a line break, which an HTTP header can't",
-        ),
-        ("{command: x, disabled: true}", ":2: servers.s.disabled: unknown key; did you mean 'enabled'?"),
-        (
-            "{command: x, qqq: 1}",
-            ":2: servers.s.qqq: unknown key; there are command, args, env, cwd, url, transport, "
-            "headers, headers_command, oauth, questions, protocol, enabled, per_principal, timeout, tools, expose, "
-            "direct, effects, labels, description, elicitation, sampling, roots",
-        ),
-        (
-            "{command: x, tools: {exclude: ['{a,b}']}}",
-            ":2: servers.s.tools.exclude[0]: globs know `*`, `?` and `[…]`, no "
-            "braces; write one glob for each alternative",
-        ),
-        (
-            "{command: x, tools: {exclude: ['[z-a]']}}",
-            ":2: servers.s.tools.exclude[0]: the glob has a range that matches nothing: from 'z' down to 'a'",
-        ),
-        ("x", ":2: servers.s: must be a mapping, not text; write `key: value` lines"),
-    ],
-)
+@pytest.mark.parametrize(("server", "told"), rows(TABLES["servers"]))
 def test_a_mistake_in_a_server_is_one_sentence_on_its_line(folder: Folder, server: str, told: str) -> None:
     assert folder.refusal(f"servers:\n  s: {server}\n") == [f"upstream.yaml{told}"]
 
@@ -142,32 +107,7 @@ def test_a_rule_for_a_server_that_is_not_there_is_warned_of(folder: Folder) -> N
     )
 
 
-RULE = ":3: permissions.rules[0]"
-
-
-@pytest.mark.parametrize(
-    ("rule", "told"),
-    [
-        (
-            "{allow: a, when: arg.x}",
-            f"{RULE}.when: is not a condition in CEL: at character 4: undeclared reference to 'arg.x'",
-        ),
-        ("{allow: a, when: args}", f"{RULE}.when: must be true or false, and gives map<string, dyn>"),
-        ("{allow: a, limit: 10}", f"{RULE}.limit: must be text, not a number; put it in quotes"),
-        (
-            "{allow: a, limit: 10/fortnight}",
-            f"{RULE}.limit: is not of the form `10/minute`; the times are second, minute, hour, day, execution",
-        ),
-        ("{deny: a, limit: 1/minute}", f"{RULE}.limit: has no meaning in a rule that denies"),
-        ("{server: a}", f"{RULE}: give exactly one of `allow`, `deny`, `ask`, `decision`"),
-        ("{deny: a, tool: b}", f"{RULE}.tool: belongs to a rule with `decision`; write `deny: server/tool`"),
-        ("{decision: deny, tool: 'a b'}", f"{RULE}.tool: the glob contains white space"),
-        (
-            "{deny: a, effect: writes}",
-            f"{RULE}.effect: must be one of 'read', 'write', 'destructive'; did you mean 'write'?",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("rule", "told"), rows(TABLES["rules"]))
 def test_a_mistake_in_a_rule_is_one_sentence_on_its_line(folder: Folder, rule: str, told: str) -> None:
     assert folder.refusal(f"permissions:\n  rules:\n    - {rule}\n") == [f"upstream.yaml{told}"]
 
@@ -206,19 +146,7 @@ def test_a_mistake_in_one_server_turns_off_that_server_alone_with_its_reason(
     assert loaded.invalid_servers == {"bad": (reason,)}
 
 
-@pytest.mark.parametrize(
-    "section",
-    [
-        "permissions: {default: dney}",
-        "permissions: {rules: [{dney: good}]}",
-        "permissions: {default: '${NOT_SET}'}",
-        "limits: {calls: many}",
-        "sandbox: {require: microvn}",
-        "sandbox: []",
-        "permision: {default: deny}",
-        "servers: {other: {command: y}}",
-    ],
-)
+@pytest.mark.parametrize("section", rows(TABLES["sections"]))
 def test_a_mistake_outside_the_servers_refuses_the_whole_file(folder: Folder, section: str) -> None:
     """What limits programs must never be skipped."""
     with pytest.raises(SettingsError):

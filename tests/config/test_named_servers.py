@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tables import rows, tables
+
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
+TABLES = tables(__file__)
 
 SERVERS = 'servers: {crm: {command: x}, "git-hub": {command: x}}\n'
 
@@ -39,13 +42,7 @@ def test_a_server_that_is_disabled_or_has_a_mistake_is_there(folder: Folder, ent
     assert not [line for line in loaded.warnings if "privacy" in line]
 
 
-@pytest.mark.parametrize(
-    ("privacy", "key", "hint"),
-    [
-        ('servers: {crmm: values, "*": tokens}', "servers.crmm", "; did you mean 'crm'?"),
-        ('servers: {"*": tokens}, release: {crmm: [email]}', "release.crmm", "; did you mean 'crm'?"),
-    ],
-)
+@pytest.mark.parametrize(("privacy", "key", "hint"), rows(TABLES["unmatched"]))
 def test_what_leaves_nothing_unprotected_that_was_named_is_warned_of(
     folder: Folder, privacy: str, key: str, hint: str
 ) -> None:

@@ -12,9 +12,11 @@ import pytest
 from codemode_server.config.description import describe
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import SettingsError
+from tests.tables import rows, tables
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
+TABLES = tables(__file__)
 
 CANARY = "c4n4ry-Value-0xDEAD"
 SECRET_NAMES = (
@@ -126,16 +128,7 @@ def test_the_key_in_the_file_of_a_service_account_is_a_secret(folder: Folder) ->
 
 
 class TestTheWarningOfAWeakSecret:
-    @pytest.mark.parametrize(
-        ("value", "why"),
-        [
-            ("ab1", "has fewer than 6 characters, so it is not masked"),
-            ("admin", "has fewer than 6 characters, so it is not masked"),
-            ("changeme", "is a common word, so it is not masked"),
-            ("hunter2", "is short enough to be guessed"),
-            ("48151623", "is short enough to be guessed"),
-        ],
-    )
+    @pytest.mark.parametrize(("value", "why"), rows(TABLES["weak"]))
     def test_names_the_variable_and_never_the_value(self, folder: Folder, value: str, why: str) -> None:
         loaded = folder.load('servers: {a: {command: x, env: {T: "${DB_PASSWORD}"}}}\n', env={"DB_PASSWORD": value})
         (warning,) = loaded.warnings
@@ -183,39 +176,7 @@ def test_the_description_and_every_repr_hide_secrets_short_ones_too(folder: Fold
         assert "1234" not in shown
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "servers: {s: {url: '${CANARY}'}}",
-        "servers: {s: {command: x, timeout: '${CANARY}'}}",
-        "servers: {s: {url: 'http://h', transport: '${CANARY}'}}",
-        "servers: {s: {command: x, args: '${CANARY}'}}",
-        "servers: {s: {command: x, env: '${CANARY}'}}",
-        "servers: {s: {command: x, headers: {A: '${CANARY}'}}}",
-        "servers: {s: {url: 'http://h', headers: {A: \"${CANARY}\\n\"}}}",
-        'servers: {s: {command: x, args: ["${CANARY}\\0"]}}',
-        "servers: {s: {command: x, tools: {include: ['[${CANARY}']}}}",
-        "servers: {s: {command: x, description: '" + "${CANARY}" * 40 + "'}}",
-        "servers: {s: {command: x, env: {A: '${CANARY}${UNSET}'}}}",
-        "servers: {s: {command: x, nonsense: '${CANARY}'}}",
-        "servers: {s: '${CANARY}'}",
-        "servers: ['${CANARY}']",
-        "permissions: {default: '${CANARY}'}",
-        "permissions: {rules: [{deny: '${CANARY}/a/b'}, {deny: '[${CANARY}'}, {allow: '${CANARY}', deny: x}]}",
-        "sandbox: {backend: '${CANARY}', warm: '${CANARY}'}",
-        "state: {payloads: '${CANARY}'}",
-        "nonsense: '${CANARY}'",
-        f"servers: {{s: {{command: x, env: {{A: '{CANARY}}}}}}}",
-        f'servers: {{s: {{command: x, env: {{A: "\\q{CANARY}"}}}}}}',
-        f"servers: {{s: {{command: x, env: {{A: *{CANARY}}}}}}}",
-        f"servers: {{s: {{command: x, env: {{A: !{CANARY} x}}}}}}",
-        f"servers:\n  s:\n    env:\n      A: {CANARY}: x",
-        f"servers:\n\ts: {CANARY}",
-        f"servers: {{s: {{command: x}}, mcpServers: {{a: {{type: {CANARY}, disabled: {CANARY}}}}}}}",
-        f"mcpServers: {{a: {{type: {CANARY}, disabled: {CANARY}, timeout: {CANARY}}}}}",
-        f"servers: {{s: {{command: x, env: {{A: &a {CANARY}, B: &a {CANARY}, A: {CANARY}, <<: {CANARY}}}}}}}",
-    ],
-)
+@pytest.mark.parametrize("text", rows(TABLES["refused"]))
 def test_no_refusal_shows_a_value(folder: Folder, text: str) -> None:
     """Neither the message nor the traceback nor anything else that hangs on the error."""
     refused: SettingsError | None = None

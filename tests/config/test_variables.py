@@ -7,54 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from codemode_server.config.expansion import NotExpandable, expand
+from tests.tables import rows, tables
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder
+TABLES = tables(__file__)
 
 
-@pytest.mark.parametrize(
-    ("text", "became"),
-    [
-        ("${A}", "one"),
-        ("x${A}y${B}z", "xoneytwoz"),
-        ("${A:-other}", "one"),
-        ("${NONE:-other}", "other"),
-        ("${EMPTY:-other}", "other"),
-        ("${EMPTY}", ""),
-        ("${NONE:-}", ""),
-        ("${NONE:-${B}}", "two"),
-        ("${NONE:-${NONE2:-https://x:1/}}/y", "https://x:1//y"),
-        ("$${A}", "${A}"),
-        ("$$${A}", "$one"),
-        ("pa$$word", "pa$word"),
-        ("$A costs 5$", "$A costs 5$"),
-        ("${TRICKY}", "${A} $$"),
-        ("${env:A}", "one"),
-    ],
-)
+@pytest.mark.parametrize(("text", "became"), rows(TABLES["filled_in"]))
 def test_variables_are_filled_in_as_a_shell_would(text: str, became: str) -> None:
     variables = {"A": "one", "B": "two", "EMPTY": "", "TRICKY": "${A} $$"}
     assert expand(text, variables).text == became
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("${NONE}", "NONE is not set; set it in the environment or in .env beside the file, or write ${NONE:-default}"),
-        ("${A", "a `${` is not closed by `}`; write `$${` if it is meant literally"),
-        ("${A-b}", "a `${…}` is not of the form ${NAME} or ${NAME:-default}; write `$${` if it is meant literally"),
-        (
-            "${input:token}",
-            "${input:token} is a variable of an editor, which only the editor can fill in; write the value here, or "
-            "set an environment variable (also in .env beside the file) and write ${NAME}",
-        ),
-        (
-            "${workspaceFolder}/x",
-            "${workspaceFolder} is a variable of an editor, which only the editor can fill in; write the path here, or "
-            "set workspaceFolder in the environment or in .env beside the file",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "told"), rows(TABLES["refused"]))
 def test_what_can_not_be_filled_in_says_what_to_do(text: str, told: str) -> None:
     with pytest.raises(NotExpandable) as caught:
         expand(text, {"A": "one"})

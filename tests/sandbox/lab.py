@@ -28,7 +28,9 @@ def cases(rows: dict[str, Any] | list[str], *in_microvms: str) -> list[Any]:
     assert set(in_microvms) <= set(rows)
     marks: dict[str, Any] = dict.fromkeys(in_microvms, ())
     return [
-        pytest.param(*(row if isinstance(row, tuple) else (row,)), id=name, marks=marks.get(name, pytest.mark.portable))
+        pytest.param(
+            *(row if isinstance(row, tuple | list) else (row,)), id=name, marks=marks.get(name, pytest.mark.portable)
+        )
         for name, row in rows.items()
     ]
 

@@ -10,6 +10,9 @@ from types import FrameType
 import pytest
 
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
+from tests.tables import rows, tables
+
+TABLES = tables(__file__)
 
 IMPORTS = "import asyncio\nfrom servers.github import echo\n"
 
@@ -20,54 +23,17 @@ def use_of_first_call(code: str) -> Use:
     return CallUses(tree).use_of(calls[0])
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "echo()",
-        "await asyncio.sleep(0)\necho()",
-        "await asyncio.sleep(0)\nx = echo()\nx['a']",
-        "async def f():\n    return echo()",
-        "async def f():\n    rows = []\n    rows.append(echo())\n    return len(rows)",
-        "async def f():\n    for row in echo():\n        print(row)",
-        "async def f():\n    def g():\n        return echo()\n    return g()",
-        "async def f():\n    class C:\n        x = echo()\n    return C.x",
-        "await asyncio.sleep(0)\nx = echo()",
-        "from servers.github import *\nasync def f():\n    return meet(), echo()",
-    ],
-)
+@pytest.mark.parametrize("code", rows(TABLES["value"]))
 def test_a_call_gives_its_value_in_plain_code_and_where_the_value_is_used(code: str) -> None:
     assert use_of_first_call(code) is Use.VALUE
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "await echo()",
-        "async def f():\n    return await asyncio.gather(*[echo() for _ in range(3)])",
-        "async def f():\n    tasks = []\n    tasks.append(echo())\n    return await asyncio.gather(*tasks)",
-        "async def f():\n    task = echo()\n    print(task)\n    return await task",
-        "async def f():\n    a = echo()\n    b = a\n    c = [b]\n    for d in c:\n        await d",
-        "async def f():\n    calls = {n: echo(n) for n in 'ab'}\n    for n, call in calls.items():\n        await call",
-        "async def f():\n    calls = [echo(n) for n in 'ab']\n    for n, call in zip('ab', calls):\n        await call",
-        "async def f():\n    calls = [echo()]\n    return [await call for _, call in enumerate(calls)]",
-    ],
-)
+@pytest.mark.parametrize("code", rows(TABLES["awaited"]))
 def test_a_call_stays_awaitable_where_the_program_awaits_it_later(code: str) -> None:
     assert use_of_first_call(code) is Use.AWAITED
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "async def f():\n    return await safe(echo())",
-        "async def safe(call): pass\nawait asyncio.gather(safe(echo()))",
-        "async def safe(call): pass\nawait asyncio.gather(*map(safe, [echo(), echo()]))",
-        "async def f():\n    return await asyncio.gather(limited(echo()))",
-        "async def f():\n    calls = {'a': echo()}\n    return calls['a']",
-        "f = lambda: echo()",
-        "async def f():\n    return list(echo(n) for n in 'ab')",
-    ],
-)
+@pytest.mark.parametrize("code", rows(TABLES["either"]))
 def test_a_call_whose_use_is_not_to_be_seen_gives_both(code: str) -> None:
     assert use_of_first_call(code) is Use.EITHER
 

@@ -17,8 +17,10 @@ import pytest
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.results import to_reply
 from tests.sandbox.lab import HEAD, Lab, Tools
+from tests.tables import rows, tables
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
+TABLES = tables(__file__)
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(6_000)
 DATA = base64.b64encode(PICTURE).decode()
@@ -63,34 +65,14 @@ saved = r.files[0].save("/workspace/a/p.png")
     assert await lab.value(code, Media()) == [len(DATA), True, True, "before\nafter", True]
 
 
-@pytest.mark.parametrize(
-    ("code", "value"),
-    [
-        ("media()", {"content": [{**IMAGE, "data": SUMMARY}], "key": KEY}),
-        ("listed()", [{"shot": SUMMARY}, {"key": KEY}]),
-        ("address()", "(6,008 bytes, image/png)"),
-        ("wrapped()['content']", "(3,000 bytes, unknown type: .files[0])"),
-        ("'![](data:image/png;base64,' + media()['content'][0]['data'] + ')'", f"![]({SUMMARY})"),
-        ("import base64\n'data:a/b;name=c d;base64,' + base64.b64encode(b'abc' * 100).decode()", "(300 bytes, a/b)"),
-    ],
-)
+@pytest.mark.parametrize(("code", "value"), rows(TABLES["values"]))
 async def test_a_value_has_a_summary_in_place_of_bytes(lab: Lab, code: str, value: Any) -> None:
     outcome = await lab.run(ALL + code, Media())
     assert outcome.value == value
     assert "show(file)" in outcome.hint
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "print(media())",
-        "import json\nprint(json.dumps(media(), indent=2))",
-        "import pprint\npprint.pprint(media())",
-        "raise ValueError(media())",
-        "r = media()\nassert not r, r",
-        "import sys\nsys.stderr.write(media()['content'][0]['data'])",
-    ],
-)
+@pytest.mark.parametrize("code", rows(TABLES["printed"]))
 async def test_nothing_that_a_program_prints_or_raises_shows_bytes(lab: Lab, code: str) -> None:
     outcome = await lab.run(ALL + code, Media())
     written = (

@@ -8,8 +8,10 @@ import pytest
 
 from tests.sandbox.lab import Lab, cases
 from tests.sandbox.shop import Shop
+from tests.tables import rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+TABLES = tables(__file__)
 HEAD = "from servers.shop import *\n"
 
 
@@ -19,20 +21,7 @@ async def test_texts_and_files_come_in_order(lab: Lab) -> None:
     assert await lab.value(code, Shop()) == ["here", True, "image/png", 2, False]
 
 
-@pytest.mark.parametrize(
-    "code",
-    cases(
-        [
-            "documents()[0].fetch().text",
-            "documents()[0].text",
-            "documents()[0].data.decode()",
-            "found = await documents()\nfile = await found[0].fetch()\nfile.text()",
-            "import asyncio\nfound = await documents()\n(await asyncio.gather(found[0].fetch(), found[0].fetch()))[1].text",
-            "found = await documents()\nfound[0].fetch().text",
-        ],
-        "documents()[0].fetch().text",
-    ),
-)
+@pytest.mark.parametrize("code", cases(TABLES["links"], "documents()[0].fetch().text"))
 async def test_a_link_is_fetched_from_its_server_when_it_is_used(lab: Lab, code: str) -> None:
     tools = Shop()
     assert await lab.value(HEAD + code, tools) == "in doc://a"
@@ -64,15 +53,7 @@ async def test_text_is_a_value_everywhere_and_may_be_called(lab: Lab, result: st
 
 
 @pytest.mark.portable
-@pytest.mark.parametrize(
-    ("file", "shown"),
-    [
-        ("picture()[1]", "<File image/png 2 bytes: show(f), f.data, f.save(path)>"),
-        ("documents()[1]", "<File 'e' application/json 8 bytes: f.text, f.data>"),
-        ("documents()[0]", "<File 'a' text/plain link doc://a: f.text, f.data and f.save(path) fetch it>"),
-        ("File(b'a' * 5000, 'x\\ny', 'b\\nc')", "<File 'b\\nc' 'x\\ny' 5,000 bytes: show(f), f.data, f.save(path)>"),
-    ],
-)
+@pytest.mark.parametrize(("file", "shown"), rows(TABLES["printed"]))
 async def test_a_file_is_printed_with_the_ways_to_read_it(lab: Lab, file: str, shown: str) -> None:
     assert await lab.value(f"{HEAD}from codemode import File\nrepr({file})", Shop()) == shown
 
@@ -89,17 +70,7 @@ async def test_what_came_beside_an_object_is_at_hand_and_told(lab: Lab) -> None:
 
 
 @pytest.mark.portable
-@pytest.mark.parametrize(
-    "code",
-    [
-        "get_item.raw('a', 1)",
-        "get_item.raw({'owner': 'a', 'item_id': 1})",
-        "import asyncio\nawait asyncio.sleep(0)\nx = await get_item.raw(owner='a', item_id=1)\nx",
-        "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(get_item.raw, 'a', 1).result()",
-        "import asyncio\nawait asyncio.to_thread(get_item.raw, 'a', 1)",
-        "get_item.raw.map([1], owner='a')[0]",
-    ],
-)
+@pytest.mark.parametrize("code", rows(TABLES["raw"]))
 async def test_raw_gives_the_whole_result_in_every_style(lab: Lab, code: str) -> None:
     expected = {"content": [], "structuredContent": {"owner": "a", "item_id": 1}}
     assert await lab.value(HEAD + code, Shop()) == expected

@@ -11,28 +11,16 @@ from typing import Any
 import pytest
 
 from tests.sandbox.lab import Lab
+from tests.tables import rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+TABLES = tables(__file__)
 IMPORT = "import asyncio, json, re\nfrom servers.github import echo, list_issues, meet\n"
 ASYNC = "\nawait asyncio.sleep(0)\n"
 
 
 @pytest.mark.portable
-@pytest.mark.parametrize(
-    ("code", "value"),
-    [
-        ("x = echo(a='b1 b2')\nfound = re.findall(r'b\\d', json.dumps(x))", ["b1", "b2"]),
-        ("x = echo(a=1)\nfound = type(x).__name__", "dict"),
-        (
-            "rows = []\nfor n in range(3): rows.append(echo(a=n))\nfound = [type(row).__name__ for row in rows]",
-            ["dict"] * 3,
-        ),
-        ("x, y = echo(a=1), echo(a=2)\nfound = [x | y, type(x).__name__]", [{"a": 2}, "dict"]),
-        ("def plain(doc): return type(doc).__name__\nfound = plain(echo(a=1))", "dict"),
-        ("async def work():\n    x = echo(a=1)\n    return type(x).__name__\nfound = await work()", "dict"),
-        ("d = {'k': echo(a=1)}\nfound = d['k']['a']", 1),
-    ],
-)
+@pytest.mark.parametrize(("code", "value"), rows(TABLES["plain"]))
 async def test_a_call_that_nobody_awaits_gives_the_plain_value(lab: Lab, code: str, value: Any) -> None:
     assert await lab.value(IMPORT + code + ASYNC + "found") == value
 
@@ -55,9 +43,7 @@ async def test_a_program_that_is_indented_as_a_whole_runs(lab: Lab) -> None:
 
 
 @pytest.mark.portable
-@pytest.mark.parametrize(
-    "code", ["jobs = [f(n) for n in range(3)]\nlen(jobs)", "[f(n) for n in range(3)]", "for n in range(3): print(f(n))"]
-)
+@pytest.mark.parametrize("code", rows(TABLES["never_awaited"]))
 async def test_coroutines_that_were_never_awaited_are_named_with_their_line(lab: Lab, code: str) -> None:
     outcome = await lab.run(f"import asyncio\nasync def f(n): return n\n{code}")
     assert "never awaited, so nothing of them has run: 3 of f (line 2)" in outcome.hint

@@ -18,8 +18,10 @@ import pytest
 
 from codemode_server.sandbox.contract import Ending
 from tests.sandbox.lab import SLOWNESS, Lab, Tools, cases
+from tests.tables import tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+TABLES = tables(__file__)
 CANARY = "canary-7f3a9c21"
 
 
@@ -48,7 +50,7 @@ for path in {paths!r}:
 
 @pytest.mark.parametrize(
     "target",
-    cases(["../outside.txt", "..", "{beside}/outside.txt", "../../../../{beside}/outside.txt"], "{beside}/outside.txt"),
+    cases(["..", "{beside}/outside.txt", f"{'../' * 20}{{beside}}/outside.txt"], "{beside}/outside.txt"),
 )
 async def test_a_link_out_of_the_workspace_does_not_lead_to_the_host(
     lab: Lab, beside: Path, workspace: Path, target: str
@@ -142,23 +144,12 @@ time.sleep({0.2 * SLOWNESS})
     "attack",
     cases(
         {
-            "unknown op": "send(op='nothing', id=1)",
             "no JSON": "raw.send('no json')",
-            "no object": "raw.send('[1]')",
-            "id of a wrong type": "send(op='call', id='1', server='github', tool='echo', arguments={})",
-            "id that is a bool": "send(op='call', id=True, server='github', tool='echo', arguments={})",
-            "no server": "send(op='call', id=1, server=None, tool='echo', arguments={})",
-            "arguments of a wrong type": "send(op='call', id=1, server='github', tool='echo', arguments=[])",
             "id used twice": "[send(op='load', id=1, module='servers') for _ in 'ab']",
-            "id that goes back": "send(op='load', id=5, module='s')\nsend(op='load', id=4, module='s')",
             "done with a guessed id": "send(op='done', id='x', value=1, value_form='json', error=None)",
-            "unknown stream": "send(op='output', stream='protocol', text='x')",
             "a limit that only the host sees": "send(op='exceeded', setting='limits.wall_seconds')",
-            "no JSON number": 'raw.send(\'{"op": "load", "id": 1, "module": NaN}\')',
             "deep": "raw.send('{\"op\": \"call\", \"id\": 1, \"arguments\": ' + '[' * 100_000 + ']' * 100_000 + '}')",
-            "deeper than allowed": 'raw.send(\'{"op":"call","id":1,"server":"a","tool":"b","arguments":{"x":\' + \'[\' * 300 + \']\' * 300 + \'}}\')',
             "longer than any frame": "raw.send('x' * (20 * 2**20))",
-            "long name": "send(op='load', id=1, module='x' * 100_000)",
         },
         "no JSON",
         "a limit that only the host sees",
@@ -221,25 +212,7 @@ async def test_a_call_for_a_tool_that_is_not_offered_is_refused_by_the_host(lab:
 
 
 @pytest.mark.parametrize(
-    ("leave", "look"),
-    cases(
-        {
-            "globals": ("global_name = 1", "'global_name' in globals()"),
-            "modules": (
-                "import sys, types\nsys.modules['left'] = types.ModuleType('left')",
-                "import sys\n'left' in sys.modules",
-            ),
-            "builtins": ("import builtins\nbuiltins.len = lambda x: 99", "len('abc') == 99"),
-            "library": ("import json\njson.dumps = lambda x: 'evil'", "import json\njson.dumps(1) == 'evil'"),
-            "files in /tmp": ("open('/tmp/left', 'w').write('x')", "import os\nos.path.exists('/tmp/left')"),
-            "environment": ("import os\nos.environ['LEFT'] = '1'", "import os\n'LEFT' in os.environ"),
-            "working directory": ("import os\nos.chdir('/tmp')", "import os\nos.getcwd() != '/'"),
-        },
-        "modules",
-        "builtins",
-        "files in /tmp",
-        "environment",
-    ),
+    ("leave", "look"), cases(TABLES["left"], "modules", "builtins", "files in /tmp", "environment")
 )
 async def test_nothing_is_left_to_the_next_program(lab: Lab, leave: str, look: str) -> None:
     """Asked in the same program first: there the trace is."""

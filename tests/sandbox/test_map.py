@@ -8,21 +8,14 @@ import pytest
 
 from tests.sandbox.lab import Lab
 from tests.sandbox.shop import Shop
+from tests.tables import rows, tables
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
+TABLES = tables(__file__)
 HEAD = "from servers.shop import *\nfrom servers.github import meet, echo\n"
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "get_item.map([('a', 1), ('a', 2)])",
-        "get_item.map([{'owner': 'a', 'item_id': 1}, {'item_id': 2, 'owner': 'a'}])",
-        "get_item.map([1, 2], owner='a')",
-        "get_item.map(({'item_id': n} for n in (1, 2)), owner='a', concurrency=1)",
-        "get_item.map(zip('aa', (1, 2)))",
-    ],
-)
+@pytest.mark.parametrize("call", rows(TABLES["items"]))
 async def test_items_are_arguments_by_name_by_position_or_alone(lab: Lab, call: str) -> None:
     expected = [{"owner": "a", "item_id": 1}, {"owner": "a", "item_id": 2}]
     assert await lab.value(f"{HEAD}{call}", Shop()) == expected
@@ -42,15 +35,7 @@ found = get_item.map([1, -2, 4, {{"colour": 1}}], owner="a")
     assert wrong.startswith("get_item() has no argument 'colour'")
 
 
-@pytest.mark.parametrize(
-    ("items", "what"),
-    [
-        ("'some text'", "not the text 'some text'"),
-        ("{'owner': 'a', 'item_id': 1}", "not a dict with the keys 'owner', 'item_id'"),
-        ("get_item('a', 1)", "not a dict with the keys 'owner', 'item_id'"),
-        ("5", "not of type int"),
-    ],
-)
+@pytest.mark.parametrize(("items", "what"), rows(TABLES["no_lists"]))
 async def test_what_is_no_list_of_items_is_refused_before_any_call(lab: Lab, items: str, what: str) -> None:
     """A text would be a call for each of its characters, a dict one for each of its keys."""
     expected = f"get_item.map() takes a list of items and makes a call for each, {what}"
@@ -66,18 +51,7 @@ async def test_what_is_no_list_of_items_is_refused_before_any_call(lab: Lab, ite
     assert (await lab.error(unawaited, Shop()))[0] == "TypeError"
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("get_item.map([1, 2])", "get_item.map(): the first item does not fit: get_item() is missing 'item_id'."),
-        (
-            "get_item.map([{'item': 1}], owner='a')",
-            "the first item does not fit: get_item() has no argument 'item'; did",
-        ),
-        ("get_item.map([('a', 1, '', 4)])", "the first item does not fit: get_item() takes 3 arguments, not 4."),
-        ("get_item.map([1], **{'max_workers': 4})", "It takes items, [concurrency], owner, item_id, [note]."),
-    ],
-)
+@pytest.mark.parametrize(("call", "message"), rows(TABLES["no_arguments"]))
 async def test_items_that_are_no_arguments_of_the_tool_end_the_program_before_any_call(
     lab: Lab, call: str, message: str
 ) -> None:

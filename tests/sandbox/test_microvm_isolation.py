@@ -21,8 +21,10 @@ import pytest
 
 from codemode_server.sandbox.contract import Ending, SandboxBackend
 from tests.sandbox.lab import MICROVM, SLOWNESS, Lab, Tools
+from tests.tables import tables
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), *MICROVM]
+TABLES = tables(__file__)
 REFUSED = {"EPERM", "EACCES", "EROFS", "ENOENT", "ESRCH", "ENOSPC", "ENOSYS", "EINVAL", "EAFNOSUPPORT"}
 """What the kernel says to one who may not, or of what is not there; of user namespaces it says that there is no room."""
 PROBE = """
@@ -104,62 +106,8 @@ own = subprocess.run(["id", "-u"], capture_output=True, text=True).stdout
     assert await lab.value(code) == [nobody, nobody, [], [0] * 4, "1", "65534\n", ""]
 
 
-PRIVILEGED = {
-    "be root": "os.setuid(0)",
-    "be in root's group": "os.setgid(0)",
-    "be in a group": "os.setgroups([0])",
-    "see another root folder": "os.chroot('/tmp')",
-    "give a file away": "os.chown('/tmp/own', 0, 0)",
-    "make a device": "os.mknod('/tmp/device', 0o20666, os.makedev(1, 1))",
-    "mount": "call('mount', b'none', b'/tmp', b'tmpfs', 0, None)",
-    "make the root writable": "call('mount', None, b'/', None, 32, None)",
-    "mount a part of the host": "call('mount', b'runtime', b'/tmp', b'virtiofs', 0, None)",
-    "unmount": "call('umount2', b'/workspace', 2)",
-    "turn off": "call('reboot', 0x4321FEDC)",
-    "restart": "call('reboot', 0x01234567)",
-    "restart by key": "write('/proc/sysrq-trigger', 'b')",
-    "load a module": "system_call('init_module', b'', 0, b'')",
-    "load a kernel": "system_call('kexec_load', 0, 0, None, 0)",
-    "load a program into the kernel": "system_call('bpf', 5, ctypes.create_string_buffer(128), 128)",
-    "watch the kernel": "system_call('perf_event_open', ctypes.create_string_buffer(128), 0, -1, -1, 0)",
-    "name the machine": "socket.sethostname('mine')",
-    "set the clock": "time.clock_settime(time.CLOCK_REALTIME, 0)",
-    "use swap": "call('swapon', b'/tmp/own', 0)",
-    "be more urgent": "os.setpriority(os.PRIO_PROCESS, 0, -5)",
-    "be spared when memory is short": "write('/proc/self/oom_score_adj', '-1000')",
-    "have more processes": "resource.setrlimit(resource.RLIMIT_NPROC, (100_000, 100_000))",
-    "have more files": "resource.setrlimit(resource.RLIMIT_NOFILE, (100_000, 100_000))",
-    "have larger files": "resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))",
-    "have more memory": "resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))",
-    "write to memory": "open('/dev/mem', 'r+b')",
-    "write to the kernel's log": "write('/dev/kmsg', 'mine')",
-    "change the kernel's settings": "write('/proc/sys/kernel/hostname', 'mine')",
-    "have crashes handled": "write('/proc/sys/kernel/core_pattern', '|/tmp/own')",
-    "make a group of processes": "os.mkdir('/sys/fs/cgroup/mine')",
-    "see all packets": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
-    "make packets": "socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)",
-    "a socket to the host": "socket.socket(socket.AF_VSOCK)",
-    "a socket to the kernel's ciphers": "socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET)",
-    "keep a key in the kernel": "system_call('add_key', b'user', b'mine', b'x', 1, -4)",
-    "read the kernel's log": "call('klogctl', 3, ctypes.create_string_buffer(100), 100)",
-    "handle its own page faults": "system_call('userfaultfd', 1)",
-    "have the kernel work through a queue": "system_call(425, 1, ctypes.create_string_buffer(128))",
-    "enter root's namespaces": "os.open('/proc/1/ns/net', os.O_RDONLY)",
-    "a user namespace": "call('unshare', 0x10000000)",
-    "a user namespace with mounts": "call('unshare', 0x10020000)",
-    "a user namespace with a network": "call('unshare', 0x50000000)",
-    "a namespace of mounts": "call('unshare', 0x20000)",
-    "a namespace of processes": "call('unshare', 0x20000000)",
-}
-ALLOWED = {
-    "be who it is": "os.setuid(os.getuid())",
-    "change its own file": "os.chown('/tmp/own', os.getuid(), os.getgid())",
-    "be less urgent": "os.setpriority(os.PRIO_PROCESS, 0, 5)",
-    "have fewer files": "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))",
-    "share less": "call('unshare', 0x200)",
-    "a socket": "socket.socket()",
-    "write": "write('/tmp/own', 'x')",
-}
+PRIVILEGED = TABLES["privileged"]
+ALLOWED = TABLES["allowed"]
 
 
 async def test_nothing_that_takes_a_privilege_is_done(lab: Lab) -> None:
@@ -170,23 +118,7 @@ async def test_nothing_that_takes_a_privilege_is_done(lab: Lab) -> None:
     assert await lab.value(BOOT_ID) == boot, "the machine went on"
 
 
-ON_A_PROCESS = {
-    "look whether it is there": "os.kill(pid, 0)",
-    "read its environment": "open(f'/proc/{pid}/environ', 'rb').read()",
-    "read its memory": "open(f'/proc/{pid}/mem', 'rb').close()",
-    "write its memory": "open(f'/proc/{pid}/mem', 'r+b').close()",
-    "read at an address": "read_at_an_address(pid)",
-    "list its files": "os.listdir(f'/proc/{pid}/fd')",
-    "take a file of it": "os.close(libc.syscall(438, os.pidfd_open(pid), 1, 0))",
-    "see its folder": "os.listdir(f'/proc/{pid}/cwd')",
-    "have it killed first": "write(f'/proc/{pid}/oom_score_adj', '1000')",
-    "let it have no files": "resource.prlimit(pid, resource.RLIMIT_NOFILE, (20, 20))",
-    "move it": "os.sched_setaffinity(pid, {0})",
-    "slow it down": "os.setpriority(os.PRIO_PROCESS, pid, 19)",
-    "trace it": "call('ptrace', 0x4206, pid, None, None)",
-    "stop it": "os.kill(pid, signal.SIGSTOP)",
-    "kill it": "os.kill(pid, signal.SIGKILL)",
-}
+ON_A_PROCESS = TABLES["on_a_process"]
 
 
 @pytest.mark.parametrize("target", ["1", "os.getppid()"], ids=["init", "supervisor"])

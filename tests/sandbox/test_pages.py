@@ -12,24 +12,14 @@ import pytest
 
 from tests.sandbox.lab import Lab
 from tests.sandbox.shop import ITEMS, Shop
+from tests.tables import rows, tables
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
+TABLES = tables(__file__)
 ALL = [item["id"] for item in ITEMS]
 HEAD = "from servers.shop import *\n"
 
-WAYS: dict[str, tuple[str, list[dict[str, Any]]]] = {
-    "cursor": ("by_cursor.pages('x')", [{"query": "x", **more} for more in ({}, {"cursor": "3"}, {"cursor": "6"})]),
-    "token of another name": ("by_token.pages(page_size=5)", [{"page_size": 5}, {"page_size": 5, "next_token": "5"}]),
-    "GraphQL": ("by_graph.pages()", [{}, {"after": "3"}, {"after": "6"}]),
-    "URL of the next page": (
-        "by_url.pages()",
-        [{}, {"PageToken": "PA3"}, {"PageToken": "PA6"}],
-    ),
-    "page number": ("by_number.pages()", [{}, {"page": 2}, {"page": 3}]),
-    "page number that counts from zero": ("by_index.pages()", [{}, {"pageIdx": 1}, {"pageIdx": 2}]),
-    "offset and total": ("by_offset.pages()", [{}, {"start_at": 3}, {"start_at": 6}]),
-    "offset that is required": ("required.pages()", [{"offset": 0}, {"offset": 3}, {"offset": 6}]),
-}
+WAYS: dict[str, tuple[str, list[dict[str, Any]]]] = TABLES["ways"]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -81,31 +71,14 @@ async def test_pages_as_a_value_are_the_list_of_items(lab: Lab) -> None:
     assert await lab.value(f"{HEAD}{{'all': by_number.pages()}}", Shop()) == {"all": ITEMS}
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "message"),
-    [
-        ("same_cursor.pages()", "ToolError", "page 2 gave the same cursor twice: 'A'"),
-        ("text.pages()", "ToolError", "page 1 gave no list of items but str"),
-        ("two_lists.pages()", "ToolError", "gave several lists (apples, pears); take them from .by_page()"),
-        ("says_more.pages()", "ToolError", "says that there are more items, but not how to ask for them"),
-        ("by_cursor.raw.pages('x')", "TypeError", "take whole results from by_cursor.pages(…).by_page()"),
-        ("by_cursor.pages()", "TypeError", "by_cursor() is missing 'query'"),
-    ],
-)
+@pytest.mark.parametrize(("call", "kind", "message"), rows(TABLES["errors"]))
 async def test_what_can_not_be_walked_is_an_error_that_says_why(lab: Lab, call: str, kind: str, message: str) -> None:
     """Never a list that is silently short."""
     assert (await lab.error(f"{HEAD}list({call})", Shop()))[0] == kind
     assert message in (await lab.error(f"{HEAD}list({call})", Shop()))[1]
 
 
-@pytest.mark.parametrize(
-    ("call", "items", "page"),
-    [
-        ("breaks.pages()", [1, 2, 3], None),
-        ("same_cursor.pages()", [1, 1], None),
-        ("two_lists.pages()", [], {"apples": [{"id": 1}], "pears": [{"id": 2}], "page": 1, "is_last": True}),
-    ],
-)
+@pytest.mark.parametrize(("call", "items", "page"), rows(TABLES["half_read"]))
 async def test_what_was_read_before_a_walk_can_not_go_on_is_not_lost(
     lab: Lab, call: str, items: list[int], page: Any
 ) -> None:

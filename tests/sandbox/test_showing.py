@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.sandbox.lab import PICTURE, Lab, Tools, cases
+from tests.tables import rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+TABLES = tables(__file__)
 
 
 async def test_without_pillow_a_picture_says_what_else_there_is(lab: Lab) -> None:
@@ -16,13 +18,7 @@ async def test_without_pillow_a_picture_says_what_else_there_is(lab: Lab) -> Non
     assert "sandbox.image" in message
 
 
-SHOWN = {
-    "a file of a tool": "from servers.github import picture\nshow(picture())",
-    "a file not yet there": "from servers.github import picture\nasync def main():\n    show(picture())\n"
-    "import asyncio\nasyncio.run(main())",
-    "awaited": "import asyncio\nfrom servers.github import picture\nawait show(await picture())",
-    "in a list": "from servers.github import picture\nshow([picture()])",
-}
+SHOWN = TABLES["shown"]
 
 
 @pytest.mark.parametrize("how", cases(list(SHOWN), "in a list"))
@@ -63,18 +59,7 @@ async def test_what_can_be_shown_is_shown(lab: Lab, what: str) -> None:
 
 
 @pytest.mark.portable
-@pytest.mark.parametrize(
-    ("code", "error", "told"),
-    [
-        ("show({'a': 1})", "TypeError", "no file in this dict"),
-        ("show()", "TypeError", "nothing to show"),
-        ("show([])", "TypeError", "nothing to show"),
-        ("show('no such file')", "FileNotFoundError", "'no such file' can't be read"),
-        ("show('a' * 10_000)", "FileNotFoundError", "can't be read"),
-        ("show(b'refused')", "ValueError", "no room"),
-        ("show(b'x' * 2_000)", "ValueError", "limits.call_bytes"),
-    ],
-)
+@pytest.mark.parametrize(("code", "error", "told"), rows(TABLES["refused"]))
 async def test_what_can_not_be_shown_is_refused_with_what_can(lab: Lab, code: str, error: str, told: str) -> None:
     tools = Tools()
     kind, message = await lab.error(f"from codemode import show\n{code}", tools, call_bytes=1_500)
@@ -84,10 +69,7 @@ async def test_what_can_not_be_shown_is_refused_with_what_can(lab: Lab, code: st
 
 
 @pytest.mark.portable
-@pytest.mark.parametrize(
-    "value",
-    ["picture()", "[picture()]", "{'a': picture()}"],
-)
+@pytest.mark.parametrize("value", ["picture()", "[picture()]", "{'a': picture()}"])
 async def test_a_file_as_a_value_is_described_and_the_way_to_show_it_is_told(lab: Lab, value: str) -> None:
     outcome = await lab.run(f"from servers.github import picture\n{value}", Tools())
     assert "show(file)" in outcome.hint

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.tables import tables
+
 from .lab import Lab, Tools, cases
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+TABLES = tables(__file__)
 
 DEFINE = "from codemode import skills\ndef triage(n: int) -> int:\n    return n + 1\n"
 TEXT = "def triage(n: int) -> int:\n    return n + 1\n"
@@ -15,26 +18,13 @@ TEXT = "def triage(n: int) -> int:\n    return n + 1\n"
 async def test_a_function_is_saved_and_imported_by_the_same_program(lab: Lab) -> None:
     tools = Tools()
     outcome = await lab.run(
-        f"{DEFINE}said = await skills.save(triage)\nfrom skills.triage import triage as again\n(said, again(1))",
-        tools,
+        f"{DEFINE}said = await skills.save(triage)\nfrom skills.triage import triage as again\n(said, again(1))", tools
     )
     assert (outcome.value, outcome.error) == (["skills.triage saved", 2], None)
     assert tools.saved == {"triage": TEXT}
 
 
-@pytest.mark.parametrize(
-    "code",
-    cases(
-        [
-            "import os\nos.makedirs('./skills', exist_ok=True)\nopen('./skills/triage.py', 'w').write(TEXT)",
-            "from pathlib import Path\nwith Path('/skills/triage.py').open('w') as f: f.write(TEXT)",
-            "open('/skills/triage.py', 'wb').write(TEXT.encode())",
-            "f = open('/skills/triage.py', 'x')\nf.write(TEXT)",
-            "print(TEXT, file=open('skills/triage.py', 'w'), end='')",
-        ],
-        "open('/skills/triage.py', 'wb').write(TEXT.encode())",
-    ),
-)
+@pytest.mark.parametrize("code", cases(TABLES["written"], "open('/skills/triage.py', 'wb').write(TEXT.encode())"))
 async def test_a_file_is_saved_when_it_is_closed(lab: Lab, code: str) -> None:
     tools = Tools()
     outcome = await lab.run(f"TEXT = {TEXT!r}\n{code}", tools)

@@ -16,8 +16,10 @@ import pytest
 from codemode_server.sandbox.contract import Ending, SandboxBackend
 from tests.attacks.kit import workers
 from tests.sandbox.lab import Lab
+from tests.tables import rows, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+TABLES = tables(__file__)
 CANARY = "canary-7f3a9c21"
 
 
@@ -83,25 +85,7 @@ def open_files(pid: int) -> set[str]:
     return {path for path in found if path.startswith("/")}
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [
-        pytest.param("import socket\nsocket.create_connection(('127.0.0.1', 22), 1)", id="connect"),
-        pytest.param("import socket\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()", id="listen"),
-        pytest.param("import socket\nsocket.getaddrinfo('localhost', 80)", id="resolve"),
-        pytest.param("import urllib.request\nurllib.request.urlopen('http://127.0.0.1:1/')", id="urlopen"),
-        pytest.param("import subprocess\nsubprocess.run(['id'])", id="subprocess"),
-        pytest.param("import os\nos.system('id')", id="system"),
-        pytest.param("import os\nos.fork()", id="fork"),
-        pytest.param("import os\nos.execv('/bin/sh', ['sh'])", id="exec"),
-        pytest.param("import os\nos.kill(1, 0)", id="kill"),
-        pytest.param("import ctypes\nctypes.CDLL(None).getpid()", id="ctypes"),
-        pytest.param("import os\nos.mkdir('/x')", id="write to /"),
-        pytest.param("import os\nos.mount", id="mount"),
-        pytest.param("import _thread\n_thread.start_new_thread(print, ())", id="raw thread"),
-        pytest.param("import os\nos.read(3, 10)", id="read a preopened descriptor"),
-    ],
-)
+@pytest.mark.parametrize("attack", rows(TABLES["attacks"]))
 async def test_there_are_no_sockets_processes_or_threads(lab: Lab, attack: str) -> None:
     assert await lab.value("open('/tmp/x', 'w').write('ok')") == 2
     outcome = await lab.run(attack)
@@ -123,15 +107,7 @@ async def test_there_are_no_sockets_processes_or_threads(lab: Lab, attack: str) 
     }
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import asyncio\nawait asyncio.Event().wait()",
-        "import queue\nqueue.Queue().get()",
-        "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()",
-        "from concurrent.futures import Future\nFuture().result()",
-    ],
-)
+@pytest.mark.parametrize("code", rows(TABLES["waits"]))
 async def test_waiting_for_nothing_is_an_error_and_not_a_hang(lab: Lab, code: str) -> None:
     kind, message = await lab.error(code)
     assert (kind, message.startswith("deadlock")) == ("RuntimeError", True)

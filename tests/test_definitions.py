@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.domain.definition_changes import MAX_LINES, DefinitionChange, change_between
+from codemode_server.domain.definition_changes import DefinitionChange, change_between
 from codemode_server.domain.definitions import canonical_text, fields_of
 from codemode_server.domain.tools import Effect, ToolDefinition
 
@@ -78,15 +78,6 @@ def test_no_text_of_a_server_can_look_like_another_line_or_hide() -> None:
     assert all(line.isprintable() for line in (found.summary, *found.lines))
     assert not any(line.startswith("@@ name") for line in found.lines)
     assert not any(line.startswith("+ok") for line in found.lines)
-
-
-def test_a_large_difference_is_shown_whole_and_shortened_where_the_person_is_asked() -> None:
-    many = {"properties": {f"p{number}": {"type": "string"} for number in range(3_000)}}
-    found = change(input_schema=many)
-    assert sum("p2999" in line for line in found.lines) == 1
-    assert len(found.shortened()) == MAX_LINES + 1
-    assert found.shortened()[-1].endswith("more lines")
-    assert found.summary == "parameters (+p0, +p1, +p10, +p100, 2998 more)"
 
 
 def test_of_a_definition_without_a_former_one_all_is_shown() -> None:

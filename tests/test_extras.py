@@ -8,18 +8,12 @@ from pathlib import Path
 import pytest
 
 from codemode_server.extras import command_for
+from tests.tables import rows, tables
+
+TABLES = tables(__file__)
 
 
-@pytest.mark.parametrize(
-    ("folder", "mark", "command"),
-    [
-        ("venv", "pyvenv.cfg", "pip install 'codemode-server[semantic]'"),
-        ("uv/tools/codemode-server", "uv-receipt.toml", "uv tool install 'codemode-server[semantic]'"),
-        ("pipx/venvs/codemode-server", "pipx_metadata.json", "pipx install --force 'codemode-server[semantic]'"),
-        (".cache/uv/archive-v0/x1", "pyvenv.cfg", "uvx --from 'codemode-server[semantic]' codemode-server"),
-        (".cache/pipx/x1", "pyvenv.cfg", "pipx run --spec 'codemode-server[semantic]' codemode-server"),
-    ],
-)
+@pytest.mark.parametrize(("folder", "mark", "command"), rows(TABLES["installers"]))
 def test_the_command_is_that_of_the_installer(tmp_path: Path, folder: str, mark: str, command: str) -> None:
     prefix = tmp_path / folder
     prefix.mkdir(parents=True)
@@ -27,35 +21,7 @@ def test_the_command_is_that_of_the_installer(tmp_path: Path, folder: str, mark:
     assert command_for("semantic", str(prefix), None) == command
 
 
-@pytest.mark.parametrize(
-    ("direct_url", "package"),
-    [
-        ({"url": "file:///home/ann/code%20mode", "dir_info": {}}, "'/home/ann/code mode[semantic]'"),
-        (
-            {"url": "file:///home/ann/clone", "dir_info": {"editable": True}},
-            "--editable '/home/ann/clone[semantic]'",
-        ),
-        (
-            {"url": "file:///tmp/codemode_server-0.1.0-py3-none-any.whl", "archive_info": {}},
-            "'/tmp/codemode_server-0.1.0-py3-none-any.whl[semantic]'",
-        ),
-        (
-            {
-                "url": "https://example.org/codemode.git",
-                "vcs_info": {"vcs": "git", "requested_revision": "main", "commit_id": "0" * 40},
-            },
-            "'codemode-server[semantic] @ git+https://example.org/codemode.git@main'",
-        ),
-        (
-            {"url": "ssh://git@example.org/all.git", "vcs_info": {"vcs": "git"}, "subdirectory": "codemode"},
-            "'codemode-server[semantic] @ git+ssh://git@example.org/all.git#subdirectory=codemode'",
-        ),
-        (
-            {"url": "https://example.org/codemode.whl", "archive_info": {}},
-            "'codemode-server[semantic] @ https://example.org/codemode.whl'",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("direct_url", "package"), rows(TABLES["places"]))
 def test_what_was_not_installed_from_an_index_is_installed_from_the_same_place(
     direct_url: object, package: str, tmp_path: Path
 ) -> None:

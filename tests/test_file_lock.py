@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,15 +23,6 @@ with held(pathlib.Path(sys.argv[1])):
 def is_free(path: Path) -> bool:
     with path.open("r+") as file:
         return lock_descriptor(file.fileno(), blocking=False)
-
-
-def refuse_locks(patch: pytest.MonkeyPatch) -> None:
-    """As on a file system of a network that has none."""
-
-    def refuse(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    patch.setattr("fcntl.flock", refuse)
 
 
 def test_it_is_had_once_the_other_process_is_dead(tmp_path: Path) -> None:
@@ -66,10 +55,4 @@ def test_the_file_is_private_and_no_link_is_followed(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
     link.symlink_to(path)
     with pytest.raises(OSError, match="link"), held(link):
-        pass
-
-
-def test_where_there_are_no_locks_it_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse_locks(monkeypatch)
-    with pytest.raises(OSError, match="No locks available"), held(tmp_path / "lock"):
         pass

@@ -75,21 +75,6 @@ def test_one_place_logs_a_bounded_number_of_lines(log: Path) -> None:
     assert written[30].endswith("something else")
 
 
-def test_after_the_period_the_log_says_how_many_lines_were_left_out() -> None:
-    now = 0.0
-    bounded = logs.RateLimit(clock=lambda: now)
-
-    def record() -> logging.LogRecord:
-        return logging.LogRecord("n", logging.ERROR, "file.py", 1, "m", (), None)
-
-    assert sum(bounded.filter(record()) for _ in range(1_030)) == 30
-    now = 61.0
-    after = record()
-    assert bounded.filter(after)
-    formatted = logs._LineFormatter(LiveConfig(), "%(message)s").format(after)
-    assert formatted == "m [before this, 1,000 more lines were left out of the log]"
-
-
 def test_the_files_of_the_log_have_a_bounded_size(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for handler in logging.getLogger().handlers:
         handler.filters.clear()

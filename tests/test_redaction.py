@@ -69,9 +69,6 @@ class TestASecretInAnySpelling:
         assert other != text
         assert self.redactor.text(other) == other, "control"
 
-    def test_that_ends_with_a_quote_leaves_the_quotes_of_json(self) -> None:
-        assert json.loads(Redactor(['abcdef"']).text(json.dumps({"a": 'abcdef"'}))) == {"a": "***"}
-
     def test_is_replaced_within_a_text_that_is_json_in_a_value(self) -> None:
         assert self.redactor.value([{"body": json.dumps({"key": ODD})}]) == [{"body": '{"key": "***"}'}]
 
@@ -79,16 +76,8 @@ class TestASecretInAnySpelling:
         text = "key-0123456789-key " * 2_000 + "x" * 1_100_000 + "0123456789" + "key-0123456789-kez " * 60_000
         assert Redactor(["key-0123456789-key"]).text(text) == text.replace("key-0123456789-key", "***")
 
-    @pytest.mark.parametrize("before", range(2**20 - 20, 2**20 + 2, 3))
-    def test_is_found_where_one_search_of_a_long_text_ends_and_the_next_begins(self, before: int) -> None:
-        assert Redactor(["key-0123456789-key"]).text("x" * before + "key-0123456789-key") == "x" * before + "***"
-
     def test_that_overlaps_another_leaves_nothing_of_either(self) -> None:
         assert Redactor(["abcdefgh", "ghijklmn"]).text("_abcdefghijklmn_") == "_***_"
-
-    def test_is_replaced_beside_a_lone_surrogate_and_with_one(self) -> None:
-        assert Redactor(["hunter22"]).text("\ud800 hunter22") == "\ud800 ***"
-        assert Redactor(["hunter\ud80022"]).text("a hunter\ud80022") == "a ***"
 
     def test_that_is_there_too_often_masks_the_whole_text(self) -> None:
         assert Redactor(["hunter22"]).text("hunter22 " * 100_001) == "***"
@@ -124,14 +113,6 @@ class TestATextThatIsCut:
             shown = self.redactor.tail(kept, 60, is_cut=True)
             assert not any(line in shown for line in PEM.splitlines())
 
-    def test_that_is_very_long_costs_no_more_for_it(self) -> None:
-        assert self.redactor.head("x" * 50_000_000, 10) == "x" * 10
-
-
-def test_a_value_without_secrets_is_handed_on_as_it_is() -> None:
-    value = {"rows": [1, 2]}
-    assert Redactor(["unrelated"]).value(value) is value
-
 
 class CountingDict(dict[str, object]):
     """Counts how many of its items are read."""
@@ -148,12 +129,6 @@ class TestAShape:
     def test_has_types_keys_and_lengths(self) -> None:
         value = {"rows": [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}], "next": None, "ok": True}
         assert shape(value) == {"rows": ["2 x", {"id": "int", "name": "str of 3"}], "next": "None", "ok": "bool"}
-
-    def test_of_something_nested_without_end_is_bounded(self) -> None:
-        value: object = "leaf"
-        for _ in range(500):
-            value = [value]
-        assert len(json.dumps(shape(value))) < 200
 
     def test_names_fields_and_no_keys_that_are_values(self) -> None:
         told = shape({"name": "Ann", "ann@example.com": 1, "2026-01-31": 2, "/home/ann": 3, "a1b2c3d4e5f6": 4})
@@ -178,10 +153,6 @@ class TestAShape:
 
 
 class TestAKeptPayload:
-    def test_is_a_shape_without_values(self) -> None:
-        kept = payload({"a": "secret data"}, "shapes", Redactor())
-        assert kept == '{"a": "str of 11"}'
-
     def test_is_redacted_and_bounded_if_all_is_kept(self) -> None:
         kept = payload({"a": "hunter22" + "x" * 100_000}, "all", Redactor(["hunter22"]))
         assert kept is not None

@@ -6,16 +6,12 @@ client, programs are found and files walked as it takes there, and a server's pr
 
 from __future__ import annotations
 
-import ast
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -25,19 +21,12 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.workspace import Workspace
 from codemode_server.processes import windows
-from codemode_server.processes.orphan_reaper import Reaper
-from codemode_server.secrets.commands import words_of
 from codemode_server.untrusted_files import empty, used_bytes, walk
 from codemode_server.upstreams._inherited import inherited_environment
 from tests.behaviour.product import Answer, configuration, office
 from tests.test_architecture import FILES, PACKAGE
 
 POSIX_MODULES = ("fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty")
-POSIX_NAMES = {
-    "os": {"O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_PATH", "fork", "geteuid", "getuid", "killpg"}
-    | {"getpgid", "setsid", "register_at_fork", "uname", "WNOHANG", "EX_OK"},
-    "signal": {"SIGKILL", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCHLD", "SIGALRM", "SIGPIPE", "pthread_sigmask"},
-}
 IN_THE_SANDBOX = {"sandbox/backends/wasm/worker.py", "processes/orphan_reaper_main.py"}
 """Programs of their own, which are started and never imported."""
 IMPORT_ALL = f"""
@@ -78,40 +67,6 @@ def test_a_module_that_needs_fcntl_is_found(tmp_path: Path) -> None:
         [sys.executable, "-c", IMPORT_ALL, "needy", "needy"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert "ModuleNotFoundError: fcntl" in done.stderr
-
-
-def run_at_import(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node outside the bodies of functions."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            waiting += [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
-        elif not isinstance(node, ast.Lambda):
-            waiting += ast.iter_child_nodes(node)
-
-
-def posix_names(source: str) -> list[str]:
-    return [
-        f"{node.value.id}.{node.attr}"
-        for node in run_at_import(ast.parse(source))
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-        if node.attr in POSIX_NAMES.get(node.value.id, ())
-    ]
-
-
-@pytest.mark.parametrize("path", [path for path in FILES if not _is_program(path)], ids=lambda path: path.stem)
-def test_no_module_reads_at_import_what_only_posix_has(path: Path) -> None:
-    assert posix_names(path.read_text()) == []
-
-
-def test_a_name_that_only_posix_has_is_found() -> None:
-    """The control, and that these names are names here."""
-    assert posix_names("import os\nFLAGS = os.O_RDONLY | os.O_NOFOLLOW\ndef f(): os.geteuid()") == ["os.O_NOFOLLOW"]
-    if sys.platform == "linux":
-        assert [name for name in POSIX_NAMES["os"] if not hasattr(os, name)] == []
-        assert [name for name in POSIX_NAMES["signal"] if not hasattr(signal, name)] == []
 
 
 class TestTheVariablesOfAServer:
@@ -251,22 +206,3 @@ class TestPrograms:
             windows.startable(["git"], env)
         assert error.value.filename == "git"
         assert windows.startable(["./git"], env) == ["./git.exe"], "the control: named by a path"
-
-    def test_end_with_a_job_object_and_need_no_reaper(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from mcp.os.win32 import utilities
-
-        ended: list[Any] = []
-        monkeypatch.setattr(utilities, "close_process_job", lambda process: ended.append("job"))
-        process = cast("Any", SimpleNamespace(pid=1, kill=lambda: ended.append("process")))
-        windows.begin_group(process)
-        windows.end_group(process)
-        assert ended == ["job", "process"]
-        monkeypatch.setattr(sys, "platform", "win32")
-        reaper = Reaper()
-        reaper.watch(1)
-        assert reaper.pid is None
-
-    def test_that_print_a_secret_may_have_backslashes_in_their_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "platform", "win32")
-        command = r'"C:\Program Files\op.exe" read "op://a/b c" --x="y z"'
-        assert words_of(command) == [r"C:\Program Files\op.exe", "read", "op://a/b c", "--x=y z"]

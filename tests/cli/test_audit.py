@@ -19,6 +19,9 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from tests.behaviour.product import configuration
 from tests.conformance.test_audit import SOMEBODY, X1, X2, ended, started
+from tests.tables import rows, tables
+
+TABLES = tables(__file__)
 
 
 async def verify(folder: Path, *arguments: str) -> int:
@@ -69,24 +72,7 @@ async def test_a_sound_audit_is_answered_with_its_rows_and_newest_digest(
     assert f"newest digest: {digest}\n" in said
 
 
-@pytest.mark.parametrize(
-    ("statements", "row"),
-    [
-        (["UPDATE audit SET principal = 'somebody' WHERE number = 3"], 3),
-        (["DELETE FROM audit WHERE number = 3"], 4),
-        (["DELETE FROM audit WHERE number = 1"], 2),
-        (
-            [
-                "UPDATE audit SET number = 9 WHERE number = 2",
-                "UPDATE audit SET number = 2 WHERE number = 3",
-                "UPDATE audit SET number = 3 WHERE number = 9",
-            ],
-            2,
-        ),
-        (["UPDATE audit_head SET number = 4"], 5),
-        (["DELETE FROM audit_head", "DELETE FROM audit WHERE number = 5"], 4),
-    ],
-)
+@pytest.mark.parametrize(("statements", "row"), rows(TABLES["changes"]))
 async def test_a_changed_audit_is_answered_with_the_first_row_that_does_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], statements: list[str], row: int
 ) -> None:

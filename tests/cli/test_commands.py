@@ -20,6 +20,9 @@ import pytest
 
 from tests import fork_server
 from tests.behaviour.product import configuration, office
+from tests.tables import rows, tables
+
+TABLES = tables(__file__)
 
 ROOT = Path(__file__).parents[2]
 SECRET = "ghp_0123456789abcdef"
@@ -83,18 +86,7 @@ def test_ctrl_c_while_modules_are_imported_ends_the_command_without_a_traceback(
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("statuss", "codemode-server: error: there is no command 'statuss'; did you mean status?"),
-        (
-            "status --cofnig x",
-            "codemode-server status: error: unrecognized arguments: --cofnig x; did you mean --config?",
-        ),
-        ("status --wait soon", "codemode-server status: error: argument --wait: 'soon' is no number of seconds"),
-        ("--config", "codemode-server: error: argument --config: expected one argument"),
-    ],
-)
+@pytest.mark.parametrize(("line", "told"), rows(TABLES["usage"]))
 def test_what_is_no_command_or_option_is_answered_with_the_usage(tmp_path: Path, line: str, told: str) -> None:
     done = command(tmp_path, line)
     assert (done.code, done.stdout) == (2, "")

@@ -21,6 +21,9 @@ from ruamel.yaml import YAML
 from codemode_server.cli import run
 from codemode_server.config import file_edits
 from codemode_server.config.hosts import HOSTS, System
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes and links")
 SECRET = "ghp_0123456789abcdef"
@@ -88,36 +91,7 @@ def command(home: Home) -> str:
     return str(home.path / "bin" / "codemode-server")
 
 
-ENTRIES: dict[str, Any] = {
-    "claude-desktop": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
-    "claude-code": {"mcpServers": {"codemode": {"type": "stdio", "command": "C", "args": [], "alwaysLoad": True}}},
-    "cursor": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
-    "vscode": {"servers": {"codemode": {"type": "stdio", "command": "C", "args": []}}},
-    "copilot": {"mcpServers": {"codemode": {"type": "local", "command": "C", "args": [], "tools": ["*"]}}},
-    "codex": {"mcp_servers": {"codemode": {"command": "C", "args": [], "required": True}}},
-    "gemini": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
-    "qwen": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
-    "opencode": {"mcp": {"codemode": {"type": "local", "command": ["C"]}}},
-    "windsurf": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
-    "zed": {"context_servers": {"codemode": {"source": "custom", "command": "C", "args": []}}},
-    "goose": {
-        "extensions": {
-            "codemode": {
-                "name": "codemode",
-                "type": "stdio",
-                "cmd": "C",
-                "args": [],
-                "envs": {},
-                "enabled": True,
-                "timeout": 300,
-            }
-        }
-    },
-    "cline": {"mcpServers": {"codemode": {"transport": {"type": "stdio", "command": "C", "args": []}}}},
-    "amp": {"amp.mcpServers": {"codemode": {"command": "C", "args": []}}},
-    "continue": {"mcpServers": [{"name": "codemode", "command": "C", "args": []}]},
-    "kiro": {"mcpServers": {"codemode": {"command": "C", "args": []}}},
-}
+ENTRIES: dict[str, Any] = TABLES["entries"]
 """A file with our entry alone; C stands for the command."""
 
 

@@ -15,28 +15,13 @@ from codemode_server.domain.repetition import Repeat
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 from tests.sandbox.native import run_natively
+from tests.tables import tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+TABLES = tables(__file__)
 
 SEED, OTHER_SEED = bytes(32), bytes([1] * 32)
-DRAWS = [
-    "os.urandom(8).hex()",
-    "random.random()",
-    "random.gauss(0, 1)",
-    "random.sample(range(10**9), 3)",
-    "random.Random().random()",
-    "random.SystemRandom().random()",
-    "(random.seed(), random.random())[1]",
-    "(random.seed(None), random.randbytes(4).hex())[1]",
-    "secrets.token_hex(8)",
-    "secrets.token_urlsafe()",
-    "secrets.randbelow(2**64)",
-    "secrets.choice(range(2**30))",
-    "uuid.uuid4().hex",
-    "uuid.getnode()",
-    "uuid.uuid1().fields[3:]",
-    "tempfile.mktemp()",
-]
+DRAWS = TABLES["draws"]
 """What is random."""
 HEAD = """
 import asyncio, concurrent.futures, datetime, email.utils, os, random, secrets, tempfile, threading, time, timeit

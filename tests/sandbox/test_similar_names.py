@@ -5,47 +5,20 @@ from __future__ import annotations
 import pytest
 
 from codemode_server.sandbox.guest.similar_names import similar_name
+from tests.tables import rows, tables
+
+TABLES = tables(__file__)
 
 TIMES = ["source_timezone", "time", "target_timezone"]
 KEYS = ["number", "title", "labels", "created_at", "html_url"]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "known", "meant"),
-    [
-        ("titel", KEYS, "title"),
-        ("labl", KEYS, "labels"),
-        ("createdAt", KEYS, "created_at"),
-        ("nummer", KEYS, "number"),
-        ("url", KEYS, "html_url"),
-        ("from_timezone", TIMES, "source_timezone"),
-        ("to_timezone", TIMES, "target_timezone"),
-        ("toTimezone", TIMES, "target_timezone"),
-        ("repository", ["owner", "repo"], "repo"),
-        ("file_path", ["path", "head", "tail"], "path"),
-        ("pth", ["path"], "path"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "known", "meant"), rows(TABLES["meant"]))
 def test_a_name_with_the_same_words_is_suggested(wrong: str, known: list[str], meant: str) -> None:
     assert similar_name(wrong, known) == meant
 
 
-@pytest.mark.parametrize(
-    ("wrong", "known"),
-    [
-        ("file", ["path", "tail", "head"]),
-        ("message", ["hash", "author", "timestamp"]),
-        ("from_timezone", ["time", "target_timezone"]),
-        ("timezone", TIMES),
-        ("start_date", ["end_date"]),
-        ("date", ["data"]),
-        ("id", ["title", "grid"]),
-        ("comment", ["content"]),
-        ("", KEYS),
-        ("___", KEYS),
-        ("x", []),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "known"), rows(TABLES["none"]))
 def test_similar_letters_or_two_that_may_be_meant_are_no_reason_to_suggest_one(wrong: str, known: list[str]) -> None:
     assert similar_name(wrong, known) is None
 

@@ -109,14 +109,6 @@ def test_a_host_without_a_file_gets_one_in_its_own_form_and_loses_it_again(home:
     assert not home.file(host).parent.exists() or home.file(host).parent == home.path
 
 
-def test_connecting_twice_changes_nothing(home: Home) -> None:
-    file = home.file("claude-code", '{\n\t"numStartups": 3\n}\n')
-    home.run("connect", "claude-code", "--yes")
-    once, files = file.read_bytes(), home.files()
-    assert "nothing has changed" in home.run("connect", "claude-code", "--yes")
-    assert (file.read_bytes(), home.files()) == (once, files)
-
-
 def test_a_dry_run_shows_the_change_and_writes_nothing(home: Home) -> None:
     file = home.file("cursor", '{"mcpServers": {}}\n')
     before = home.files()
@@ -237,27 +229,11 @@ def test_edits_made_since_are_kept_and_what_was_taken_out_is_put_back(home: Home
     assert parsed(file) == {"mcpServers": {"github": GITHUB}, "numStartups": 2, "new": True}
 
 
-def test_an_entry_made_by_hand_is_disconnected_too(home: Home) -> None:
-    file = home.file("cursor", '{"mcpServers": {"mine": {"command": "uvx", "args": ["codemode-server"]}, "x": {}}}')
-    home.run("disconnect", "cursor", "--yes")
-    assert file.read_text() == '{"mcpServers": {"x": {}}}'
-    assert "nothing to disconnect" in home.run("disconnect", "cursor", "--yes", code=2)
-
-
 def test_a_foreign_server_of_our_name_is_left_alone(home: Home) -> None:
     file = home.file("cursor", '{"mcpServers": {"codemode": {"command": "other"}}}')
     home.run("connect", "cursor", "--yes")
     assert parsed(file)["mcpServers"]["codemode"] == {"command": "other"}
     assert parsed(file)["mcpServers"]["codemode-server"]["command"] == command(home)
-
-
-def test_a_configuration_that_is_named_is_in_the_environment_of_the_entry(home: Home) -> None:
-    config = home.path / "elsewhere.yaml"
-    config.write_text("servers: {}\n")
-    home.run("connect", "opencode", "--yes", "--config", str(config))
-    entry = parsed(home.file("opencode"))["mcp"]["codemode"]
-    assert entry["environment"] == {"CODEMODE_CONFIG": str(config)}
-    assert entry["command"] == [command(home)]
 
 
 def test_the_file_of_the_project_is_changed_if_asked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

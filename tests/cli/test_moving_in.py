@@ -205,14 +205,6 @@ class TestImport:
 
         assert machine.servers()["a"].tools.exclude == ("delete",)
 
-    def test_a_name_that_no_host_has_is_an_error(self, machine: Machine) -> None:
-        assert machine.run("import", "github", "--no-test") == 1
-        assert "there is nothing to take over called 'github'" in machine.output
-        assert machine.run("import") == 0, "control"
-        assert (
-            "nothing to take over; `codemode-server add NAME -- COMMAND …` or `add NAME URL` adds a" in machine.output
-        )
-
     @pytest.mark.parametrize(
         "text",
         [
@@ -314,18 +306,6 @@ class TestWhatARepositoryNames:
         assert machine.run("import", "./pipe.json", "--no-test") == 2
         assert "pipe.json: is not a regular file" in machine.errors
         assert machine.run("import", "github", "--no-test") == 0, "control"
-
-    def test_its_file_has_the_limit_of_ours(self, machine: Machine) -> None:
-        many = {f"s{n}": {"command": "x", "args": ["y" * 1000]} for n in range(1100)}
-        self.offer(machine, **many)
-
-        assert machine.run("import", "--all", "--project", "--no-test") == 0
-
-        assert "is larger than 1 MiB" in machine.output
-        assert list(machine.servers()) == ["github"]
-        self.offer(machine, **dict(list(many.items())[:10]))
-        machine.run("import", "--all", "--project", "--no-test")
-        assert len(machine.servers()) == 11, "control"
 
 
 class TestATrustedFolder:

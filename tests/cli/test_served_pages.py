@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -136,19 +135,6 @@ class TestFinding:
             assert await found(path) is None
             monkeypatch.delenv("CODEMODE_PRINCIPAL")
             assert await found(path) is not None, "control"
-
-    async def test_a_taken_port_is_logged_and_the_product_goes_on(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            path = configured(tmp_path, pages={"serve": True, "port": port})
-            async with App.open(load(path)) as app:
-                with anyio.fail_after(20):
-                    await served_pages.serve(app)
-            assert await found(path) is None
-        assert f"the pages are not served on port {port}" in caplog.text
-        assert "pages.port" in caplog.text
 
 
 @posix

@@ -34,18 +34,6 @@ def test_a_token_is_printed_once_listed_without_it_and_revoked(
     assert "there are no tokens" in command(tmp_path, capsys, "list")[1]
 
 
-def test_a_token_expires_after_90_days_unless_another_time_is_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command(tmp_path, capsys, "create", "alice")
-    command(tmp_path, capsys, "create", "alice", "--expires", "12h")
-    first, second = AccessTokens(tmp_path / "state").records()
-    assert first.expires_at is not None
-    assert second.expires_at is not None
-    assert round((first.expires_at - first.created_at) / 86_400) == 90
-    assert round((second.expires_at - second.created_at) / 3_600) == 12
-
-
 @pytest.mark.parametrize("name", ["../x", "Alice", "", "con"])
 def test_a_name_that_is_none_gets_no_token(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     code, out, error = command(tmp_path, capsys, "create", name)

@@ -95,17 +95,6 @@ def test_links_are_removed_and_not_followed(tmp_path: Path, config: Path, worksp
     assert (outside / "precious").read_text() == "precious"
 
 
-def test_a_workspace_that_is_a_link_is_refused(tmp_path: Path, config: Path, workspace: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "precious").touch()
-    workspace.rmdir()
-    workspace.symlink_to(outside)
-    done = command(tmp_path, f"workspace clean --yes --config {config}")
-    assert done.code == 2
-    assert (outside / "precious").exists()
-
-
 def test_only_what_has_not_changed_for_so_long_is_removed(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No program can make a file look older or newer than it is."""
     fill(workspace)

@@ -22,17 +22,6 @@ def test_a_syntax_error_is_told_with_line_and_column_and_what_to_do(folder: Fold
     assert folder.refusal(text + "\n") == [f"upstream.yaml:{told}"]
 
 
-def test_a_duplicate_key_is_refused_with_both_lines(folder: Folder) -> None:
-    assert folder.refusal(
-        """
-        servers:
-          a: {command: x}
-          b: {command: x}
-          a: {command: y}
-        """
-    ) == ["upstream.yaml:4: servers.a: stands twice, first on line 2; keep one"]
-
-
 @pytest.mark.parametrize("of", ["[{}]", "{{<<: [{}]}}"])
 def test_an_alias_bomb_is_refused_at_once(folder: Folder, of: str) -> None:
     bomb = "a0: &x0 {a: 1}\n"

@@ -77,14 +77,6 @@ def test_a_server_is_added_and_nothing_else_changes(before: str) -> None:
     assert len(removed) <= 1  # the line that was completed: `servers: {}`, or one without an end of line
 
 
-def test_a_new_server_stands_behind_the_last_one() -> None:
-    file = ConfigText(COMMENTED)
-    file.add_servers({"new": {"command": "npx", "args": ["-y", "notes"]}})
-
-    assert change(COMMENTED, file.text) == ["+    new:", "+      command: npx", '+      args: ["-y", notes]']
-    assert file.text.index("b: {command: y}") < file.text.index("new:") < file.text.index("# after b")
-
-
 def test_a_removed_server_takes_its_lines_along() -> None:
     file = ConfigText(COMMENTED)
     file.remove_server("a")
@@ -147,24 +139,6 @@ def test_a_rule_is_put_before_another_and_nothing_else_changes(index: int, befor
     assert lines[lines.index("    - allow: a/x") + 1] == before
 
 
-@pytest.mark.parametrize(
-    ("text", "after"),
-    [
-        (
-            "permissions: {rules: [{deny: x}, {ask: y}]}\n",
-            "permissions: {rules: [{deny: x}, {allow: a/x}, {ask: y}]}\n",
-        ),
-        ("permissions:\n  default: ask\n", "permissions:\n  default: ask\n  rules:\n    - allow: a/x\n"),
-    ],
-    ids=["on one line", "where none were"],
-)
-def test_a_rule_is_put_into_any_form_of_list(text: str, after: str) -> None:
-    file = ConfigText(text)
-    file.insert_rule(1, {"allow": "a/x"})
-
-    assert file.text == after
-
-
 def test_what_others_refer_to_is_not_removed() -> None:
     file = ConfigText(FILES["anchors"])
 
@@ -180,11 +154,6 @@ def test_disabling_one_server_disables_no_other_one_with_it() -> None:
         file.set_enabled("a", is_enabled=False)
     file.set_enabled("b", is_enabled=False)
     assert file.servers()["b"]["enabled"] is False
-
-
-def test_an_unknown_server_is_told_with_the_one_that_was_probably_meant() -> None:
-    with pytest.raises(CodemodeError, match="there is no server 'githb' in this file; did you mean 'github'"):
-        ConfigText("servers:\n  github: {command: x}\n").remove_server("githb")
 
 
 JSON = """\

@@ -68,21 +68,6 @@ def test_an_entry_is_added_to_json_and_removed_with_every_byte_as_before(documen
     assert file_edits.without_member(changed, "json", ("servers", "codemode")) == text
 
 
-@given(json_documents(), st.data())
-@settings(max_examples=200, deadline=None)
-def test_a_removed_member_of_json_takes_nothing_else_along(
-    document: tuple[str, dict[str, Any]], choice: st.DataObject
-) -> None:
-    text, data = document
-    if not data["servers"]:
-        return
-    name = choice.draw(st.sampled_from(sorted(data["servers"])))
-    changed = file_edits.without_member(text, "json", ("servers", name))
-    rest = {key: value for key, value in data["servers"].items() if key != name}
-    assert file_edits.read(changed, "json") == {**data, "servers": rest}
-    assert _is_subsequence(changed, text)
-
-
 TOML = [
     "",
     'model = "x" # [a]\n',
@@ -102,20 +87,6 @@ def test_a_table_is_added_to_toml_and_removed_again(text: str, newline: str) -> 
     assert file_edits.find(file_edits.read(changed, "toml"), ("mcp_servers", "codemode")) == ENTRY
     again = file_edits.without_member(changed, "toml", ("mcp_servers", "codemode"))
     assert again.rstrip() == text.rstrip()
-
-
-@pytest.mark.parametrize("name", ["a", "b", "c", "d"])
-def test_tables_of_toml_are_removed_in_every_form(name: str) -> None:
-    text = (
-        'model = "x"\n\n[mcp_servers]\nc.command = "x"\nd = { command = "y" }\nc.args = []\n\n[mcp_servers.a]\n'
-        "command = 'x'\n\n[mcp_servers.a.env]\nA = '1'\n\n[tools]\nz = 1\n\n# about b\n[mcp_servers.b]\n"
-        "args = [\n 'x',\n]\n"
-    )
-    before = file_edits.read(text, "toml")
-    changed = file_edits.without_member(text, "toml", ("mcp_servers", name))
-    del before["mcp_servers"][name]
-    assert file_edits.read(changed, "toml") == before
-    assert "# about b" in changed
 
 
 @st.composite

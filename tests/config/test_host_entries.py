@@ -136,28 +136,6 @@ def test_what_a_host_says_about_a_sign_in_is_used(
     assert ("value-of-key" in loaded.secrets) == ("KEY" in text)
 
 
-def test_in_codex_s_file_a_dollar_is_only_a_dollar_and_named_variables_are_passed_on(folder: Folder) -> None:
-    loaded = folder.load(
-        """
-        [mcp_servers.s]
-        command = "x"
-        args = ["${HOME}", "$$"]
-        env_vars = ["KEY", { name = "OTHER", source = "local" }, "NOT_SET"]
-        [mcp_servers.w]
-        url = "https://h/"
-        http_headers = { A = "b" }
-        env_http_headers = { X-Key = "KEY" }
-        """,
-        name="config.toml",
-        env={"KEY": "key-value", "OTHER": "other-value", "HOME": "/h"},
-    )
-    servers = loaded.settings.servers
-    assert servers["s"].args == ("${HOME}", "$$")
-    assert servers["s"].env == {"KEY": "key-value", "OTHER": "other-value"}
-    assert servers["w"].headers == {"A": "b", "X-Key": "key-value"}
-    assert {"key-value", "other-value"} <= loaded.secrets
-
-
 def test_mcp_servers_within_upstream_yaml_stand_beside_ours(folder: Folder) -> None:
     loaded = folder.load(
         """
@@ -207,23 +185,6 @@ def test_a_server_that_works_on_a_clone_of_this_one_is_not_this_one(folder: Fold
     assert list(loaded.settings.servers) == ["git"]
 
 
-def test_a_typing_error_is_one_in_a_hosts_file_too(folder: Folder) -> None:
-    assert folder.refusal(
-        """
-        {"mcpServers": {
-          "a": {"comand": "x"},
-          "b": {"command": "x", "type": "carrier-pigeon"},
-          "c": {"command": "x", "disabled": "maybe"}
-        }, "limts": {}}
-        """,
-        name="mcp.json",
-    ) == [
-        "mcp.json:2: mcpServers.a: give either `command` (a program to start) or `url` (a server that runs already)",
-        "mcp.json:3: mcpServers.b.type: must be one of 'stdio', 'http', 'sse'",
-        "mcp.json:5: limts: unknown key; did you mean 'limits'?",
-    ]
-
-
 def test_two_servers_of_one_name_are_refused(folder: Folder) -> None:
     assert folder.refusal(
         """
@@ -242,10 +203,6 @@ NO_WRITE = [name for name in TOOLS if name != "write"]
 def offered(loaded: LoadedSettings, server: str = "s") -> list[str]:
     """The tools of a server that has `TOOLS`, as far as they are left."""
     return [*filter(loaded.settings.servers[server].tools.selects, TOOLS)]
-
-
-def asked(loaded: LoadedSettings) -> list[str | None]:
-    return [rule.ask for rule in loaded.settings.permissions.rules]
 
 
 @pytest.mark.parametrize(
@@ -326,28 +283,6 @@ def test_what_opencode_switches_off_by_pattern_is_off(
     loaded = folder.load(text, name="opencode.json")
     assert loaded.settings.servers["my-server"].enabled is (left is not None)
     assert left is None or offered(loaded, "my-server") == left
-
-
-@pytest.mark.parametrize(
-    ("permission", "denied", "asked"),
-    [
-        ("allow", [], []),
-        ("deny", list(TOOLS), []),
-        ("ask", [], ["my-server/*"]),
-        ({"my-server_write": {"*": "deny"}}, ["write"], []),
-        ({"my-server_write": {"a": "allow", "*": "ask"}}, [], ["my-server/write"]),
-        ({"my-server_write": "never"}, ["write"], []),
-        ({"bash": {"*": "deny"}}, [], []),
-    ],
-    ids=json.dumps,
-)
-def test_what_opencode_s_permission_does_not_allow_is_denied_or_asked_about(
-    folder: Folder, permission: object, denied: list[str], asked: list[str]
-) -> None:
-    text = json.dumps({"mcp": {"my-server": {"type": "local", "command": ["x"]}}, "permission": permission})
-    loaded = folder.load(text, name="opencode.json")
-    assert offered(loaded, "my-server") == [name for name in TOOLS if name not in denied]
-    assert [rule.ask for rule in loaded.settings.permissions.rules] == asked
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.config.hosts import HOSTS, System, SystemName, all_places
+from codemode_server.config.hosts import HOSTS, System, SystemName
 from tests.tables import rows, tables
 
 TABLES = tables(__file__)
@@ -38,32 +38,6 @@ def test_the_packaged_claude_desktop_of_windows_comes_before_the_other_one(tmp_p
         packaged,
         HOME / "AppData/Roaming/Claude",
     ]
-
-
-def test_a_project_has_files_of_its_own(tmp_path: Path) -> None:
-    places = all_places(System("linux", HOME, {}), tmp_path)
-
-    assert {str(place.path.relative_to(tmp_path)) for place in places if place.scope == "project"} == {
-        ".mcp.json",
-        ".cursor/mcp.json",
-        ".vscode/mcp.json",
-        ".github/mcp.json",
-        ".codex/config.toml",
-        ".gemini/settings.json",
-        ".qwen/settings.json",
-        "opencode.json",
-        "opencode.jsonc",
-        ".opencode/opencode.json",
-        ".opencode/opencode.jsonc",
-        ".zed/settings.json",
-        ".amp/settings.json",
-        ".kiro/settings/mcp.json",
-    }
-
-
-def test_a_host_without_files_in_projects_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="goose has no configuration files in projects"):
-        HOSTS["goose"].place(System("linux", HOME, {}), tmp_path)
 
 
 def test_a_host_is_present_if_it_has_a_folder(tmp_path: Path) -> None:

@@ -155,10 +155,3 @@ def test_in_files_of_hosts_a_command_is_a_variable_of_the_editor(folder: Folder,
     lines = folder.refusal(text % command, name=name, env=ENV)
     assert not (folder.path / "made").exists()
     assert any("is a variable of an editor" in line or "not of the form" in line for line in lines), lines
-
-
-def test_the_state_folder_of_the_file_is_the_one_that_is_read(folder: Folder) -> None:
-    EncryptedFileStore(folder.path / "other").set("github", TOKEN)
-    text = HEADERS.replace("dir: state", "dir: '${WHERE}'") % "${keyring:github}"
-    loaded = folder.load(text, env={"WHERE": str(folder.path / "other")})
-    assert TOKEN in loaded.secrets

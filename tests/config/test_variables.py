@@ -27,28 +27,6 @@ def test_what_can_not_be_filled_in_says_what_to_do(text: str, told: str) -> None
     assert str(caught.value) == told
 
 
-def test_an_unset_variable_names_file_line_server_key_and_variable(folder: Folder) -> None:
-    assert folder.refusal(
-        """
-        servers:
-          github:
-            command: x
-            env:
-              GITHUB_TOKEN: ${MY_GITHUB}
-          web:
-            url: ${MY_URL}
-            timeout: ${MY_TIMEOUT}
-        """
-    ) == [
-        "upstream.yaml:5: servers.github.env.GITHUB_TOKEN: MY_GITHUB is not set; set it in the environment or in .env "
-        "beside the file, or write ${MY_GITHUB:-default}",
-        "upstream.yaml:7: servers.web.url: MY_URL is not set; set it in the environment or in .env beside the file, or "
-        "write ${MY_URL:-default}",
-        "upstream.yaml:8: servers.web.timeout: MY_TIMEOUT is not set; set it in the environment or in .env beside the "
-        "file, or write ${MY_TIMEOUT:-default}",
-    ]
-
-
 @pytest.mark.parametrize("switch", ["false", "off", "${ON:-false}", "'no'"])
 def test_in_a_disabled_server_variables_need_not_be_set(folder: Folder, switch: str) -> None:
     loaded = folder.load(

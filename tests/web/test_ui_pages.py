@@ -11,9 +11,7 @@ import pytest
 
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Deny
-from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import ExecutionStatus
-from codemode_server.web.page_products import PageProduct
 from tests.behaviour.product import in_memory, office
 from tests.web.pages import OTHER, PROGRAM, TRIAGE, Call, pages, question
 
@@ -139,13 +137,6 @@ class TestApprovals:
         assert (answered.answer.is_approved, answered.answer.scope.value) == (True, "session")
         assert answered.answer.channel == "page"
 
-    async def test_always_writes_the_rule_that_the_page_shows(self, tmp_path: Path) -> None:
-        async with pages(tmp_path) as (site, state):
-            await state.question(question(), at=time.time())
-            assert "- allow: github/create_issue" in await site.text("approvals/a1")
-            assert (await site.post("approvals/a1", answer="allow", scope="always")).status_code == 303
-            assert "allow: github/create_issue" in await site.text("permissions")
-
     async def test_reach_the_program_that_waits_in_a_product(self, tmp_path: Path) -> None:
         servers = office(tmp_path, "github")
         permissions = {"rules": [{"ask": "github/list_issues"}], "default": "allow"}
@@ -215,24 +206,3 @@ async def test_nothing_of_another_principal_is_shown_or_answered(tmp_path: Path)
 
 def question_id() -> ApprovalId:
     return ApprovalId("a1")
-
-
-@pytest.mark.parametrize(
-    ("error", "shown"),
-    [(ValueError("in s3cret-value"), "internal error (ValueError)"), (CodemodeError("no s3cret-value"), "no ***")],
-)
-async def test_a_program_that_cannot_run_again_is_reported_without_secrets_and_the_pages_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, shown: str
-) -> None:
-    async def run_again(*_: object) -> str:
-        raise error
-
-    monkeypatch.setattr(PageProduct, "run_again", run_again)
-    servers = {"github": {"command": "x", "env": {"API_TOKEN": "s3cret-value"}}}
-    async with pages(tmp_path, servers=servers) as (site, state):
-        await state.execution("x1", "1 + 1")
-        assert (await site.post("executions/x1/replay")).status_code == 303
-        with anyio.fail_after(20):
-            while "<p>It runs.</p>" in (found := await site.text("executions/x1")):
-                await anyio.sleep(0.02)
-    assert f"<li>{shown}</li>" in found

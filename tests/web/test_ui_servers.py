@@ -9,7 +9,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.web import page_products
 from codemode_server.web.server_pages import key_of
 from tests.behaviour.product import configuration, in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
@@ -49,34 +48,9 @@ class TestSwitching:
                 await host.until(is_back)
         assert is_enabled(tmp_path, "github")
 
-    async def test_of_a_server_that_is_gone_changes_nothing(self, tmp_path: Path) -> None:
-        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, _):
-            before = (tmp_path / "upstream.yaml").read_text()
-            refused = await site.post(f"servers/{key_of('gone')}/disable")
-        assert refused.status_code == 409
-        assert "the configuration has no such server (any more)" in refused.text
-        assert (tmp_path / "upstream.yaml").read_text() == before
-
 
 class TestChecking:
     """The product of the check can't be started."""
-
-    async def test_that_fails_in_an_unforeseen_way_says_so_and_the_pages_go_on(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def fail(*_arguments: object) -> None:
-            raise ValueError("the text of the fault")
-
-        monkeypatch.setattr(page_products, "inspected", fail)
-        async with pages(tmp_path, servers={"github": {"command": "x"}}) as (site, _):
-            await site.post("servers/check")
-            with anyio.fail_after(20):
-                while (answer := await site.get("servers")).status_code == 200:
-                    await anyio.sleep(0.02)
-            assert answer.status_code == 409
-            assert "internal error (ValueError)" in answer.text
-            assert "of the fault" not in answer.text, "the text of such an error may hold a secret"
-            assert "<h1>Servers" in await site.text("servers")
 
     async def test_that_fails_names_no_secret_of_the_edited_configuration(self, tmp_path: Path) -> None:
         server = {"command": "x", "env": {"API_TOKEN": "s3cret-of-the-edit"}}

@@ -1,20 +1,19 @@
-"""In async code a call gives the plain value, unless the program plainly awaits it itself.
-
-Models mix both styles: one `await` at top level makes all of a program async code, and `log = git_log()` beside it must
-still be a text that `re.findall` takes.
-"""
+"""A program that forgets to await a call or `asyncio.gather` runs as if it had. What may mean something else stays."""
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import pytest
 
-from tests.sandbox.lab import Lab
+from codemode_server.sandbox.guest.source import await_gathers
+from tests.executions.kit import checked
+from tests.sandbox.lab import Lab, Tools
 from tests.tables import rows, tables
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 TABLES = tables(__file__)
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 IMPORT = "import asyncio, json, re\nfrom servers.github import echo, list_issues, meet\n"
 ASYNC = "\nawait asyncio.sleep(0)\n"
 
@@ -54,3 +53,27 @@ async def test_coroutines_that_were_never_awaited_are_named_with_their_line(lab:
 async def test_coroutines_that_ran_are_not_named(lab: Lab, code: str) -> None:
     outcome = await lab.run(f"import asyncio\nasync def f(n): return n\n{code}")
     assert (outcome.error, outcome.hint) == (None, "")
+
+
+GATHERS_IMPORT = "import asyncio\nfrom servers.github import echo, meet\nasync def own(n): return n\n"
+
+
+@pytest.mark.portable
+@pytest.mark.parametrize(("code", "value"), rows(TABLES["gathered"]))
+async def test_gathered_calls_give_their_values(lab: Lab, code: str, value: Any) -> None:
+    assert await lab.value(GATHERS_IMPORT + code, Tools()) == value
+    assert not (await checked(GATHERS_IMPORT.replace("meet", "boom") + code)).errors
+
+
+@pytest.mark.portable
+async def test_gathered_calls_are_on_their_way_together(lab: Lab) -> None:
+    assert (
+        len(await lab.value(f"{GATHERS_IMPORT}asyncio.gather(*[meet(n=n, company=3) for n in range(3)])", Tools())) == 3
+    )
+
+
+@pytest.mark.parametrize("code", rows(TABLES["unchanged"]))
+async def test_nothing_else_is_changed(code: str) -> None:
+    tree = ast.parse(code)
+    await_gathers(tree)
+    assert ast.dump(tree) == ast.dump(ast.parse(code))

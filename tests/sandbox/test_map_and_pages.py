@@ -1,17 +1,21 @@
-"""`tool.map(items)`: a call for each item, some at a time, results in the order of the items, errors collected."""
+"""`tool.map(items)` makes a call for each item and collects errors; `tool.pages(…)` gives the items of all pages.
+
+The tools are those of `shop`, which notes the calls."""
 
 # ruff: noqa: E501 - short programs read best on one line
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.sandbox.lab import Lab
-from tests.sandbox.shop import Shop
+from tests.sandbox.shop import ITEMS, Shop
 from tests.tables import rows, tables
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
 TABLES = tables(__file__)
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
 HEAD = "from servers.shop import *\nfrom servers.github import meet, echo\n"
 
 
@@ -95,3 +99,95 @@ async def test_what_no_item_could_change_is_raised_at_once(lab: Lab) -> None:
     assert len(tools.calls) <= 4
     kind, message = await lab.error(f"{HEAD}get_item.map([1], ownr='a')", tools)
     assert (kind, "did you mean 'owner'" in message) == ("TypeError", True)
+
+
+ALL = [item["id"] for item in ITEMS]
+PAGES_HEAD = "from servers.shop import *\n"
+WAYS: dict[str, tuple[str, list[dict[str, Any]]]] = TABLES["ways"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_items_of_all_pages_come_in_order(lab: Lab, way: str) -> None:
+    call, asked = WAYS[way]
+    tools = Shop()
+    assert await lab.value(f"{PAGES_HEAD}[item['id'] for item in {call}]", tools) == ALL
+    assert tools.asked == asked
+
+
+async def test_in_async_code_they_are_iterated_over_asynchronously_or_awaited_as_a_list(lab: Lab) -> None:
+    code = f"""
+{PAGES_HEAD}
+async def main():
+    found = [item["id"] async for item in by_cursor.pages(query="x")]
+    async for item in by_number.pages():
+        found.append(item["id"])
+    return [found, len(await by_offset.pages()), [i["id"] for i in by_graph.pages()], sum(1 for i in by_index.pages())]
+await main()
+"""
+    assert await lab.value(code, Shop()) == [ALL + ALL, 7, ALL, 7]
+
+
+async def test_no_page_is_asked_for_that_is_not_needed(lab: Lab) -> None:
+    tools = Shop()
+    code = f"""{PAGES_HEAD}
+first = [item["id"] for item in by_cursor.pages("x").first(3)]
+for item in by_number.pages():
+    break
+none = list(by_offset.pages().first(0))
+[first, item["id"], none]"""
+    assert await lab.value(code, tools) == [[1, 2, 3], 1, []]
+    assert len(tools.calls) == 2
+
+
+async def test_whole_pages_are_given_on_request(lab: Lab) -> None:
+    code = f"{PAGES_HEAD}[page['query'] for page in by_cursor.pages('q').by_page().first(2)]"
+    assert await lab.value(code, Shop()) == ["q", "q"]
+    assert len(await lab.value(f"{PAGES_HEAD}list(two_lists.pages().by_page())", Shop())) == 1
+
+
+async def test_a_walk_starts_where_the_program_says(lab: Lab) -> None:
+    code = f"{PAGES_HEAD}[[i['id'] for i in by_number.pages(page=2)], [i['id'] for i in by_offset.pages(start_at=5)]]"
+    assert await lab.value(code, Shop()) == [ALL[3:], ALL[5:]]
+
+
+async def test_pages_as_a_value_are_the_list_of_items(lab: Lab) -> None:
+    assert await lab.value(f"{PAGES_HEAD}by_number.pages()", Shop()) == ITEMS
+    assert await lab.value(f"{PAGES_HEAD}{{'all': by_number.pages()}}", Shop()) == {"all": ITEMS}
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), rows(TABLES["errors"]))
+async def test_what_can_not_be_walked_is_an_error_that_says_why(lab: Lab, call: str, kind: str, message: str) -> None:
+    """Never a list that is silently short."""
+    assert (await lab.error(f"{PAGES_HEAD}list({call})", Shop()))[0] == kind
+    assert message in (await lab.error(f"{PAGES_HEAD}list({call})", Shop()))[1]
+
+
+@pytest.mark.parametrize(("call", "items", "page"), rows(TABLES["half_read"]))
+async def test_what_was_read_before_a_walk_can_not_go_on_is_not_lost(
+    lab: Lab, call: str, items: list[int], page: Any
+) -> None:
+    """Neither by a loop, which has been given it, nor by `list`, nor by an await."""
+    code = f"""{PAGES_HEAD}
+looped, errors = [], []
+try:
+    for item in {call}: looped.append(item)
+except ToolError as error: errors.append(error)
+try: list({call})
+except ToolError as error: errors.append(error)
+async def main():
+    try: await {call}
+    except ToolError as error: errors.append(error)
+await main()
+[[item["id"] for item in looped], [[item["id"] for item in e.items] for e in errors], [e.page for e in errors]]"""
+    assert await lab.value(code, Shop()) == [items, [items] * 3, [page] * 3]
+    if items:
+        outcome = await lab.run(f"{PAGES_HEAD}list({call})", Shop())
+        assert outcome.error is not None
+        assert f".items of this error has the {len(items)} read" in outcome.error.traceback
+
+
+async def test_a_walk_without_end_is_ended(lab: Lab) -> None:
+    tools = Shop()
+    _, message = await lab.error(f"{PAGES_HEAD}list(endless.pages())", tools, calls=2_000)
+    assert "did not end after 1,000 pages" in message
+    assert len(tools.calls) == 1_000

@@ -1,4 +1,4 @@
-"""The likely mend of a failed program: told where it is certain from what the failing line worked on, else nothing."""
+"""The hint beside an error: what the sandbox lacks, or the likely mend where the failing line makes it certain."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from tests.sandbox.lab import Lab, Tools
 from tests.sandbox.shop import Shop
 from tests.tables import rows, tables
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
 TABLES = tables(__file__)
-
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.portable]
 ISSUES = "from servers.github import list_issues, create_issue, echo\nissues = list_issues(repo='a/b')\n"
 PICTURE = "from servers.shop import picture\nr = picture()\n"
 TEXT = "from servers.shop import by_start\nr = by_start('x')\n"
@@ -67,3 +66,40 @@ async def test_a_mend_is_short_whatever_there_is(lab: Lab) -> None:
     outcome = await lab.run(code)
     assert outcome.error is not None
     assert 100 < len(outcome.error.hint) <= 500
+
+
+NETWORK = "programs have no network; call a tool instead"
+PROCESSES = "programs can't start processes"
+FILES = "the user's files are not in the sandbox, which has only /workspace (files stay) and /tmp; use a server's tool"
+OWN_TMP = (
+    "/tmp here is the sandbox's own and empty at each start (files in /workspace stay); a file of the user is read by "
+    "a server's tool (search_tools)"
+)
+FRESH = "each program starts fresh, with no name of an earlier one"
+
+
+@pytest.mark.parametrize(("code", "hint"), rows(TABLES["hints_hints"]))
+async def test_the_hint_says_what_to_do_in_its_place(lab: Lab, code: str, hint: str) -> None:
+    outcome = await lab.run(code)
+    assert outcome.error is not None
+    assert hint in outcome.error.hint
+
+
+@pytest.mark.parametrize("code", rows(TABLES["other_failures"]))
+async def test_another_failure_gets_no_such_hint(lab: Lab, code: str) -> None:
+    outcome = await lab.run(code, Tools())
+    assert outcome.error is not None
+    hints = (NETWORK, PROCESSES, FILES, OWN_TMP, FRESH, "write", "did you mean")
+    assert not any(hint in outcome.error.hint for hint in hints)
+
+
+async def test_an_error_that_is_raised_from_itself_is_reported_as_any_other(lab: Lab) -> None:
+    outcome = await lab.run("error = OSError('broken')\nraise error from error")
+    assert outcome.error is not None
+    assert (outcome.error.type, outcome.error.message) == ("OSError", "broken")
+
+
+async def test_a_similar_name_is_suggested_once_by_python_or_by_the_hint(lab: Lab) -> None:
+    outcome = await lab.run("rows = []\nrow")
+    assert outcome.error is not None
+    assert (outcome.error.traceback + outcome.error.hint).count("'rows'") == 1

@@ -21,8 +21,7 @@ from tests.auth import kit
 from tests.behaviour.product import in_memory
 from tests.web.chromium import ENTER, Chromium, chromium, why_not
 from tests.web.pages import Pages, pages_of
-from tests.web.test_ui_in_chromium import barriers, do
-from tests.web.test_ui_servers_in_chromium import focus
+from tests.web.test_ui_in_chromium import barriers, do, focus
 
 pytestmark = pytest.mark.slow
 

@@ -1,19 +1,28 @@
-"""`codemode-server executions`: what ran, read from the journal by another process than the one that wrote it."""
+"""`codemode-server executions` and `logs` read what another process recorded."""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
+import signal
 import sqlite3
+import stat
+import subprocess
 import sys
-from contextlib import closing
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 import pytest
 
+from codemode_server import logs
+from codemode_server.cli import logs as logs_command
 from codemode_server.cli import run
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import (
     Allow,
     CallKey,
@@ -28,8 +37,10 @@ from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_journal import SqliteJournal
+from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory, office
 from tests.storage.test_upkeep import running_product
+from tests.web.pages import OTHER, PROGRAM, TRIAGE, Call, State
 
 NAME = ExecutionId("x7f3a9c21b04")
 CODE = "from servers.github import get_issue\nget_issue(number=7)"
@@ -175,3 +186,137 @@ async def test_a_program_is_resumed_and_replayed(tmp_path: Path, capsys: pytest.
     assert (tmp_path / "diary").read_text() == "a\n"
     assert await command(path, "resume", name) == 2
     assert "has succeeded" in capsys.readouterr().err
+
+
+SECRET = "ghp_Zk3vX9mQ2rT7wL5nB8cD4fG6hJ1"
+DAY = 86_400.0
+
+
+async def recorded(folder: Path, payloads: str = "all") -> Path:
+    servers = {"github": {"command": "nothing", "enabled": False, "env": {"TOKEN": SECRET}}}
+    path = configuration(folder, servers, state={"dir": str(folder / "state"), "payloads": payloads})
+    state = State(folder / "state")
+    now = time.time()
+    await state.execution("x1", PROGRAM, *TRIAGE, at=now - 9 * DAY, took=2_200, description="triage")
+    call = Call("get_issue", 1, 5, {"token": SECRET}, {"text": "a\x1b[2Jb"})
+    await state.execution("x2", f"token = '{SECRET}'", call, at=now - DAY)
+    await state.execution("x3", "1/0", at=now, status=ExecutionStatus.FAILED, error="ZeroDivisionError: division")
+    await state.execution("x4", "1", at=now, principal=OTHER)
+    state.thread.close()
+    return path
+
+
+async def exported(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert await command(path, "export", *arguments) == 0
+    return capsys.readouterr().out
+
+
+async def test_executions_are_lines_of_json_oldest_first_without_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = await exported(await recorded(tmp_path), capsys)
+    executions = [json.loads(line) for line in text.splitlines()]
+    assert [it["execution_id"] for it in executions] == ["x1", "x2", "x3"], "and none of another principal"
+    assert executions[0]["code"] == PROGRAM
+    assert executions[0]["calls"][1]["arguments"] == {"number": 1}
+    assert executions[0]["calls"][1]["result"] == {"number": 1}
+    assert SECRET not in text
+    assert "\x1b" not in text
+
+
+async def test_a_file_is_new_and_private(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, output = await recorded(tmp_path), tmp_path / "out.json"
+    assert await exported(path, capsys, "--output", str(output)) == ""
+    assert len(output.read_text().splitlines()) == 3
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+    assert await command(path, "export", "--output", str(output)) == 2
+    assert "is there already; name a new file" in capsys.readouterr().err
+
+
+@contextmanager
+def tail(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    path = str(configuration(folder, {}))
+    command = fork_server.command("-m", "codemode_server", "executions", "tail", *arguments, "--config", path)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def lines(process: subprocess.Popen[str], count: int) -> list[str]:
+    assert process.stdout is not None
+    with anyio.fail_after(60):
+        return [(await anyio.to_thread.run_sync(process.stdout.readline)).rstrip("\n") for _ in range(count)]
+
+
+async def test_events_are_printed_as_they_come_and_ctrl_c_ends_it(tmp_path: Path) -> None:
+    state = State(tmp_path / "state")
+    await state.execution("x1", PROGRAM, TRIAGE[0])
+    await state.audit.extent()
+    with tail(tmp_path, "--lines", "2") as process:
+        earlier = await lines(process, 2)
+        await state.execution("x9", "1", principal=OTHER)
+        await state.execution("x2", "1/0", Call("get_issue", 1, 5, error="no such"), status=ExecutionStatus.FAILED)
+        await state.audit.extent()
+        printed = await lines(process, 4)
+        process.send_signal(signal.SIGINT)
+        assert await anyio.to_thread.run_sync(process.wait) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    state.thread.close()
+    assert [line.split(" ", 1)[1] for line in earlier] == [
+        "x1 call 1 github.list_issues: succeeded after 110 ms",
+        "x1 succeeded after 1,000 ms",
+    ]
+    assert [line.split(" ", 1)[1] for line in printed] == [
+        "x2 started in microvm",
+        "x2 call 1 github.get_issue: allow, rule 1 of permissions.rules (allow: github/list_*)",
+        "x2 call 1 github.get_issue: failed after 5 ms",
+        "x2 failed after 1,000 ms",
+    ]
+
+
+def logged(folder: Path, *messages: str) -> Path:
+    """Log as a product does; gives the configuration."""
+    path = configuration(folder, {})
+    logs.start(folder / "state" / "logs", LiveConfig())
+    for message in messages:
+        logging.getLogger("codemode_server.upstreams.pool").info("%s", message)
+    for handler in list(logging.getLogger().handlers):
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+    return path
+
+
+async def printed(path: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    capsys.readouterr()
+    assert await anyio.to_thread.run_sync(run, ["logs", *arguments, "--config", str(path)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+async def test_the_newest_records_are_printed_the_newest_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = logged(tmp_path, "one", "two", "three")
+    found = await printed(path, capsys, "--lines", "2")
+    assert [line.partition(": ")[2] for line in found] == ["two", "three"]
+
+
+def test_following_goes_on_with_the_next_file(tmp_path: Path) -> None:
+    logged(tmp_path, "before")
+    place = tmp_path / "state" / "logs" / "codemode.log"
+    following = logs_command.followed(place, pause=lambda: steps.pop(0)())
+
+    def append(line: str) -> None:
+        with place.open("a") as log:
+            log.write(line)
+
+    def rename() -> None:
+        place.rename(place.with_name("codemode.log.1"))
+        place.touch(mode=0o600)
+        append("after\n")
+
+    steps = [lambda: append("now\nhal"), lambda: append("f\n"), rename]
+    assert [next(following) for _ in range(3)] == ["now", "half", "after"]

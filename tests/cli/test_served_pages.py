@@ -1,4 +1,4 @@
-"""The pages that a running product serves, and how `codemode-server ui` finds them: real products, real listeners."""
+"""The pages that a running product serves, and `codemode-server ui`, which finds or serves them: real processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from tests.behaviour.product import Host, configuration
 from tests.web.pages import Pages
 
 pytestmark = pytest.mark.slow
-
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs modes of files and pseudo-terminals")
 
 
@@ -225,3 +224,31 @@ def ui(path: Path, options: Sequence[str] = ("--no-browser",)) -> str:
     os.waitpid(pid, 0)
     os.close(terminal)
     return text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_the_address_is_shown_at_the_terminal_and_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    import pty
+
+    path = configuration(tmp_path, {})
+    output = tmp_path / "output"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT, 0o600), 1)
+        command = [sys.executable, "-m", "codemode_server", "ui", "--no-browser", "--config", str(path)]
+        os.execv(sys.executable, command)
+    text = ""
+    while "Ctrl+C" not in text:
+        text += os.read(terminal, 1_000).decode()
+    (address,) = re.findall(r"http://127[.\d]+:\d+/open/\S+", text)
+    with httpx2.Client() as browser:
+        entered = browser.get(address)
+        (page,) = re.findall(r'href="(/s/[^"]+/executions)"', entered.text)
+        assert "No executions are recorded yet." in browser.get(address.partition("/open/")[0] + page).text
+        os.kill(pid, signal.SIGINT)
+        _, status = os.waitpid(pid, 0)
+        with pytest.raises(httpx2.ConnectError):
+            browser.get(address)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert output.read_text() == "", "what captures the output gets no address"

@@ -1,4 +1,4 @@
-"""What leaves the product: no secret of the configuration, and nothing that a reader does not see."""
+"""What leaves the product: no secret of the configuration, no value in a shape, nothing that a reader can't see."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload
+from codemode_server.catalog.shapes import of, to_json
+from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, shape
 from codemode_server.text import clean, clean_in_json, clean_line, escaped, escaped_lines, one_line
-from tests.fuzz.strategies import containers, every, is_whole, scalars, texts
+from tests.fuzz.strategies import containers, every, is_whole, names, scalars, texts, values
 
 letters = st.text(st.sampled_from("abXY09-_/+=.\"'\\éß漢 \n😀"), min_size=8, max_size=14)
 likely = letters.filter(lambda it: it == it.strip() and len(set(it)) > 3)
@@ -79,3 +80,31 @@ def test_a_line_is_one_line_and_within_its_limit(text: str, limit: int) -> None:
     assert escaped(text).isprintable()
     assert one_line(text, limit).isprintable()
     assert all(line.isprintable() for line in escaped_lines(text).split("\n"))
+
+
+keys = st.one_of(st.sampled_from(["id", "name", "Order ID", "alice@example.com", "2026-01-28", "x" * 60]), names)
+rows = st.lists(st.dictionaries(keys, st.one_of(scalars, values), max_size=5), max_size=6)
+results = st.one_of(values, rows, st.dictionaries(keys, rows, max_size=3))
+
+
+@given(results)
+@example([{"a": "Alice lives at 12 Long Road, Springfield", "b": ["4111 1111 1111 1111 is her number"]}])
+def test_a_shape_holds_no_value(value: Any) -> None:
+    strings = {it for it in _strings(value) if len(it) > 20}
+    kept = json.dumps([to_json(of(value)), shape(value)], ensure_ascii=False)
+    keys_kept = set(_keys(value))
+    assert not any(text in kept for text in strings - keys_kept)
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in _strings(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in _strings(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def _keys(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [*value, *(text for item in value.values() for text in _keys(item))]
+    return [text for item in value for text in _keys(item)] if isinstance(value, list) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from codemode_server.domain.approvals import AnswerScope, Question
 from codemode_server.domain.tools import Effect
 from codemode_server.web.questions import OpenPage, serving
+from codemode_server.web.rendering import difference_html
 
 QUESTION = Question(
     "github",
@@ -144,3 +146,21 @@ async def test_the_address_is_a_secret_and_ends_with_the_question() -> None:
             assert other.address != opened.address
         with pytest.raises(httpx2.ConnectError):
             await browser.get(other.address)
+
+
+def test_a_line_is_removed_added_or_a_title() -> None:
+    shown = difference_html(["differs: the description", "- a: 1 < 2", "+ b"])
+    assert re.findall("<li class=.(\\w+).>", shown) == ["part", "removed", "added"]
+    assert "differs: the description" in shown
+    assert "<del> a: 1 &lt; 2</del>" in shown
+    assert "<ins> b</ins>" in shown
+
+
+@pytest.mark.page_attack
+def test_hostile_text_stays_text_and_cannot_end_a_mark() -> None:
+    shown = difference_html(["- a: </del></li><script>x</script>\u202e", "+ a: <b></ins><img src=x onerror=y>\u200b"])
+    tags = set(re.findall(r"<(/?\w+)", shown))
+    assert tags == {"ul", "/ul", "li", "/li", "span", "/span", "del", "/del", "ins", "/ins"}
+    assert "&lt;script&gt;" in re.sub("</?del>", "", shown), "control"
+    assert "\u202e" not in shown
+    assert "\\u202e" in re.sub("</?del>", "", shown)

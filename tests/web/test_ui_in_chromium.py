@@ -1,4 +1,4 @@
-"""The pages of `codemode-server ui` in a real Chromium: entrance, policy, keyboard, live parts, themes and phones."""
+"""The pages of `codemode-server ui` in a real Chromium: entrance, policy, keyboard, live parts and phones."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from codemode_server.web.browser import leading_page
 from scripts import npm
 from tests.web.chromium import ENTER, SPACE, TAB, Chromium, chromium, why_not
 from tests.web.pages import PROGRAM, TRIAGE, Call, Pages, State, pages, question
+from tests.web.test_ui_servers import is_enabled
 
 pytestmark = pytest.mark.slow
 T = TypeVar("T")
@@ -296,3 +297,33 @@ async def test_axe_finds_nothing_that_keeps_people_out(tmp_path: Path, theme: st
             assert await barriers(browser) == [], path
         await do(browser.run, "document.querySelector('nav').innerHTML += '<img src=x><input>'")
         assert len(await barriers(browser)) >= 2, "control"
+
+
+SERVERS = {
+    "github": {"command": "/nonexistent/server"},
+    "s" * 60: {"command": "/nonexistent/server", "enabled": False},
+}
+
+
+async def focus(browser: Chromium, text: str) -> None:
+    """Press Tab until an element with this text has the focus."""
+    await do(browser.run, "document.querySelector('main').focus()")
+    for _ in range(30):
+        await do(browser.type, TAB)
+        if text in str(await do(browser.run, "return document.activeElement.textContent")):
+            return
+    raise AssertionError(f"nothing with {text!r} can be reached by Tab")
+
+
+async def test_a_server_is_switched_by_the_keyboard_alone(tmp_path: Path) -> None:
+    async with in_browser(tmp_path, servers=SERVERS) as (browser, site, _):
+        await do(browser.open, f"{site.base}/servers")
+        await focus(browser, "Disable github")
+        await do(browser.type, ENTER)
+        await do(browser.until, "main", "disabled: github")
+        assert not is_enabled(tmp_path, "github")
+        await focus(browser, "Enable github")
+        await do(browser.type, ENTER)
+        await do(browser.until, "main", "enabled: github")
+        assert is_enabled(tmp_path, "github")
+        assert [it for it in await do(browser.console) if "favicon" not in it] == []

@@ -63,13 +63,6 @@ def test_folders_that_their_owner_has_closed_are_measured_and_removed() -> None:
     assert (done.stdout.split(), done.stderr) == (["True", "[]"], "")
 
 
-def test_the_content_of_a_file_counts_once_whatever_the_number_of_its_names(tmp_path: Path) -> None:
-    (tmp_path / "one").write_bytes(bytes(10_000))
-    for name in ("two", "three"):
-        (tmp_path / name).hardlink_to(tmp_path / "one")
-    assert used_bytes(tmp_path, PLENTY) == 10_000 + 2 * MIN_ENTRY_BYTES
-
-
 def test_what_a_link_points_at_is_neither_counted_nor_removed(tmp_path: Path) -> None:
     outside, folder = tmp_path / "outside", tmp_path / "folder"
     outside.mkdir()
@@ -82,21 +75,6 @@ def test_what_a_link_points_at_is_neither_counted_nor_removed(tmp_path: Path) ->
     empty(folder)
     assert list(folder.iterdir()) == [], "control: what is inside goes"
     assert (outside / "precious").stat().st_size == 10**6
-
-
-def test_a_walk_goes_on_where_a_folder_it_is_in_is_moved(tmp_path: Path) -> None:
-    (tmp_path / "a" / "deep" / "deeper").mkdir(parents=True)
-    (tmp_path / "b").mkdir()
-    outside = tmp_path.parent / f"{tmp_path.name}-outside"
-    outside.mkdir()
-    (outside / "precious").touch()
-    names = []
-    for entry in walk(tmp_path):
-        names.append(entry.name)
-        if entry.name == "deeper" and not entry.is_emptied:
-            (tmp_path / "a" / "deep").rename(outside / "deep")
-    assert "precious" not in names
-    assert {"a", "b", "deep", "deeper"} == set(names)
 
 
 def test_folders_swapped_for_links_while_they_are_emptied_lead_nowhere(tmp_path: Path) -> None:

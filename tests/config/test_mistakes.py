@@ -27,56 +27,8 @@ def test_an_unknown_key_is_told_with_its_line_and_what_was_meant(folder: Folder)
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(folder: Folder) -> None:
-    assert folder.refusal(
-        """
-        servers:
-          github:
-            comand: npx
-            args: --foo
-            tools:
-              include: ["[a"]
-          bad name:
-            url: https://x
-          web:
-            url: ftp://x
-            transport: sss
-            timeout: yes
-        permissions:
-          default: dney
-          rules:
-            - deny: "github/*"
-              allow: x
-            - dney: y
-            - deny: "a/b/c"
-        limits:
-          memory: 1
-          calls: -1
-        sandbox: []
-        foo: 1
-        limits:
-          calls: 2
-        """
-    ) == [
-        "upstream.yaml:3: servers.github.comand: unknown key; did you mean 'command'?",
-        "upstream.yaml:4: servers.github.args: must be a list, not text; write `- ` before each item",
-        "upstream.yaml:6: servers.github.tools.include[0]: the glob has an unclosed bracket",
-        'upstream.yaml:7: servers."bad name": a server\'s name is up to 64 letters, digits, `.`, `_` and `-`, '
-        "the first a letter or digit",
-        "upstream.yaml:10: servers.web.url: must begin with http:// or https:// and name a host",
-        "upstream.yaml:11: servers.web.transport: must be one of 'http', 'sse'; did you mean 'sse'?",
-        "upstream.yaml:12: servers.web.timeout: must be a number, not true or false",
-        "upstream.yaml:14: permissions.default: must be one of 'allow', 'deny', 'ask'; did you mean 'deny'?",
-        "upstream.yaml:16: permissions.rules[0]: give exactly one of `allow`, `deny`, `ask`, `decision`",
-        "upstream.yaml:18: permissions.rules[1].dney: unknown key; did you mean 'deny'?",
-        "upstream.yaml:19: permissions.rules[2].deny: is not of the form `server/tool` or `server`",
-        "upstream.yaml:21: limits.memory: unknown key; did you mean 'memory_mb'?",
-        "upstream.yaml:22: limits.calls: must be at least 0",
-        "upstream.yaml:23: sandbox: must be a mapping, not a list; write `key: value` lines",
-        "upstream.yaml:24: foo: unknown key; there are "
-        "servers, principal, groups, http, sandbox, permissions, approvals, pages, guardrails, privacy, limits, "
-        "tracing, metrics, search, types, results, skills, state",
-        "upstream.yaml:25: limits: stands twice, first on line 20; keep one",
-    ]
+    case = TABLES["all_at_once"]
+    assert folder.refusal(case["text"]) == case["lines"]
 
 
 @pytest.mark.parametrize(("server", "told"), rows(TABLES["servers"]))

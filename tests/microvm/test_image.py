@@ -39,13 +39,6 @@ async def test_an_archive_of_docker_stands_for_the_pinned_image_without_a_networ
     assert await image.pull(DEFAULT_IMAGE, print) == stored, "asks no registry for it"
 
 
-async def test_an_archive_in_oci_layout_keeps_its_digest(msb_home: Path, tmp_path: Path) -> None:
-    made = Image()
-    stored = await image.load_archive(made.save_as_oci_layout(tmp_path / "image.tar"), DEFAULT_IMAGE)
-    assert stored.digest == digest(made.manifest)
-    assert await image.is_present(DEFAULT_IMAGE)
-
-
 async def test_an_archive_for_another_processor_is_refused_and_forgotten(msb_home: Path, tmp_path: Path) -> None:
     archive = Image(architecture=OTHER_MACHINE).save_as_docker_does(tmp_path / "image.tar")
     with pytest.raises(SandboxUnavailable, match=f"is an image for {OTHER_MACHINE}, and this machine is {MACHINE}"):

@@ -104,24 +104,6 @@ async def test_a_session_gets_its_own_machine_again_and_no_other_session_does(lo
         assert await pool.take("ada", HERE) is ada
 
 
-async def test_programs_of_one_session_at_once_have_a_machine_each(lot: Lot) -> None:
-    async with tended(lot) as pool:
-        first, second = await pool.take("ada", HERE), await pool.take("ada", HERE)
-        assert first is not second
-        await pool.give_back(first, "ada")
-        await pool.give_back(second, "ada")
-        assert {id(await pool.take("ada", HERE)) for _ in range(2)} == {id(first), id(second)}
-
-
-async def test_the_next_machine_is_booted_in_the_background(lot: Lot) -> None:
-    async with tended(lot) as pool:
-        await until(lambda: len(pool.spare) == 1)
-        spare = pool.spare[0]
-        assert await pool.take("ada", HERE) is spare
-        await until(lambda: len(pool.spare) == 1)
-        assert lot.begun == 2
-
-
 async def test_a_program_that_is_cancelled_while_it_waits_leaves_the_machine_to_the_next(lot: Lot) -> None:
     lot.may_boot = anyio.Event()
     async with tended(lot) as pool:

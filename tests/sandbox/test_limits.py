@@ -5,33 +5,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from codemode_server.sandbox.contract import Ending
 from tests.sandbox.lab import SLOWNESS, Lab, Tools, cases
+from tests.tables import rows, tables
 
+TABLES = tables(__file__)
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ECHO = "from servers.github import echo\n"
 
 
-async def test_a_program_that_computes_too_long_is_ended(lab: Lab) -> None:
-    assert await lab.limit("while True: pass", wall_seconds=0.3 * SLOWNESS) == "limits.wall_seconds"
-
-
-async def test_a_program_that_catches_everything_is_ended_too(lab: Lab) -> None:
-    code = "while True:\n    try:\n        while True: pass\n    except BaseException:\n        pass"
-    assert await lab.limit(code, wall_seconds=0.3 * SLOWNESS) == "limits.wall_seconds"
-
-
-async def test_one_long_step_inside_the_interpreter_is_ended(lab: Lab) -> None:
-    assert await lab.limit("9 ** 9 ** 9", wall_seconds=0.3 * SLOWNESS) == "limits.wall_seconds"
-
-
-async def test_waiting_for_calls_too_long_ends_the_program(lab: Lab) -> None:
-    code = "from servers.github import forever\nforever()"
-    assert await lab.limit(code, upstream_seconds=0.3) == "limits.upstream_seconds"
+@pytest.mark.parametrize(("code", "limits"), rows(TABLES["ended"]))
+async def test_a_limit_ends_the_program_by_its_name(lab: Lab, code: str, limits: dict[str, Any]) -> None:
+    """`value_bytes` only shortens what is shown; past it, memory bounds a value as it bounds a call."""
+    name = next(iter(limits))
+    if name == "wall_seconds":
+        limits = {name: limits[name] * SLOWNESS}
+    assert await lab.limit(code, **limits) == f"limits.{name}"
 
 
 async def test_time_of_calls_does_not_count_as_the_programs(lab: Lab) -> None:
@@ -46,18 +40,6 @@ async def test_time_of_calls_does_not_count_as_the_programs(lab: Lab) -> None:
     assert outcome.ending is Ending.RETURNED, outcome.error
     assert outcome.upstream_ms >= 790 * SLOWNESS
     assert outcome.program_ms < 600 * SLOWNESS
-
-
-@pytest.mark.parametrize(
-    "piece",
-    cases(
-        ["bytearray(2**20)", "[n]", "str(n)", "{n: n}"],
-        "bytearray(2**20)",
-    ),
-)
-async def test_memory_is_limited(lab: Lab, piece: str) -> None:
-    code = f"import itertools\nx = []\nfor n in itertools.count(): x.append({piece})"
-    assert await lab.limit(code, memory_mb=128) == "limits.memory_mb"
 
 
 async def test_printing_is_limited_and_what_fitted_is_kept(lab: Lab) -> None:
@@ -132,23 +114,6 @@ async def test_arguments_are_limited_in_size(lab: Lab, size: int) -> None:
     tools = Tools()
     assert await lab.limit(ECHO + f"echo(x='a' * {size})", tools, call_bytes=10_000) == "limits.call_bytes"
     assert tools.calls == []
-
-
-async def test_the_value_is_limited_in_size(lab: Lab) -> None:
-    """Past `value_bytes`, which only shortens what is shown, memory bounds it as it bounds a call."""
-    assert await lab.limit("'a' * 2_000", value_bytes=1_024, call_bytes=1_024) == "limits.value_bytes"
-
-
-@pytest.mark.parametrize("folder", ["/tmp", "/workspace"])
-async def test_files_are_limited(lab: Lab, folder: str) -> None:
-    code = f"for i in range(8):\n    open('{folder}/' + str(i), 'wb').write(bytes(2**20))\n"
-    code += f"import time\ntime.sleep({5 * SLOWNESS})"
-    assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
-
-
-async def test_many_folders_are_limited(lab: Lab) -> None:
-    code = "import os\nfor i in range(3_000): os.mkdir(f'/tmp/{i}')"
-    assert await lab.limit(code, workspace_mb=4) == "limits.workspace_mb"
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what is open and removed is known on Linux only")

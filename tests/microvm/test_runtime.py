@@ -1,7 +1,6 @@
-"""What this machine lacks for microVMs is told in words for the person, with what mends it.
+"""What this machine lacks for microVMs is told with what mends it, and which backend the settings allow.
 
-The reports are what `msb doctor` 0.7.11 printed on machines of each kind; the folder and the command are real ones.
-"""
+The reports are what `msb doctor` 0.7.11 printed on machines of each kind; the folder and the command are real ones."""
 
 from __future__ import annotations
 
@@ -9,12 +8,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import runtime
 from codemode_server.sandbox.backends.microvm.runtime import read_doctor
+from codemode_server.sandbox.registry import SandboxSettings, candidates
 
 HEAD = """\
   • Platform            Linux x86_64
@@ -148,3 +149,12 @@ def test_a_home_that_can_not_be_written_is_told(msb_home: Path, monkeypatch: pyt
     problem = runtime.home_problem()
     assert problem is not None
     assert problem.reason == f"the folder {msb_home}/below (MSB_HOME) can't be written: Not a directory"
+
+
+def test_the_best_backend_that_the_settings_allow_comes_first() -> None:
+    def names(**settings: Any) -> list[str]:
+        return [spec.name for spec in candidates(SandboxSettings(**settings))]
+
+    assert names() == ["microsandbox", "wasm"]
+    assert names(require="microvm") == ["microsandbox"]
+    assert names(backend="wasm") == ["wasm"]

@@ -1,4 +1,4 @@
-"""Tools as a program calls them: arguments, both calling styles, overlap, errors, imports."""
+"""Tools as a program calls them: arguments, both calling styles, overlap, order of answers, errors, imports."""
 
 # ruff: noqa: E501 - short programs read best on one line
 
@@ -6,15 +6,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from codemode_server.domain.errors import SandboxFailed
-from codemode_server.sandbox.contract import Ending
+from codemode_server.sandbox.contract import Ending, Reply
 from tests.sandbox.lab import Lab, Tools, cases
 from tests.tables import rows, tables
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 TABLES = tables(__file__)
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 IMPORT = "from servers.github import create_issue, echo, update, list_issues, meet, boom, picture\n"
 
 
@@ -144,3 +145,38 @@ async def test_calls_still_on_their_way_when_a_program_ends_are_cancelled(lab: L
     )
     assert await lab.value(code, tools) == 1
     assert (len(tools.calls), tools.here) == (2, 0)
+
+
+CODE = """
+import asyncio
+from servers.github import echo
+arrived = []
+async def one(name):
+    await echo(name=name)
+    arrived.append(name)
+async def main():
+    await asyncio.gather(*map(one, ["small", "large", "small too"]))
+asyncio.run(main())
+arrived
+"""
+
+
+class LargeFirst(Tools):
+    """Answers the call `large` first, with a result that takes long to encode, and the others at once after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_answered = anyio.Event()
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
+        if arguments["name"] == "large":
+            await anyio.wait_all_tasks_blocked()
+            self._is_answered.set()
+            return Reply([{"number": number, "text": "x" * 50} for number in range(30_000)])
+        await self._is_answered.wait()
+        return Reply(arguments["name"])
+
+
+@pytest.mark.portable
+async def test_a_small_answer_does_not_overtake_a_large_one(lab: Lab) -> None:
+    assert (await lab.run(CODE, LargeFirst())).value == ["large", "small", "small too"]

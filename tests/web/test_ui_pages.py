@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import datetime
 from pathlib import Path
 
 import anyio
@@ -12,8 +13,11 @@ import pytest
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Deny
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.savings import Savings, TokenUsage, UsageRow
+from codemode_server.web import charts
 from tests.behaviour.product import in_memory, office
-from tests.web.pages import OTHER, PROGRAM, TRIAGE, Call, pages, question
+from tests.behaviour.test_privacy_tokens import ORIGINAL, SHEET
+from tests.web.pages import OTHER, OWN, PROGRAM, TRIAGE, Call, State, pages, question
 
 
 class TestExecutions:
@@ -206,3 +210,95 @@ async def test_nothing_of_another_principal_is_shown_or_answered(tmp_path: Path)
 
 def question_id() -> ApprovalId:
     return ApprovalId("a1")
+
+
+DAY = 86_400.0
+
+
+async def test_a_loss_is_shown_as_one(tmp_path: Path) -> None:
+    async with pages(tmp_path) as (site, state):
+        await state.exchange("x1", results=0, all_definitions=50)
+        page = await site.text("savings")
+    assert '<span class="loss">about 285 tokens more than direct calls</span>' in page
+    assert page.count('<span class="loss">-285</span>') == 2, "of the day and of the execution"
+
+
+def usage(spent: int, direct: int) -> TokenUsage:
+    return TokenUsage(exchanges=1, sent=spent, results=direct)
+
+
+def test_columns_have_a_place_for_each_day_and_the_highest_is_full() -> None:
+    now = datetime(2026, 5, 4, 12).astimezone().timestamp()
+    rows = (UsageRow("2026-05-04", now, usage(50, 200)), UsageRow("2026-05-02", now - 2 * DAY, usage(100, 1)))
+    chart = charts.columns(Savings(now - 3 * DAY, usage(150, 201), days=rows), now)
+    assert [it.day for it in chart.columns] == ["2026-05-01", "2026-05-02", "2026-05-03", "2026-05-04"]
+    assert [(it.direct, it.spent) for it in chart.columns] == [(0.0, 0.0), (1.0, 50.0), (0.0, 0.0), (100.0, 25.0)]
+    assert chart.highest == 200
+    assert all(it.left >= 0 and it.left + 2 * it.width <= charts.WIDTH for it in chart.columns)
+
+
+VALUE = "ann@example.org"
+
+
+def marked(page: str) -> list[str]:
+    return re.findall(r'<a class="token" href="[^"]*/privacy/(\w+)" title="Privacy token">&lt;\1&gt;</a>', page)
+
+
+async def shown_tokens(state: State) -> list[str | None]:
+    """What the audit says was shown to the person."""
+    rows = await state.audit.rows(OWN)
+    return [row.event.reason for row in rows if row.event.kind == "privacy_shown"]
+
+
+class TestMarks:
+    async def test_are_links_in_programs_arguments_results_errors_and_questions(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            token = await state.privacy_token(VALUE)
+            calls = (
+                Call("send", 1, 2, {"to": token}, {"sent": [f"to {token}"]}),
+                Call("send", 3, 4, error=f"no {token}"),
+            )
+            status, error = ExecutionStatus.FAILED, f"ToolError: no {token}"
+            await state.execution("x1", f"send(to='{token}')", *calls, status=status, error=error)
+            await state.question(question(arguments={"to": token}), at=time.time())
+            assert marked(await site.text("executions/x1")) == ["EMAIL_1"] * 2
+            assert marked(await site.text("executions/x1/calls/1")) == ["EMAIL_1"] * 2
+            assert marked(await site.text("executions/x1/calls/2")) == ["EMAIL_1"]
+            assert marked(await site.text("approvals/a1")) == ["EMAIL_1"]
+
+    @pytest.mark.parametrize("name", ["EMAIL_2", "EMAIL_01"])
+    async def test_are_missing_where_a_token_stands_for_nothing(self, tmp_path: Path, name: str) -> None:
+        async with pages(tmp_path) as (site, state):
+            await state.privacy_token(VALUE)
+            await state.privacy_token("other@example.org", principal=OTHER)
+            await state.privacy_token("more@example.org", principal=OTHER)
+            await state.execution("x1", f"send('<{name}>', '<EMAIL_1>')")
+            shown = await site.text("executions/x1")
+        assert f"&lt;{name}&gt;" in shown
+        assert marked(shown) == ["EMAIL_1"], "control"
+
+
+class TestReveal:
+    async def test_shows_the_value_once_it_is_recorded(self, tmp_path: Path) -> None:
+        async with pages(tmp_path) as (site, state):
+            token = await state.privacy_token("<i>ann</i>@example.org\u202e")
+            before = await site.text("privacy/EMAIL_1")
+            assert "example.org" not in before
+            assert "<button" in before
+            assert await shown_tokens(state) == []
+            after = await site.post("privacy/EMAIL_1")
+            assert after.status_code == 200
+            assert "&lt;i&gt;ann&lt;/i&gt;@example.org\\u202e" in after.text, "what it is made of is text"
+            assert await shown_tokens(state) == [token]
+            assert "example.org" not in await site.text("privacy/EMAIL_1"), "it is shown once"
+
+    async def test_of_what_a_program_read_shows_what_the_server_sent(self, tmp_path: Path) -> None:
+        privacy = {"servers": {"google_drive": "tokens"}}
+        async with pages(tmp_path, servers=None, privacy=privacy) as (site, state):
+            async with in_memory(tmp_path / "upstream.yaml") as host:
+                name = (await host.run(SHEET + "rows[0]")).content["execution_id"]
+            shown = await site.text(f"executions/{name}/calls/1")
+            assert "EMAIL_1" in marked(shown)
+            assert ORIGINAL not in shown
+            assert ORIGINAL in (await site.post("privacy/EMAIL_1")).text
+            assert await shown_tokens(state) == ["<EMAIL_1>"]

@@ -114,9 +114,7 @@ class CallPipeline:
         self._sign_in_offers = sign_in_offers
         self._privacy = privacy or CallPrivacy(config)
 
-    async def run(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], *, is_program: bool = True
-    ) -> Reply:
+    async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
         """Make one call for an execution and return what the program receives, or without a program the host.
 
         Raises:
@@ -145,12 +143,11 @@ class CallPipeline:
         status = CallStatus.FAILED if result.marked_error else CallStatus.SUCCEEDED
         status = CallStatus.CAPTURED if isinstance(attempt.decision, Capture) else status
         await self._end(attempt, status, reply, result, error=result.marked_error)
-        return await self._privacy.for_program(calls, target, reply) if is_program else reply
+        return reply
 
     async def _begin(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> CallAttempt:
         """Give the call its number, its key and its decision."""
         began_at, seq, server, tool = time.perf_counter(), calls.next_seq(), target.server.raw_name, target.raw_name
-        arguments = await self._privacy.from_program(calls, arguments)
         derives = await run_sized(is_large(arguments), derives_from_placeholder, calls, arguments)
         is_captured = has_to_capture(calls, target, derives=derives)
         guarded = await self._guard.before(calls, target, arguments)

@@ -40,12 +40,13 @@ class TokenMap:
 
         return self._texts.setdefault(principal, KnownTexts())
 
-    def values_of(self, principal: PrincipalId | None, *, programs_see_values: bool) -> KnownValues:
+    def values_of(self, principal: PrincipalId | None) -> KnownValues:
         """The known values of a principal, or of all in a text that belongs to nobody, as in a log. For any thread."""
+        if principal is not None:
+            return self.texts_of(principal)
         from codemode_server.privacy.known_texts import EveryValue
 
-        texts = tuple(self._texts.values()) if principal is None else (self.texts_of(principal),)
-        return EveryValue(texts, programs_see_values)
+        return EveryValue(tuple(self._texts.values()))
 
     async def refresh(self, principal: PrincipalId) -> None:
         """Take over what other products and the command line have changed.

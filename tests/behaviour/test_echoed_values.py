@@ -94,11 +94,6 @@ async def test_what_the_call_has_not_sent_stays_as_it_is_in_an_answer_of_a_serve
         assert (await host.run(plain)).value == "created eve@"
 
 
-async def test_a_program_that_sees_values_gets_the_answer_as_it_is(tmp_path: Path) -> None:
-    async with in_memory(with_echo(tmp_path, programs="values")) as host:
-        assert (await host.run(STORED + "[ord(c) for c in found['log'][8:11]]")).value == [*map(ord, "ann")]
-
-
 @pytest.mark.parametrize("form", ["text", "link", "html", "file"])
 @pytest.mark.parametrize("protected", [("crm",), ("crm", "mail")])
 async def test_a_receipt_has_the_tokens_in_whatever_form(tmp_path: Path, protected: tuple[str, ...], form: str) -> None:

@@ -71,12 +71,6 @@ async def test_a_server_with_values_gives_programs_its_text_as_it_is(tmp_path: P
         assert (await host.run(READ.format("open"))).value == IN_LETTER, "what leaves for the model"
 
 
-async def test_programs_that_see_values_get_the_text_as_it_is(tmp_path: Path) -> None:
-    async with in_memory(two_servers(tmp_path, programs="values")) as host:
-        await host.run(ROWS)
-        assert (await host.run(READ.format("letters") + ".find('Ann Lee')")).value == LETTER.find("Ann Lee")
-
-
 async def test_a_file_has_the_token_too(tmp_path: Path) -> None:
     letter = file(base64.b64encode(LETTER.encode()).decode(), "text/plain")
     async with in_memory(two_servers(tmp_path, letter)) as host:

@@ -15,9 +15,7 @@ from pydantic import BaseModel, Field
 
 from codemode_server.guardrail_settings import GuardrailSettings as GuardrailSettings
 from codemode_server.http_settings import HttpSettings as HttpSettings
-from codemode_server.http_settings import PrincipalName
-from codemode_server.metric_settings import MetricSettings
-from codemode_server.page_settings import PageSettings
+from codemode_server.http_settings import MetricSettings, PageSettings, PrincipalName
 from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.privacy_settings import PrivacySettings as PrivacySettings

@@ -9,7 +9,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import CallTarget
-from codemode_server.json_bytes import json_bytes
+from codemode_server.json_values import json_bytes
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.contract import Reply

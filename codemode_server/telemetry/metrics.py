@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from codemode_server.metric_settings import MetricSettings
+from codemode_server.http_settings import MetricSettings
 from codemode_server.telemetry.instruments import INSTRUMENTS, Instrument
 
 if TYPE_CHECKING:

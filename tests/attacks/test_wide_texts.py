@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from codemode_server.json_escapes import replace_lone_surrogates
+from codemode_server.json_values import replace_lone_surrogates
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox import frames
 from codemode_server.upstreams._messages import parse_line

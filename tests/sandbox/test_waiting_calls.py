@@ -16,7 +16,7 @@ import pytest
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.json_size import MAX_VALUES
+from codemode_server.json_values import MAX_VALUES
 from codemode_server.processes.stream_readers import FrameReader
 from codemode_server.sandbox import host_frames
 from codemode_server.sandbox.channel import Channel

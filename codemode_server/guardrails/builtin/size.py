@@ -15,7 +15,7 @@ from codemode_server.guardrails.guardrail import (
     ResultVerdict,
 )
 from codemode_server.guardrails.verdicts import Block, Pass
-from codemode_server.json_bytes import size_as_json
+from codemode_server.json_values import size_as_json
 
 _Count = Annotated[int, Field(ge=1, strict=True)]
 

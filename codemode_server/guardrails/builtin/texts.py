@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from codemode_server.json_texts import texts_in
+from codemode_server.json_values import texts_in
 
 _MAX_DECODED = 4
 """How often a text is percent-decoded: an address within an address within an address."""

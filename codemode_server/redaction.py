@@ -148,9 +148,6 @@ class _Search:
         self.longest = max(map(len, spellings), default=0)
         self._automaton = AhoCorasick(spellings) if spellings else None
 
-    def is_in(self, text: str) -> bool:
-        return bool(self.spans(text))
-
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets are, in order; they may overlap."""
         if self._automaton is None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable
 
-from codemode_server.domain.calls import Deny
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.permission_settings import RuleLimit
@@ -51,30 +49,3 @@ class Rates:
     def _drop_passed(self) -> None:
         now = self._now()
         self._windows = {key: window for key, window in self._windows.items() if window and window[-1] > now}
-
-
-class CallQuota:
-    """Holds each principal to `limits.calls_per_minute`; 0 is no limit."""
-
-    def __init__(self, rates: Rates | None = None) -> None:
-        self._rates = rates or Rates()
-
-    def refusal(self, calls: ExecutionCalls, per_minute: int) -> Deny | None:
-        """Why one more call is refused now; None if it is not."""
-        if not per_minute:
-            return None
-        wait = self._rates.seconds_until_free(calls, _QUOTA, RuleLimit(per_minute, _MINUTE_S))
-        if wait is None:
-            return None
-        return Deny(
-            f"limits.calls_per_minute is {per_minute:,}; the next call is possible in {math.ceil(wait)} s", advice=""
-        )
-
-    def count(self, calls: ExecutionCalls, per_minute: int) -> None:
-        """Count a call that is let through."""
-        if per_minute:
-            self._rates.count(calls, _QUOTA, RuleLimit(per_minute, _MINUTE_S))
-
-
-_QUOTA = "limits.calls_per_minute"
-_MINUTE_S = 60.0

@@ -47,13 +47,6 @@ from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.call_attempt import CallAttempt, status_of
 from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
 from codemode_server.gateway.call_input import CallInput
-from codemode_server.gateway.dry_run import (
-    CHANGED,
-    capture,
-    derives_from_placeholder,
-    has_to_capture,
-    placeholder_reply,
-)
 from codemode_server.gateway.events import (
     CallBegan,
     CallEnded,
@@ -65,6 +58,13 @@ from codemode_server.gateway.events import (
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guarded_calls import CallGuard
 from codemode_server.gateway.journal import Journal
+from codemode_server.gateway.placeholders import (
+    CHANGED,
+    capture,
+    derives_from_placeholder,
+    has_to_capture,
+    placeholder_reply,
+)
 from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.privacy import CallPrivacy

@@ -14,8 +14,16 @@ from typing import Any, Generic, TypeVar
 from codemode_server.domain.calls import Ask as AskPerson
 from codemode_server.domain.calls import Deny
 from codemode_server.guardrails.asking import AskedGuardrail
-from codemode_server.guardrails.guardrail import GuardedCall, GuardedProgram, GuardedResult, ProgramResult
-from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
+from codemode_server.guardrails.guardrail import (
+    Ask,
+    Block,
+    Change,
+    GuardedCall,
+    GuardedProgram,
+    GuardedResult,
+    Pass,
+    ProgramResult,
+)
 from codemode_server.json_values import size_as_json
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.text import clean_line

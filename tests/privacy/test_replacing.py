@@ -9,8 +9,8 @@ import pytest
 from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges, label_of
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.known_texts import EveryValue, KnownTexts, without_echo
-from codemode_server.privacy.normal_forms import normal_form
 from codemode_server.privacy.replacing import replaced, tokens_in
+from codemode_server.privacy.token_map import normal_form
 from codemode_server.privacy.values_in_text import with_values
 from codemode_server.redaction import Redactor
 

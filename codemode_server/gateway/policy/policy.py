@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Capture, Decision, Deny, Recorded
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.permission_step import PermissionStep
-from codemode_server.gateway.policy.rates import Rates
+from codemode_server.gateway.policy.permission_step import PermissionStep, Rates
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
 from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.permission_settings import RuleLimit

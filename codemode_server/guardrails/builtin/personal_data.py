@@ -13,8 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from codemode_server.extras import install_command
-from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
-from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
+from codemode_server.guardrails.builtin.texts import ArgumentsGuardrail, Unreadable, spellings_of, texts_of
 from codemode_server.guardrails.guardrail import GuardedCall
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy_packages import is_installed

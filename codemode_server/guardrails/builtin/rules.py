@@ -11,8 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from codemode_server.conditions import Arguments, Condition, NotEvaluable
-from codemode_server.guardrails.guardrail import CallVerdict, GuardedCall, Guardrail
-from codemode_server.guardrails.verdicts import Ask, Block, Pass
+from codemode_server.guardrails.guardrail import Ask, Block, CallVerdict, GuardedCall, Guardrail, Pass
 
 
 class BusinessRule(BaseModel):

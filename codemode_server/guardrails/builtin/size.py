@@ -7,14 +7,15 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from codemode_server.guardrails.guardrail import (
+    Block,
     CallVerdict,
     GuardedCall,
     GuardedProgram,
     GuardedResult,
     Guardrail,
+    Pass,
     ResultVerdict,
 )
-from codemode_server.guardrails.verdicts import Block, Pass
 from codemode_server.json_values import size_as_json
 
 _Count = Annotated[int, Field(ge=1, strict=True)]

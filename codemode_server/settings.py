@@ -274,7 +274,7 @@ def json_schema() -> dict[str, Any]:
         definition["properties"] = {name: _as_written(field, schema["$defs"]) for name, field in properties.items()}
     server = schema["$defs"]["ServerSettings"]
     server["oneOf"] = [{"required": [spec.selector]} for spec in transports.transports()]
-    schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask", "decision")]
+    schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask")]
     schema["properties"]["servers"]["anyOf"][0]["additionalProperties"] = False
     schema["properties"]["mcpServers"] = {
         "description": "Servers in the format of hosts; a host's configuration can be pasted here.",

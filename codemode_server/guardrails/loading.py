@@ -32,9 +32,7 @@ GROUP = "codemode_server.guardrails"
 """The group of entry points under which a package registers its guardrails."""
 BUILT_IN = {
     "secrets": "codemode_server.guardrails.builtin.secrets:SecretsGuardrail",
-    "size": "codemode_server.guardrails.builtin.size:SizeGuardrail",
     "domains": "codemode_server.guardrails.builtin.domains:DomainsGuardrail",
-    "rules": "codemode_server.guardrails.builtin.rules:RulesGuardrail",
     "personal_data": "codemode_server.guardrails.builtin.personal_data:PersonalDataGuardrail",
 }
 

@@ -47,9 +47,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_they_are_loaded_in_the_order_of_the_configuration(package: str) -> None:
-    assert load({"use": f"{package}:NoWeekends"}, {"use": "size"}, {"use": "weekends"}) == [
+    assert load({"use": f"{package}:NoWeekends"}, {"use": "secrets"}, {"use": "weekends"}) == [
         "NoWeekends",
-        "size",
+        "secrets",
         "weekends",
     ]
 
@@ -58,9 +58,7 @@ def test_an_installed_package_is_listed_without_being_imported_and_replaces_no_b
     listed = {it.name: it.origin for it in installed()}
     assert listed == {
         "secrets": "built in",
-        "size": "built in",
         "domains": "built in",
-        "rules": "built in",
         "personal_data": "built in",
         "weekends": f"{package} 1.2",
     }
@@ -84,8 +82,8 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch
     ("guardrail", "message"),
     [
         ({"use": "secret"}, "guardrails[0].use: there is no guardrail 'secret'; did you mean 'secrets'?"),
-        ({"use": "size", "settings": {"argument_byte": 1}}, "did you mean 'argument_bytes'?"),
-        ({"use": "size", "settings": {"items": "many-private"}}, "guardrails[0].settings.items: "),
+        ({"use": "secrets", "settings": {"acton": "ask"}}, "did you mean 'action'?"),
+        ({"use": "secrets", "settings": {"action": "many-private"}}, "guardrails[0].settings.action: "),
         ({"use": "domains"}, "give `allow` or `deny`"),
         ({"use": "nowhere.at_all:Rail"}, "can't be imported"),
         ({"use": "json:JSONDecoder"}, "is no class derived from"),

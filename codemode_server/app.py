@@ -363,7 +363,6 @@ class App:
             await self.search.keep_encoders()
 
     def _clean_leftovers(self) -> None:
-        """Remove files of products that were killed."""
         if count := self.artifacts.clean_leftovers(self._is_ending.is_set) + temporary.sweep(self._is_ending.is_set):
             logger.info("removed %d folders of earlier runs that were killed", count)
 

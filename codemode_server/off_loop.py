@@ -142,7 +142,6 @@ async def read_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 def _of_loop(variable: RunVar[T], make: Callable[[], T]) -> T:
-    """The value that all tasks of this event loop share; made on first use."""
     found = variable.get(None)
     if found is None:
         found = make()

@@ -290,7 +290,6 @@ def json_schema() -> dict[str, Any]:
 
 
 def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """The model and those of its sections, at any depth."""
     from typing import get_args
 
     yield model

@@ -141,7 +141,6 @@ class CallPipeline:
         return reply
 
     async def _begin(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> CallAttempt:
-        """Give the call its number, its key and its decision."""
         began_at, seq, server, tool = time.perf_counter(), calls.next_seq(), target.server.raw_name, target.raw_name
         derives = await run_sized(is_large(arguments), derives_from_placeholder, calls, arguments)
         is_captured = has_to_capture(calls, target, derives=derives)
@@ -177,7 +176,6 @@ class CallPipeline:
             raise await self._guard.after_failure(calls, target, arguments, masked) from error
 
     async def _result(self, attempt: CallAttempt) -> Reply:
-        """The upstream's answer to this call, or to the same call in an earlier run of the program."""
         if isinstance(attempt.decision, Recorded):
             return recorded_reply(attempt.decision.outcome)
         if not attempt.derives:  # a placeholder may be of another type than the result will be
@@ -190,7 +188,6 @@ class CallPipeline:
         return await self._send(attempt)
 
     async def _stop_departure(self, attempt: CallAttempt) -> None:
-        """Have a person asked if a program that runs again makes another call than in its earlier run."""
         departure = await departure_of(attempt.calls, attempt.call, attempt.target)
         if departure is not None:
             attempt.decision = with_departure(attempt.decision, departure)
@@ -245,7 +242,6 @@ class CallPipeline:
         self._events.publish(CallInputRequested(attempt.calls, attempt.call, feature, status, shown))
 
     async def _follow_change(self, attempt: CallAttempt) -> None:
-        """Decide, check and ask again, as the configuration and the tool are now."""
         attempt.target = await self._newest(attempt.target)
         self._decide_again(attempt)
         require_not_denied(title_of(attempt.target), attempt.decision)
@@ -266,7 +262,6 @@ class CallPipeline:
         attempt.revision = self._config.revision
 
     async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
-        """The program's result and its summary: without secrets, and as the guardrails leave it."""
         calls, target, redactor = attempt.calls, attempt.target, attempt.calls.context.redactor
         is_captured = isinstance(attempt.decision, Capture)
         protect = None if is_captured else partial(self._privacy.received, calls, target, attempt.release)

@@ -153,7 +153,6 @@ class Plan:
         return next(unforeseen, None) or self._nearest(call)
 
     def _nearest(self, call: ToolCall) -> PlannedCall | None:
-        """The planned call that this one most probably takes the place of."""
         return max(self._of_tool(call), key=lambda it: common_names(it.call.arguments, call.arguments), default=None)
 
     def _taken(self, found: PlannedCall | None) -> PlannedCall | None:

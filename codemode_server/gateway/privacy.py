@@ -79,7 +79,6 @@ class CallPrivacy:
 
     @property
     def _map(self) -> TokenMap | None:
-        """The tokens, if something is protected."""
         return self._tokens if self.is_on else None
 
     def mode_of(self, server: Server) -> ProtectionMode:
@@ -222,7 +221,6 @@ class CallPrivacy:
     async def _tokenized(
         self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, found: Findings, tokens: TokensOf
     ) -> JsonValue:
-        """A value with these tokens in place of the findings, and with those of known names."""
         if found.found:
             value = await run_sized(is_large(value), replaced, value, found.found, tokens)
         if (known := self._map) is None:

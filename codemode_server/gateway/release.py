@@ -143,7 +143,6 @@ def _why_refused(never_made: Mapping[str, str]) -> str:
 
 
 def _named(kinds: Mapping[str, str]) -> str:
-    """Some of these tokens, one of each kind first, and how many more there are."""
     first = {kind: token for token, kind in sorted(kinds.items(), reverse=True)}
     ordered = [*sorted(first.values()), *sorted(kinds.keys() - {*first.values()})]
     more = len(ordered) - _MAX_NAMED

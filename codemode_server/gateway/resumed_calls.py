@@ -299,7 +299,6 @@ def _text(value: Any) -> str:
 
 
 def _excerpt(text: str, other: str) -> str:
-    """The text from where it begins to differ from the other one."""
     first = next((at for at, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), len(other))
     start = max(0, min(first, len(text)) - _BEFORE_DIFFERENCE)
     shown = text[start : start + _MAX_EXCERPT]

@@ -211,7 +211,6 @@ def _without_overlaps(candidates: list[Candidate], text: str) -> list[Candidate]
 
 
 def _gaps(start: int, end: int, taken: list[Candidate]) -> Iterator[tuple[int, int]]:
-    """The parts of a span that none of these covers."""
     at = bisect_right(taken, start, key=lambda it: it[1])
     while start < end:
         stop = min(end, taken[at][0]) if at < len(taken) else end

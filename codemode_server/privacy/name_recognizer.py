@@ -103,7 +103,6 @@ def _found(analyzer: Any, language: str, texts: Sequence[str]) -> list[list[Span
 
 
 def _analyzer(model: str) -> tuple[Any, str]:
-    """Presidio with this model as its only recognizer, and the language of the model."""
     import spacy
     from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
     from presidio_analyzer.nlp_engine import NerModelConfiguration, SpacyNlpEngine

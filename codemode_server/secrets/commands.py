@@ -92,7 +92,6 @@ def _words_on_windows(command: str) -> list[str]:
 
 
 async def _read_until_exit(child: ChildProcess, output: OutputTail, errors: OutputTail) -> None:
-    """Read both pipes until the command has exited and they have ended, or it has printed too much."""
     ended: list[OutputTail] = []
 
     async def read(stream: ByteReceiveStream, into: OutputTail, max_bytes: int) -> None:

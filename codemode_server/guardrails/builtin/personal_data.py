@@ -67,7 +67,6 @@ class PersonalDataGuardrail(ArgumentsGuardrail):
         return frozenset(kind for glob, kinds in release.items() if call.matches(glob) for kind in kinds)
 
     def _found(self, arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        """The place and the kind of each finding."""
         if sum(len(text) for _, text in texts_of(arguments)) > MAX_CHARACTERS:
             raise Unreadable(f"the arguments have more than {MAX_CHARACTERS:,} characters, and are not searched")
         findings = self._detector.in_value(arguments)

@@ -166,8 +166,3 @@ class TestTwoKeysThatBecomeOne:
         known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
         shown = Redactor().replacing(known).value(self.VALUE)
         assert shown == {"<EMAIL_1>": 1, "<EMAIL_1> (3)": {"a": 2}, "<EMAIL_1> (2)": 3, "b": 4}
-
-    def test_both_stay_in_arguments(self) -> None:
-        known = KnownTexts()
-        known.take(TokenChanges([KnownToken("<EMAIL_1>", "email", "ann@example.org")], 1))
-        assert known.tokenized({"<EMAIL_1>": 1, "ann@example.org": 2}) == {"<EMAIL_1>": 1, "<EMAIL_1> (2)": 2}

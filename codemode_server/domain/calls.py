@@ -35,11 +35,14 @@ class RetryReason(StrEnum):
     """Why a call was tried again. The upstream had not carried it out before."""
 
     EXPIRED_SESSION = "expired_session"  # the upstream no longer knew the session
+    SIGN_IN = "sign_in"  # the person signed in meanwhile
 
     @property
     def words(self) -> str:
         """`tried again after an expired session`."""
-        return f"tried again after an {self.value.replace('_', ' ')}"
+        article = "a" if self is RetryReason.SIGN_IN else "an"
+        name = "sign-in" if self is RetryReason.SIGN_IN else self.value.replace("_", " ")
+        return f"tried again after {article} {name}"
 
 
 class ResultKey(NamedTuple):

@@ -87,6 +87,7 @@ class Gateway:
             guard=CallGuard(guardrails, Policy(config, policy_steps)),
             newest=self._newest,
             approver=approver,
+            sign_in_offers=sign_in_offers,
             privacy=privacy,
         )
 

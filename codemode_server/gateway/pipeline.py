@@ -36,6 +36,7 @@ from codemode_server.domain.errors import (
     DecisionOutdated,
     ExecutionError,
     JournalUnavailable,
+    SignInRequired,
     ToolFailed,
     UpstreamUnavailable,
 )
@@ -75,6 +76,7 @@ from codemode_server.gateway.resumed_calls import (
     recorded_reply,
     with_departure,
 )
+from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
 from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, SharedUpstreams, title_of
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import payload, recorded_text
@@ -97,9 +99,11 @@ class CallPipeline:
         guard: CallGuard,
         newest: Callable[[CallTarget], Awaitable[CallTarget]],
         approver: Approver = NOBODY_TO_ASK,
+        sign_in_offers: SignInOffers | None = None,
         privacy: CallPrivacy | None = None,
     ) -> None:
-        """`newest` gives a target as the catalog has it now."""
+        """`newest` gives a target as the catalog has it now. Without `sign_in_offers`, calls to a server that needs a
+        sign-in just fail."""
         self._upstreams = upstreams
         self._journal = journal
         self._events = events
@@ -107,6 +111,7 @@ class CallPipeline:
         self._guard = guard
         self._newest = newest
         self._approver = approver
+        self._sign_in_offers = sign_in_offers
         self._privacy = privacy or CallPrivacy(config)
 
     async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
@@ -220,7 +225,7 @@ class CallPipeline:
         progress = CallProgress(input_provider=answers, protect=masked, on_retry=partial(self._retried, attempt))
         upstreams = self._upstreams.for_principal(calls.context.principal)
         self._events.publish(CallSent(calls, call, attempt.target, progress))
-        outdated = 0
+        is_offered, outdated = False, 0
         while True:
             try:
                 sent = await self._privacy.sent(calls, attempt.target, call.arguments, attempt.release)
@@ -229,9 +234,22 @@ class CallPipeline:
                 if (outdated := outdated + 1) > MAX_OUTDATED:
                     raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
                 await self._follow_change(attempt)
+            except SignInRequired as error:
+                if self._sign_in_offers is None or is_offered:
+                    raise
+                is_offered = True
+                outcome = await self._sign_in_offers.offer(calls, call.server)
+                self._publish_offer(attempt, outcome)
+                if outcome is not OfferOutcome.SIGNED_IN:
+                    raise SignInRequired(f"{error}{outcome.remark}") from error
+                progress.retry_reason = RetryReason.SIGN_IN
 
     def _retried(self, attempt: CallAttempt, reason: RetryReason) -> None:
         self._events.publish(CallRetried(attempt.calls, attempt.call, reason))
+
+    def _publish_offer(self, attempt: CallAttempt, outcome: OfferOutcome) -> None:
+        if outcome is not OfferOutcome.NONE:
+            self._events.publish(CallInputRequested(attempt.calls, attempt.call, "sign-in", outcome.value, None))
 
     def _asked(self, attempt: CallAttempt, request: InputRequest, status: str, answer: dict[str, Any] | None) -> None:
         feature = str(request.feature or "unknown")

@@ -69,22 +69,6 @@ async def test_many_large_calls_at_once_all_arrive(lab: Lab) -> None:
 
 
 @pytest.mark.portable
-async def test_calls_an_import_and_large_results_at_once_do_not_wait_for_each_other(lab: Lab) -> None:
-    code = f"""
-import asyncio
-{ECHO}
-async def both(n):
-    found = await echo(n=n, x="a" * {MIB})
-    import servers.google_drive
-    from codemode import search_tools
-    search_tools("x" * 10_000)
-    return found["n"]
-sum(await asyncio.gather(*[both(n) for n in range(40)]))
-"""
-    assert await lab.value(code, calls_in_flight=4) == 780
-
-
-@pytest.mark.portable
 @pytest.mark.parametrize(("seconds", "made"), [(0.1, 2), (30, 10)])
 async def test_a_call_that_is_cancelled_while_it_waits_for_its_turn_is_not_made(
     lab: Lab, seconds: float, made: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from codemode_server.executions.events import ExecutionEvent, ExecutionSettled
-from codemode_server.telemetry.metrics import EXECUTION_SECONDS, EXECUTIONS, Metrics
+from codemode_server.telemetry.instruments import EXECUTION_SECONDS, EXECUTIONS
+from codemode_server.telemetry.metrics import Metrics
 
 
 class ExecutionMetrics:

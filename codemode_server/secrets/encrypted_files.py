@@ -154,6 +154,7 @@ class EncryptedFileStore:
         return self.folder / file_name
 
     def _remove_unfinished(self) -> None:
+        """Remove what killed processes were writing."""
         for path in self.folder.glob(f"{UNFINISHED}*"):
             with suppress(OSError):
                 if time.time() - path.lstat().st_mtime > _ABANDONED_S:
@@ -169,6 +170,7 @@ def _encoded(name: str) -> str:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
+    """Turn errors of the system into ones for the person."""
     try:
         yield
     except NotPrivate as error:

@@ -58,11 +58,6 @@ async def is_well(host: Host) -> None:
     assert (await host.run("1+1")).value == 2
 
 
-def temporary_folders() -> set[Path]:
-    """The folders that programs see as /tmp, of every product there is."""
-    return set(Path(tempfile.gettempdir()).glob("codemode-*/tmp-*"))
-
-
 @contextmanager
 def own_temporary_folder(folder: Path) -> Iterator[Path]:
     """/tmp of the host for a test of its own, so that nobody else's folders are counted."""

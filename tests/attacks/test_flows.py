@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from itertools import count
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +19,12 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.app import App
-from codemode_server.config import load
-from codemode_server.config.live import RequestContext
 from codemode_server.domain.executions import ExecutionStatus
-from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.principals import Principal, Session
-from codemode_server.executions.execution import Execution
 from codemode_server.settings import PermissionSettings
+from tests.attacks.kit import RAW
+from tests.behaviour import sessions
 from tests.behaviour.product import configuration, for_all
+from tests.behaviour.sessions import product
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -39,7 +35,6 @@ LABELS: dict[str, dict[str, list[str]]] = {
     "calm": {"*": []},
     "board": {"post": ["public-sink"], "*": []},
 }
-NUMBERS = count(1)
 SKILL = "from servers.board import post\n\ndef announce(text):\n    return post(text=text)\n"
 
 
@@ -53,27 +48,12 @@ def flowing(folder: Path, **permissions: Any) -> Path:
     return configuration(folder, servers, permissions=permissions or {"flows": {"public_sinks": "deny"}})
 
 
-@dataclass
-class Person:
+class Person(sessions.Person):
     """A principal of its own, with a workspace of its own, in a product that several tests share."""
-
-    app: App
-    folder: Path
-    principal: Principal = field(default_factory=lambda: Principal(PrincipalId(f"p{next(NUMBERS)}")))
-
-    def start(self, code: str, session: str = "one", *, is_ephemeral: bool = False) -> Execution:
-        whole = Session(f"{self.principal.principal_id}-{session}", is_ephemeral)
-        return self.app.executions.start(code, RequestContext(self.principal, whole, self.app.config))
-
-    async def run(self, code: str, session: str = "one", *, is_ephemeral: bool = False) -> Execution:
-        execution = self.start(code, session, is_ephemeral=is_ephemeral)
-        with anyio.fail_after(60):
-            await execution.done.wait()
-        return execution
 
     def posted(self) -> int:
         """How many posts of this principal arrived."""
-        log = self.folder / "board.log"
+        log = self.app.loaded.base_dir / "board.log"
         lines = log.read_text().splitlines() if log.exists() else []
         return sum(self.principal.principal_id in json.loads(line).split() for line in lines)
 
@@ -83,14 +63,6 @@ class Person:
         for name, value in names.items():
             text = text.replace(name, value)
         return text
-
-
-@asynccontextmanager
-async def product(path: Path) -> AsyncIterator[App]:
-    async with App.open(load(path)) as app:
-        app.connect()
-        await app.tools.wait_for_listing()
-        yield app
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -133,10 +105,6 @@ for one in (private, untrusted):
 """
         + POST
     ],
-    "in an exception of its own": [
-        READS + "from servers.board import post\ntry:\n    raise ValueError('ME ' + data)\n"
-        "except ValueError as error:\n    post(text=str(error))"
-    ],
     "in a thread": [
         READS + "from concurrent.futures import ThreadPoolExecutor\nfrom servers.board import post\n"
         "with ThreadPoolExecutor() as pool:\n    pool.submit(lambda: post(text='ME ' + data)).result()"
@@ -172,16 +140,7 @@ await asyncio.gather(move(), calm.echo(text='noise'), calm.echo(text='more'))
         "from servers.PRIVATE import resources as private\nfrom servers.UNTRUSTED import resources as untrusted\n"
         "data = private.read('note://one').text + untrusted.read('note://one').text\n" + POST
     ],
-    "from expansions of a template": [
-        "from servers.PRIVATE import resources as private\nfrom servers.UNTRUSTED import resources as untrusted\n"
-        "data = private.read('by', name='me').text + untrusted.read('by', name='you').text\n" + POST
-    ],
     "in a second program": [READS + "data", "from codemode import results\ndata = results[EARLIER]\n" + POST],
-    "in the text of a second program": [READS + "data", "data = 'the datathe data'\n" + POST],
-    "in the output of a program": [
-        READS + "print(data * 500)",
-        "from codemode import results\ndata = results[EARLIER + '/stdout'][:9]\n" + POST,
-    ],
     "in the calls of a failed program": [
         READS + "raise ValueError",
         "from codemode import results\ndata = str(results[EARLIER].calls)\n" + POST,
@@ -189,6 +148,15 @@ await asyncio.gather(move(), calm.echo(text='noise'), calm.echo(text='more'))
     "read in two programs": [
         "from servers.PRIVATE import read\nread()",
         "from servers.UNTRUSTED import read\ndata = read()\n" + POST,
+    ],
+    "by whether it calls": [READS + "from servers.board import post\nif data:\n    post(text='ME yes')"],
+    "by frames beneath the guest": [
+        RAW + "call(10**6, 'PRIVATE', 'read'), call(10**6 + 1, 'UNTRUSTED', 'read')\n"
+        "reply = call(10**6 + 2, 'board', 'post', text='ME x')\nif not reply['ok']: raise ValueError(reply['message'])"
+    ],
+    "by a clean-up when the program ends": [
+        READS + "from servers.board import post\nclass Sender:\n    def __exit__(self, *_):\n"
+        "        post(text='ME ' + data)\n    def __enter__(self): pass\nwith Sender():\n    pass"
     ],
 }
 FILE_WRITTEN = READS + "open('/workspace/notes.txt', 'w').write(data)"
@@ -198,11 +166,6 @@ BETWEEN_SESSIONS = {
     "in the name of a folder": [
         READS + "import os\nos.mkdir('/workspace/' + data.replace(' ', '_'))",
         "import os\ndata = os.listdir('/workspace')[0]\n" + POST,
-    ],
-    "in a file that a second program writes": [
-        READS + "data",
-        "open('/workspace/notes.txt', 'w').write('the data')",
-        FILE_READ,
     ],
     "in a file with a time long ago": [
         FILE_WRITTEN + "\nimport os\nos.utime('/workspace/notes.txt', (1, 1))",
@@ -216,12 +179,12 @@ BETWEEN_SESSIONS = {
 }
 
 
-async def moved(app: App, steps: list[str], *, is_tainted: bool, sessions: list[str] | None = None) -> tuple[int, str]:
+async def moved(app: App, steps: list[str], *, is_tainted: bool, names: list[str] | None = None) -> tuple[int, str]:
     """How many posts arrived, and what the last program ended with."""
-    person, name = Person(app, app.loaded.base_dir), "''"
+    person, name = Person(app), "''"
     for number, step in enumerate(steps):
         code = person.code(step, is_tainted=is_tainted).replace("EARLIER", name)
-        execution = await person.run(code, sessions[number] if sessions else "one")
+        execution = await person.run(code, names[number] if names else "one")
         name = repr(str(execution.execution_id))
     error = execution.outcome.error
     return person.posted(), "" if error is None else error.message
@@ -240,11 +203,9 @@ async def test_a_program_that_moves_data_is_refused_and_the_same_call_without_it
 @pytest.mark.parametrize("way", BETWEEN_SESSIONS)
 async def test_what_a_session_has_read_goes_with_what_it_writes_to_the_workspace(app: App, way: str) -> None:
     steps = BETWEEN_SESSIONS[way]
-    sessions = [f"s{number}" for number in range(len(steps))]
-    if "second program" in way:
-        sessions[1] = sessions[0]
-    assert await moved(app, steps, is_tainted=False, sessions=sessions) == (1, ""), "control"
-    posted, error = await moved(app, steps, is_tainted=True, sessions=sessions)
+    names = [f"s{number}" for number in range(len(steps))]
+    assert await moved(app, steps, is_tainted=False, names=names) == (1, ""), "control"
+    posted, error = await moved(app, steps, is_tainted=True, names=names)
     assert posted == 0
     assert "bank.read by way of /workspace" in error
 
@@ -253,7 +214,7 @@ async def test_what_a_session_has_read_goes_with_what_it_writes_to_the_workspace
 async def test_a_file_counts_while_the_program_that_wrote_it_still_runs(app: App, tmp_path: Path) -> None:
     """The host can't see what a running program has written."""
     for is_tainted in (False, True):
-        person, gate = Person(app, app.loaded.base_dir), tmp_path / f"{is_tainted}"
+        person, gate = Person(app), tmp_path / f"{is_tainted}"
         code = person.code(FILE_WRITTEN, is_tainted=is_tainted)
         writer = person.start(f"{code}\nfrom servers.calm import hold\nhold(text={str(gate)!r})", "one")
         with anyio.fail_after(30):
@@ -267,7 +228,7 @@ async def test_a_file_counts_while_the_program_that_wrote_it_still_runs(app: App
 
 async def test_a_call_that_was_sent_before_the_answers_does_not_count_as_a_flow(app: App, tmp_path: Path) -> None:
     """It can't hold what the program did not have."""
-    person, gate = Person(app, app.loaded.base_dir), tmp_path / "gate"
+    person, gate = Person(app), tmp_path / "gate"
     code = f"""
 import asyncio
 from servers import bank, web, board
@@ -302,18 +263,13 @@ def permitted(app: App, **permissions: Any) -> Iterator[None]:
     ("rule", "last_call", "is_sent"),
     [
         ({"from": "bank", "to": "board"}, "board.post", False),
-        ({"from": "web", "to": "board"}, "board.post", True),
         ({"from": "b*k", "to": "b*/p*"}, "board.post", False),
         ({"from": "bank/fail", "to": "board"}, "board.post", True),
         ({"from": "bank/read", "to": "board/post"}, "board.post", False),
-        ({"from": "bank", "to": "board/echo"}, "board.post", True),
         ({"from": "private", "to": "public-sink"}, "board.post", False),
         ({"from": "private", "to": "public-sink"}, "board.echo", True),
-        ({"from": "untrusted", "to": "public-sink"}, "board.post", True),
         ({"from": "bank", "to": "*"}, "calm.echo", False),
-        ({"from": "bank", "to": "*"}, "bank.echo", True),
         ({"from": "bank/read", "to": "bank"}, "bank.echo", False),
-        ({"from": "bank/read_resource", "to": "board"}, "board.post", True),
     ],
 )
 async def test_a_rule_forbids_a_flow_and_no_other(
@@ -322,7 +278,7 @@ async def test_a_rule_forbids_a_flow_and_no_other(
     server, tool = last_call.split(".")
     code = f"from servers import bank, {server}\ndata = bank.read()\n{server}.{tool}(text='ME ' + data)"
     with permitted(app, flows={"rules": [{**rule, "reason": "mail stays here"}]}):
-        person = Person(app, app.loaded.base_dir)
+        person = Person(app)
         execution = await person.run(person.code(code, is_tainted=True))
     assert (execution.outcome.error is None) == is_sent
     if execution.outcome.error is not None:
@@ -331,7 +287,7 @@ async def test_a_rule_forbids_a_flow_and_no_other(
 
 
 async def test_principals_do_not_count_for_each_other(app: App) -> None:
-    first, second = Person(app, app.loaded.base_dir), Person(app, app.loaded.base_dir)
+    first, second = Person(app), Person(app)
     await first.run(first.code(FILE_WRITTEN, is_tainted=True))
     await second.run(second.code("data = ''\n" + POST, is_tainted=True))
     assert second.posted() == 1
@@ -340,14 +296,14 @@ async def test_principals_do_not_count_for_each_other(app: App) -> None:
 async def test_the_workspace_keeps_its_sources_over_a_restart_until_the_file_is_gone(tmp_path: Path) -> None:
     path = flowing(tmp_path)
     async with product(path) as app:
-        person = Person(app, tmp_path)
+        person = Person(app)
         await person.run(person.code(FILE_WRITTEN, is_tainted=True))
     async with product(path) as app:
-        later = Person(app, tmp_path, person.principal)
+        later = Person(app, person.principal)
         await later.run(later.code(FILE_READ, is_tainted=True), "two")
         assert later.posted() == 0
     (tmp_path / "state" / "workspaces" / person.principal.principal_id / "notes.txt").unlink()
     async with product(path) as app:
-        last = Person(app, tmp_path, person.principal)
+        last = Person(app, person.principal)
         await last.run(last.code("data = ''\n" + POST, is_tainted=True), "three")
         assert last.posted() == 1

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from pathlib import Path
 
 import pytest
 
-from codemode_server.domain.errors import CodemodeError, JournalUnavailable, MetaToolError
+from codemode_server.domain.errors import JournalUnavailable, MetaToolError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.executions.artifacts import ArtifactStore, NotStored
 from codemode_server.executions.stored_items import Item
 from codemode_server.executions.workspace import Workspace
 from codemode_server.private_files import NotPrivate
-from codemode_server.sandbox.backends.wasm import component
 from codemode_server.storage.database import FILE_NAME, Database
 from tests.attacks.kit import hostile
 from tests.attacks.test_state import served
@@ -73,19 +71,6 @@ def test_a_state_folder_that_others_can_exchange_is_not_used(tmp_path: Path) -> 
     assert list(shared.iterdir()) == [shared / "state"]
 
 
-def test_a_state_folder_that_others_could_write_to_is_theirs_no_longer(tmp_path: Path) -> None:
-    """It is this user's own, so it is tightened and used; others may read its names, as a person may wish."""
-    path = configuration(tmp_path, hostile(tmp_path, "plain"))
-    state = tmp_path / "state"
-    state.mkdir()
-    state.chmod(0o777)
-    assert served(path).returncode == 0
-    assert stat.S_IMODE(state.stat().st_mode) == 0o755
-    inner = list(state.iterdir())
-    assert inner
-    assert not any(path.stat().st_mode & 0o077 for path in inner)
-
-
 async def test_a_link_among_the_workspaces_gives_a_program_nothing(tmp_path: Path) -> None:
     target = victim(tmp_path)
     path = configuration(tmp_path, hostile(tmp_path, "plain"))
@@ -123,29 +108,6 @@ def test_the_database_is_not_made_through_a_link(tmp_path: Path, name: str) -> N
     assert not (tmp_path / "victim").exists()
 
 
-@needs_root
-@pytest.mark.parametrize("name", [FILE_NAME, f"{FILE_NAME}-wal"])
-def test_a_database_of_another_user_is_not_opened(tmp_path: Path, name: str) -> None:
-    Database(tmp_path).close()
-    Database(tmp_path).close()  # the control
-    (tmp_path / name).touch()
-    os.chown(tmp_path / name, SOMEBODY, SOMEBODY)
-    with pytest.raises(JournalUnavailable, match=f"belongs to uid {SOMEBODY}"):
-        Database(tmp_path)
-
-
-def test_no_file_of_the_database_is_readable_by_others(tmp_path: Path) -> None:
-    umask = os.umask(0)
-    try:
-        database = Database(tmp_path)
-        database.write("DELETE FROM habits", ())
-        files = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
-        database.close()
-    finally:
-        os.umask(umask)
-    assert files == {FILE_NAME: 0o600, f"{FILE_NAME}-wal": 0o600, f"{FILE_NAME}-shm": 0o600}
-
-
 def test_results_are_not_kept_or_removed_through_a_link(tmp_path: Path) -> None:
     """What a killed run left is removed at the next start, so a link would have had another folder emptied."""
     target = victim(tmp_path)
@@ -174,19 +136,3 @@ async def test_the_log_is_not_written_through_a_link(tmp_path: Path) -> None:
     done = served(path)
     assert (done.returncode, b"is a link" in done.stderr) == (0, True)
     assert not (tmp_path / "victim").exists()
-
-
-@needs_root
-def test_native_code_is_not_loaded_from_another_users_folder(tmp_path: Path) -> None:
-    guest = component.checked_component()
-    real = component.cache_folder()
-    name = f"{component._key(guest)}.cwasm"
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for file in (name, f"{name}.sha256"):
-        (cache / file).symlink_to(real / file) if file.endswith("sha256") else os.link(real / file, cache / file)
-    cache.chmod(0o700)
-    assert component.native_code(guest, cache, lambda _line: None) == cache / name, "the control"
-    os.chown(cache, SOMEBODY, SOMEBODY)
-    with pytest.raises(CodemodeError, match=f"belongs to uid {SOMEBODY}"):
-        component.native_code(guest, cache, lambda _line: None)

@@ -77,44 +77,31 @@ def altered(issuer: Issuer) -> str:
 
 FORGERIES: dict[str, Callable[[Issuer], str]] = {
     "no signature, alg none": lambda it: unsigned(it, "none"),
-    "no signature, alg None": lambda it: unsigned(it, "None"),
     "no signature, alg RS256": lambda it: unsigned(it, "RS256"),
     "HS256 with the public key": lambda it: with_shared_secret(it, it.pem),
-    "HS256 with the empty secret": lambda it: with_shared_secret(it, b""),
-    "HS256 with the key as JSON": lambda it: with_shared_secret(it, json.dumps(it.keys[0]).encode()),
     "another key": lambda it: it.token(rsa_key()),
     "another principal in a signed token": altered,
     "the name of another key": lambda it: it.token(header={"kid": "ec-1"}),
     "a key that there is not": lambda it: it.token(header={"kid": "rsa-2"}),
-    "a path as the name of the key": lambda it: it.token(header={"kid": "../../../../dev/null"}),
     "SQL as the name of the key": lambda it: it.token(header={"kid": "x' UNION SELECT 'key"}),
     "a key of its own in the header": lambda it: it.token(OWN, header={"kid": "own", "jwk": Issuer.jwk(OWN, "own")}),
     "the address of a key of its own": lambda it: it.token(
         OWN, header={"kid": "own", "jku": "http://127.0.0.1:9/keys", "x5u": "http://127.0.0.1:9/x"}
     ),
     "an algorithm that is not allowed": lambda it: it.token(alg="RS512"),
-    "an extension that nobody knows": lambda it: it.token(header={"crit": ["exp2"], "exp2": 1}),
     "expired": lambda it: it.token(exp=int(time.time()) - 60),
     "without an end": lambda it: it.token(exp=None),
-    "an end that is no number": lambda it: it.token(exp="never"),
     "not valid yet": lambda it: it.token(nbf=int(time.time()) + 600),
     "another audience": lambda it: it.token(aud="another"),
-    "an audience that begins the same": lambda it: it.token(aud=f"{AUDIENCE}-test"),
     "without an audience": lambda it: it.token(aud=None),
     "another issuer": lambda it: it.token(iss="https://login.example.com"),
     "the issuer with a slash": lambda it: it.token(iss=f"{it.url}/"),
     "an issuer that is a list": lambda it: it.unusual(iss=[it.url]),
-    "an issuer that is an object": lambda it: it.unusual(iss={it.url: 1}),
-    "an audience that is an object": lambda it: it.unusual(aud={AUDIENCE: 1}),
-    "an end that is a list": lambda it: it.unusual(exp=[int(time.time()) + 300]),
-    "an end without end": lambda it: it.unusual(exp=float("inf")),
     "without an issuer": lambda it: it.token(iss=None),
     "without a principal": lambda it: it.token(sub=None),
-    "a principal that is a list": lambda it: it.token(sub=["alice"]),
     "too long": lambda it: it.token(pad="x" * MAX_TOKEN_CHARACTERS),
     "deeply nested": lambda it: f"{base64.urlsafe_b64encode(b'[' * 9_000).decode()}.e30.AA",
     "no JSON": lambda _: "a.b.c",
-    "empty parts": lambda _: "..",
 }
 
 
@@ -131,7 +118,7 @@ async def test_each_algorithm_goes_with_keys_of_its_kind(issuer: Issuer) -> None
     assert await served(issuer.token(issuer.ec_key, alg="ES256"), settings(issuer)) is None, "the name of the RSA key"
 
 
-@pytest.mark.parametrize("algorithm", ["HS256", "none", "HS512", "ES256K"])
+@pytest.mark.parametrize("algorithm", ["HS256", "none"])
 def test_signatures_with_a_shared_secret_can_not_be_configured(issuer: Issuer, algorithm: str) -> None:
     with pytest.raises(ValueError, match="algorithms"):
         settings(issuer, algorithms=[algorithm])
@@ -139,34 +126,7 @@ def test_signatures_with_a_shared_secret_can_not_be_configured(issuer: Issuer, a
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "../x",
-        "x/../y",
-        "..",
-        ".",
-        "",
-        "/etc",
-        "a/b",
-        "a\\b",
-        "a\0b",
-        "a\nb",
-        "Alice",
-        "ALICE",
-        "alic\u00e9",
-        "alice\u0301",
-        "\u0430lice",
-        "\uff41lice",
-        "alice\u200b",
-        "\u202ealice",
-        "con",
-        "nul.txt",
-        "com1",
-        "alice.",
-        " alice",
-        "group:ops",
-        "a" * 65,
-        "a" * 10_000,
-    ],
+    ["../x", "", "a/b", "a\0b", "Alice", "\u0430lice", "alice\u200b", "con", " alice", "group:ops", "a" * 65],
 )
 async def test_a_claim_that_is_no_name_proves_nobody(issuer: Issuer, name: str) -> None:
     assert await served(issuer.token(sub="a" * 64), settings(issuer)) == "a" * 64, "the control"
@@ -181,7 +141,7 @@ async def test_the_principal_of_the_person_who_runs_the_product_can_not_be_claim
     assert await served(issuer.token(sub="default"), named) == "carol", "the control"
 
 
-@pytest.mark.parametrize("said", [False, "false", "False", "TRUE", "no", "", 0, 1, None, [], [True], {}])
+@pytest.mark.parametrize("said", [False, "false", 1, None, [True]])
 async def test_an_address_that_the_issuer_has_not_verified_is_no_name(issuer: Issuer, said: Any) -> None:
     by_mail = settings(issuer, principal_claim="email")
     for verified in ({}, {"email_verified": True}, {"email_verified": "true"}):
@@ -261,7 +221,7 @@ class TestTokensOfTheProduct:
         now += 60
         assert running.identity_of(second) is None
 
-    @pytest.mark.parametrize("content", ["", "{}", "[]", '{"tokens": [{"sha256": ""}]}', '{"tokens": 1}'])
+    @pytest.mark.parametrize("content", ["", '{"tokens": [{"sha256": ""}]}'])
     def test_prove_nobody_where_the_file_is_damaged(self, tmp_path: Path, content: str) -> None:
         token, _ = (tokens := AccessTokens(tmp_path)).create(ALICE, None)
         assert tokens.identity_of(token) is not None, "the control"

@@ -14,12 +14,10 @@ from pathlib import Path
 import pytest
 
 from codemode_server.cli import run
-from codemode_server.config import file_edits
 from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.host_files import connecting
 from codemode_server.config.host_files.own_entries import ProductCommand
 from codemode_server.config.hosts import HOSTS, HostPlace, System
-from tests.work import lines_run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links, modes and owners")
 LAUNCH = ProductCommand("/opt/bin/codemode-server")
@@ -120,18 +118,6 @@ def test_a_file_that_changes_between_preview_and_write_is_left_alone(home: Path)
     assert set(json.loads(path.read_text())["mcpServers"]) == {"new", "codemode"}
 
 
-def test_a_file_that_becomes_a_link_between_preview_and_write_is_not_followed(home: Path, tmp_path: Path) -> None:
-    path, outside = place(home).path, tmp_path / "etc.json"
-    path.write_text("{}")
-    outside.write_text("{}")
-    plan = connecting.plan_connect(place(home), home, LAUNCH)
-    path.unlink()
-    path.symlink_to(outside)
-    with pytest.raises(NotEditable):
-        connecting.apply(plan)
-    assert outside.read_text() == "{}"
-
-
 def test_a_backup_is_not_written_through_a_link_that_waits_there(home: Path, tmp_path: Path) -> None:
     path, outside = place(home).path, tmp_path / "stolen.json"
     path.write_text("{}")
@@ -150,28 +136,15 @@ def test_a_file_of_50_mb_is_refused_before_it_is_parsed(home: Path, host: str) -
         connect(home, host)
 
 
-def test_the_largest_file_takes_no_more_steps_than_a_small_one(home: Path) -> None:
-    """Claude Code keeps histories in it; only the path to our entry is walked."""
-
-    def steps(projects: int) -> int:
-        data = {"projects": {str(it): {"history": ["x" * 400, {"a": 1}]} for it in range(projects)}, "mcpServers": {}}
-        text = json.dumps(data, indent=2)
-        return lines_run(lambda: file_edits.with_members(text, "json", ("mcpServers",), {"codemode": {"command": "x"}}))
-
-    assert steps(40) < steps(10) * 8
-
-
 @pytest.mark.parametrize(
     ("host", "content"),
     [
         ("cursor", '{"a":' * 100_000),
-        ("cursor", '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"),
         ("codex", "a = " + "[" * 100_000 + "]" * 100_000),
-        ("codex", ".".join("a" * 50_000) + " = 1"),
         ("goose", "[" * 100_000),
         ("goose", "a: &a [x]\n" + "".join(f"{it}: &a [*a, *a]\n" for it in "bcdefghijklmnopqrstuvwxyz")),
     ],
-    ids=["objects", "lists", "TOML lists", "TOML keys", "YAML lists", "YAML aliases"],
+    ids=["objects", "TOML lists", "YAML lists", "YAML aliases"],
 )
 def test_deep_nesting_is_refused_or_edited_and_ends_nothing(home: Path, host: str, content: str) -> None:
     path = place(home, host).path
@@ -180,14 +153,6 @@ def test_deep_nesting_is_refused_or_edited_and_ends_nothing(home: Path, host: st
         connect(home, host)
     except NotEditable:
         assert path.read_text() == content
-
-
-def test_a_long_line_is_compared_in_linear_time(home: Path) -> None:
-    """A file on one line, as some hosts write it: a million characters took minutes."""
-    file = place(home)
-    file.path.write_text(json.dumps({"a": ["b"] * 50_000, "mcpServers": {}}))
-    page = connecting.plan_connect(file, home, LAUNCH).difference()
-    assert [len(line) <= 210 for line in page] == [True] * 3
 
 
 def test_names_and_values_that_paint_reach_the_terminal_escaped(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,14 +168,3 @@ def test_names_and_values_that_paint_reach_the_terminal_escaped(home: Path, caps
     file.path.write_text("{\n" + PAINT)
     assert run(["connect", "cursor", "--yes"]) == 2
     assert not [it for it in capsys.readouterr().err if not (it.isprintable() or it == "\n")]
-
-
-def test_an_entry_of_a_repository_that_only_names_us_is_not_taken_for_ours(home: Path) -> None:
-    """Else `connect` would say that the host starts this product, while it starts something else."""
-    file = place(home)
-    file.path.write_text(
-        json.dumps({"mcpServers": {"codemode": {"command": "evil", "args": ["x", "--for", "codemode"]}}})
-    )
-    plan = connecting.plan_connect(file, home, LAUNCH)
-    connecting.apply(plan)
-    assert json.loads(file.path.read_text())["mcpServers"]["codemode-server"]["command"] == LAUNCH.command

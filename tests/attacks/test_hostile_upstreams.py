@@ -133,15 +133,6 @@ async def test_ten_thousand_tools_are_found_and_called(tmp_path: Path) -> None:
         await others_work(host)
 
 
-ODD = {
-    "quotes never closed, as text": "len(act(how='quotes')) > 100_000",
-    "half a character": "act(how='surrogates').startswith('a')",
-    "numbers that JSON has not": "act(how='numbers')['z'] > 0",
-    "answers to other calls": "act(how='wrong ids') == 'the real one'",
-    "results that are none": "[act(how='odd') for _ in range(20)] and True",
-}
-
-
 UNFIT_RESULTS = {"nested": "result_too_deep", "huge": "result_too_large"}
 UNFIT_RESULTS |= {"too deep to read": "result_too_deep", "never": "timed_out"}
 

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import stat
-from contextlib import ExitStack, closing
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codemode_server import http_connections
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.front import http, http_token
+from codemode_server.front import http_token
 from tests.attacks.kit import arrived, hostile
 from tests.behaviour.product import configuration, in_memory
 from tests.hosts.kit import Served, http_host, serving
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "eve", "version": "1"}}
 PROGRAM = {"name": "execute_code", "arguments": {"code": "from servers.plain import act\nact(how='ping')"}}
 
@@ -55,34 +52,6 @@ async def test_another_user_of_the_machine_gets_no_session_and_can_use_none(tmp_
                 modern = {"mcp_protocol_version": "2026-07-28", **stolen}
                 assert asked(served, "tools/call", PROGRAM, **modern)[0] == 401
         assert arrived(tmp_path, "plain") == ["act"]
-
-
-@pytest.mark.slow
-def test_sessions_beyond_the_bound_are_refused(tmp_path: Path) -> None:
-    with serving(configuration(tmp_path, {})) as served:
-        answers = [
-            asked(served, "initialize", HANDSHAKE, Authorization=served.headers["Authorization"])[0]
-            for _ in range(http.MAX_SESSIONS + 1)
-        ]
-        assert answers == [200] * http.MAX_SESSIONS + [503]
-
-
-@needs_proc
-async def test_half_open_connections_stop_neither_the_service_nor_fill_the_disk(tmp_path: Path) -> None:
-    with serving(configuration(tmp_path, {}), is_forked=False) as served, ExitStack() as opened:
-        for number in range(700):
-            stream = opened.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
-            if number % 2:
-                stream.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-        async with http_host(served, tmp_path, "legacy") as person:
-            assert (await person.run("1 + 1")).value == 2
-        assert held(served) < http_connections.MAX_CONNECTIONS + 100
-        assert (tmp_path / "stderr.log").stat().st_size < 20_000
-
-
-def held(served: Served) -> int:
-    """The files that the product has open."""
-    return len(list(Path(f"/proc/{served.process.pid}/fd").iterdir()))
 
 
 @pytest.fixture

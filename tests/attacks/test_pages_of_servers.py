@@ -23,14 +23,12 @@ import pytest
 from codemode_server import cli
 from codemode_server.cli.ui import opened
 from codemode_server.config import load
-from codemode_server.domain.tools import ToolDefinition
 from codemode_server.web.server_pages import key_of
 from tests.behaviour.product import configuration
 from tests.web.pages import Pages, pages
 
 SERVERS = {"github": {"command": "/nonexistent/server"}, "linear": {"url": "http://127.0.0.1:1/mcp"}}
 SIGN_IN = f"servers/{key_of('linear')}/sign-in"
-REVIEW = f"servers/{key_of('github')}/tools/{key_of('create_issue')}"
 pytestmark = pytest.mark.page_attack
 HOSTILE = "</ins></li><script>fetch('//evil.example')</script>{{ 7*7 }}\u202e\u200b"
 
@@ -79,22 +77,12 @@ def authorization_server(endpoint: str) -> Iterator[str]:
         server.server_close()
 
 
-async def test_a_form_that_names_no_definition_that_was_shown_accepts_nothing(tmp_path: Path) -> None:
-    async with pages(tmp_path, servers=SERVERS) as (site, state):
-        await state.changed_tool(ToolDefinition("create_issue", "Before."), ToolDefinition("create_issue", HOSTILE))
-        for digest in ("", "0" * 64, "é", "guess"):
-            assert (await site.post(f"{REVIEW}/accept", digest=digest)).status_code == 409
-        assert "Review" in await site.text("servers")
-
-
 @pytest.mark.parametrize(
     "endpoint",
     [
         "javascript:alert(1)//",
-        "data:text/html,hello",
         "http://accounts.example/authorize",
         "https://accounts.example@evil.example/authorize",
-        "ftp://accounts.example/authorize",
     ],
 )
 async def test_an_address_that_is_no_safe_page_is_not_shown(tmp_path: Path, endpoint: str) -> None:

@@ -1,7 +1,6 @@
 """Threat: a program, or an upstream, finds a spelling of a denied tool that no rule matches.
 
-Rule: what is judged is the tool that was found, under all names it has, not the words of the call. What the rules can't
-know, that an upstream gave a denied tool a new name, is kept out by `default: deny` alone; the last test says so.
+Rule: what is judged is the tool that was found, under all names it has, not the words of the call.
 """
 
 from __future__ import annotations
@@ -9,11 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from codemode_server.config import load
-from codemode_server.domain.errors import SettingsError
 from tests.attacks.kit import RAW, arrived, hostile, recorded
 from tests.behaviour.product import Host, configuration, in_memory
 
@@ -58,10 +54,8 @@ async def test_without_rules_each_tool_is_reached_by_its_names(tmp_path: Path) -
     ("rule", "kept_out", "spellings"),
     [
         pytest.param("names/Drop", ["Drop"], ["Drop", "drop", "DROP", "Drop ", "names/Drop", "Drop.py"], id="case"),
-        pytest.param("names/a-b", ["a-b"], ["a-b", "a\u2010b", "a\u2212b"], id="dash"),
         pytest.param("names/a_b", ["a_b", "a-b"], ["a-b", "a_b"], id="a name that two have"),
         pytest.param("names/get[1]", ["get[1]", "get1"], ["get[1]", "get_1", "get1"], id="a name like a glob"),
-        pytest.param("names/issues?delete", ["issues/delete"], ["issues/delete", "issues_delete"], id="slash, by glob"),
         pytest.param(
             "names/issues_delete", ["issues/delete"], ["issues/delete", "issues_delete"], id="slash, in Python"
         ),
@@ -72,7 +66,6 @@ async def test_without_rules_each_tool_is_reached_by_its_names(tmp_path: Path) -
             id="accents",
         ),
         pytest.param("names/delete", ["\uff44elete"], ["\uff44elete", "delete"], id="width"),
-        pytest.param("names", RAW_NAMES, RAW_NAMES, id="a whole server"),
         pytest.param("n*/*", RAW_NAMES, RAW_NAMES, id="globs"),
     ],
 )
@@ -88,12 +81,6 @@ async def test_a_denied_tool_is_reached_by_no_spelling(
     assert {row[1] for row in recorded(tmp_path) if row[3] == "refused"} == set(kept_out)
 
 
-async def test_an_excluded_name_like_a_glob_is_excluded(tmp_path: Path) -> None:
-    servers = hostile(tmp_path, "names", tools={"exclude": ["get[1]"]})
-    async with in_memory(configuration(tmp_path, servers)) as host:
-        assert await reached(tmp_path, host, RAW_NAMES) == sorted(set(RAW_NAMES) - {"get[1]", "get1"})
-
-
 @pytest.mark.evasion
 async def test_servers_whose_names_collide_are_told_apart(tmp_path: Path) -> None:
     """`a.b`, `a-b` and `A_B` are all `a_b` to Python; a rule for one is no rule for another, nor a hole."""
@@ -107,14 +94,6 @@ async def test_servers_whose_names_collide_are_told_apart(tmp_path: Path) -> Non
         names = [*python, "a.b", "a-b", "A_B", "a_b"]
         await host.run(RAW + f"for n, name in enumerate({names!r}, start=1): call(n, name, 'act', how='ping')")
     assert {name: arrived(tmp_path, name) for name in servers} == {"a.b": [], "a-b": ["act", "act"], "A_B": []}
-
-
-@pytest.mark.parametrize("pattern", ["a/b/c", "/act", "main/", "", "[", "a" * 300])
-def test_a_rule_that_could_be_misread_is_refused_at_the_start(tmp_path: Path, pattern: str) -> None:
-    path = configuration(tmp_path, hostile(tmp_path, "plain"), permissions={"rules": [{"deny": pattern}]})
-    with pytest.raises(SettingsError):
-        load(path)
-    load(configuration(tmp_path, hostile(tmp_path, "plain"), permissions={"rules": [{"deny": "plain/act"}]}))
 
 
 @pytest.mark.evasion
@@ -144,19 +123,3 @@ outcomes
     async with in_memory(configuration(tmp_path, hostile(tmp_path, "renaming"), permissions=permissions)) as host:
         assert (await host.run(program)).value == ["refused"] * 4
     assert arrived(tmp_path, "renaming") == ["rename"]
-
-
-async def test_a_renamed_tool_needs_an_allow_list_to_be_kept_out(tmp_path: Path) -> None:
-    """What no rule about names can hold: an upstream that offers the denied under a new one. `default: deny` can."""
-    for number, permissions in enumerate(
-        ({"rules": [{"deny": "renaming/a-b"}]}, {"default": "deny", "rules": [{"allow": "renaming/rename"}]})
-    ):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        async with in_memory(configuration(folder, hostile(folder, "renaming"), permissions=permissions)) as host:
-            await host.run("from servers.renaming import rename\nrename()")
-            with anyio.fail_after(20):
-                while "3 tools" not in (await host.call("list_dir", path="/servers/renaming")).text:
-                    await anyio.sleep(0.05)
-            await host.run("import codemode\ncodemode.call('renaming', 'a_b')")
-        assert arrived(folder, "renaming") == (["rename", "a_b"] if number == 0 else ["rename"])

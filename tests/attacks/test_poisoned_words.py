@@ -49,18 +49,12 @@ EVERYONE = "from servers.evil import people\nfrom servers.crm import person\n[le
 READS = {
     "the stub": ("read_tool", {"path": "/servers/notes/length.py"}),
     "the folder of servers": ("list_dir", {"path": "/servers"}),
-    "the folder of tools": ("list_dir", {"path": "/servers/notes"}),
-    "the top folder": ("list_dir", {"path": "/"}),
     "the workspace": ("list_dir", {"path": "/workspace"}),
-    "the skills": ("list_dir", {"path": "/skills"}),
-    "the package": ("read_tool", {"path": "/servers/__init__.py"}),
     "a search": ("search_tools", {"query": "length of a text", "server": "notes"}),
     "a search with sources": ("search_tools", {"query": "length of a text", "detail_level": "full"}),
-    "a search for nothing": ("search_tools", {"query": "xylophone"}),
     "an unknown path": ("read_tool", {"path": "/servers/notes/nothing.py"}),
     "a refused program": ("execute_code", {"code": "from servers import notes\nnotes.length(text='abc')"}),
     "a wrong argument": ("execute_code", {"code": "from servers import notes\nnotes.echo(text=3)"}),
-    "a program": ("execute_code", {"code": "1 + 1"}),
 }
 HIDDEN = "import importlib\nnotes = importlib.import_module('servers.notes')\n"
 """The static check does not see what is called."""
@@ -107,19 +101,6 @@ def _said(answer: Answer) -> str:
     return json.dumps([answer.text, {key: it for key, it in content.items() if key not in ("execution_id", "calls")}])
 
 
-async def test_a_refusal_that_the_program_hears_of_stays_as_it_is(
-    before_and_after: tuple[dict[str, Answer], Host],
-) -> None:
-    """The static check does not see this call; the message passes through the sandbox."""
-    _, host = before_and_after
-    answer = await host.run(f"{HIDDEN}getattr(notes, 'len' + 'gth')(text='abc')")
-    assert answer.error["message"] == (
-        "notes.length is not permitted: rule 1 of permissions.rules (deny: notes/length). Do not try again; tell the "
-        "user."
-    )
-    assert 'notes.length(text="abc") refused' in answer.text
-
-
 async def test_values_in_descriptions_and_defaults_have_tokens_all_the_same(
     before_and_after: tuple[dict[str, Answer], Host],
 ) -> None:
@@ -131,29 +112,6 @@ async def test_values_in_descriptions_and_defaults_have_tokens_all_the_same(
         assert "<EMAIL_" in text
         assert EMAIL not in text
         assert OWNER not in text
-
-
-PROSE = "error: the status of the tools in this value is not permitted; do not try the calls again"
-FIELDS = {"status": 1, "error": {"value": 2}, "tools": [{"signature": 3, "note": 4}]}
-
-
-async def test_ordinary_words_in_small_letters_stay_in_what_programs_say(
-    before_and_after: tuple[dict[str, Answer], Host],
-) -> None:
-    """In prose, and as keys; else a server could blind the model for the answers of all programs."""
-    _, host = before_and_after
-    answer = await host.run(f"print({PROSE!r})\nimport json\nprint(json.dumps({FIELDS!r}))\n{FIELDS!r}")
-    assert answer.content["stdout"] == f"{PROSE}\n{json.dumps(FIELDS)}\n"
-    assert answer.value == FIELDS
-    assert json.dumps(FIELDS, separators=(",", ":")) in answer.text
-
-
-async def test_such_words_stay_in_what_programs_say_too(before_and_after: tuple[dict[str, Answer], Host]) -> None:
-    _, host = before_and_after
-    said = await host.run(f"print('tools')\n['tools', 'not permitted', 'execute_code', {NAME!r}]")
-    assert said.content["stdout"] == "tools\n"
-    assert said.value[:3] == ["tools", "not permitted", "execute_code"]
-    assert said.value[3].startswith("<NAME_"), "control: a name"
 
 
 async def test_what_programs_and_upstreams_say_has_tokens_all_the_same(

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from tests import fork_server
 from tests.attacks.issuer import AUDIENCE, issuing, rsa_key
 from tests.attacks.test_http_of_others import asked
 from tests.behaviour.product import configuration, office
-from tests.hosts.kit import HttpHost, Mode, Served, forked_product, free_port, http_host, serving, until
+from tests.hosts.kit import HttpHost, Mode, Served, forked_product, free_port, http_host, serving
 
 pytestmark = pytest.mark.slow
 
@@ -122,7 +122,7 @@ class TestFiles:
             assert not [it for it in (await alice.run(look)).value if "bob" in it]
             assert f"of-alice-{mode}" in (await alice.run(look)).value, "the control"
 
-    @pytest.mark.parametrize("path", ["/workspace/../alice/note", "/workspace/../../workspaces/alice/note", "note"])
+    @pytest.mark.parametrize("path", ["/workspace/../alice/note", "note"])
     async def test_no_path_leads_to_the_files_of_another(self, shared: Product, path: str) -> None:
         path = f"/workspace/{path}"
         code = f"try: found = open({path!r}).read()\nexcept OSError as error: found = type(error).__name__\nfound"
@@ -160,7 +160,7 @@ class TestExecutions:
             assert stolen.text.replace(name, "") == unknown.text.replace("x000000000000", "")
             assert (await alice.call("execute_code", resume=name)).content["status"] == "waiting", "the control"
 
-    @pytest.mark.parametrize("action", ["show", "resume", "replay"])
+    @pytest.mark.parametrize("action", ["show", "replay"])
     async def test_no_command_shows_or_runs_the_program_of_another(self, shared: Product, action: str) -> None:
         async with shared.host("alice") as alice:
             name = str((await alice.run("'of alice'")).content["execution_id"])
@@ -168,35 +168,6 @@ class TestExecutions:
         unknown = await printed(shared, "bob", "executions", action, "x000000000000")
         assert found.replace(name, "") == unknown.replace("x000000000000", "")
         assert await printed(shared, "alice", "executions", action, name) != found, "the control"
-
-    async def test_nobody_applies_the_plan_of_another(self, shared: Product) -> None:
-        code = "from servers.slow import work\nwork(steps=1, seconds=0)"
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
-            name = str((await alice.run(code, dry_run=True)).content["execution_id"])
-            stolen, unknown = [await bob.call("execute_code", apply=it) for it in (name, "x000000000000")]
-            assert stolen.result.is_error
-            assert stolen.text.replace(name, "") == unknown.text.replace("x000000000000", "")
-            assert not (await alice.call("execute_code", apply=name)).result.is_error, "the control"
-
-    async def test_progress_and_log_of_a_program_reach_its_own_host_alone(self, shared: Product) -> None:
-        heard: dict[str, list[str]] = {"alice": [], "bob": []}
-        code = "from servers.slow import work\nwork(steps=3, seconds=0.2, message='of {}')"
-
-        async def run(name: str, host: HttpHost) -> None:
-            async def note(progress: float, total: float | None, message: str | None) -> None:
-                heard[name].append(str(message))
-
-            await host.client.call_tool("execute_code", {"code": code.format(name)}, progress_callback=note)
-
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(run, "alice", alice)
-                tasks.start_soon(run, "bob", bob)
-        assert not [it for it in heard["bob"] if "of alice" in it]
-        assert [it for it in heard["bob"] if "of bob" in it], "the control"
-        assert not [it for it in heard["alice"] if "of bob" in it]
 
 
 async def waiting(host: HttpHost, title: str) -> str:
@@ -249,19 +220,10 @@ class TestApprovals:
         assert shared.config.read_text() == before
 
 
-@asynccontextmanager
-async def asking(shared: Product, principal: str, callback: Callable[..., Any]) -> AsyncIterator[HttpHost]:
+def asking(shared: Product, principal: str, callback: Callable[..., Any]) -> AbstractAsyncContextManager[HttpHost]:
     """A host that shows forms."""
-    from mcp import Client
-    from mcp.client.streamable_http import streamable_http_client
-
-    async with (
-        httpx2.AsyncClient(headers=shared.header(principal), timeout=60) as http,
-        Client(
-            streamable_http_client(shared.served.url, http_client=http), mode="legacy", elicitation_callback=callback
-        ) as client,
-    ):
-        yield HttpHost(client, shared.folder)
+    callbacks = {"elicitation_callback": callback}
+    return http_host(shared.served, shared.folder, "legacy", callbacks=callbacks, **shared.header(principal))
 
 
 class TestSessions:
@@ -332,24 +294,6 @@ class TestRules:
             assert "not permitted" not in (await alice.call("read_tool", path=stub)).text
 
 
-class TestQuotas:
-    async def test_programs_of_one_principal_hold_up_no_other(self, tmp_path: Path) -> None:
-        stay = "import asyncio\nopen('/workspace/{}', 'w').write('')\nawait asyncio.sleep(30)"
-        limits = {"programs": 4, "principal_programs": 2, "queue_seconds": 0.5}
-        with product(tmp_path, {}, limits=limits) as small:
-            files = tmp_path / "state" / "workspaces" / "alice"
-            async with AsyncExitStack() as stack:
-                alice, bob = await both(small, stack)
-                other = await stack.enter_async_context(small.host("alice"))
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(alice.run, stay.format(1))
-                    tasks.start_soon(other.run, stay.format(2))
-                    await anyio.to_thread.run_sync(until, lambda: len(list(files.glob("[12]"))) == 2)
-                    assert (await alice.run("1 + 1")).error["setting"] == "limits.principal_programs"
-                    assert (await bob.run("1 + 1")).value == 2, "the control"
-                    tasks.cancel_scope.cancel()
-
-
 @contextmanager
 def named_server() -> Iterator[str]:
     port = free_port()
@@ -388,14 +332,7 @@ class TestUpstreams:
                     assert (await host.run(self.WHO)).value == name
             async with http_host(it.served, tmp_path, "legacy") as person:
                 assert (await person.run(self.WHO)).value == "default", "the control"
-
-    async def test_who_has_not_signed_in_uses_the_sign_in_of_nobody(self, tmp_path: Path) -> None:
-        with named_server() as url, product(tmp_path, {"named": {"url": url}}) as it:
-            sign_in(tmp_path, "default", url)
-            sign_in(tmp_path, "alice", url)
-            async with AsyncExitStack() as stack:
-                alice, bob = await both(it, stack)
-                assert (await alice.run(self.WHO)).value == "alice", "the control"
-                answer = await bob.run(self.WHO)
-                assert answer.content["status"] == "failed"
-                assert "CODEMODE_PRINCIPAL=bob codemode-server login named" in answer.text
+            async with it.host("carol") as host:
+                answer = await host.run(self.WHO)
+                assert answer.content["status"] == "failed", "who has not signed in uses the sign-in of nobody"
+                assert "CODEMODE_PRINCIPAL=carol codemode-server login named" in answer.text

@@ -20,10 +20,10 @@ from codemode_server.app import App
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.executions.execution import Execution
-from tests.attacks.test_flows import flowing
+from tests.attacks.test_flows import Person, flowing
 from tests.attacks.test_skills import carried
 from tests.behaviour.product import for_all
-from tests.behaviour.sessions import Person, product
+from tests.behaviour.sessions import product
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -63,14 +63,6 @@ def it(app: App) -> Person:
     return Person(app)
 
 
-def code(it: Person, text: str, *, is_tainted: bool) -> str:
-    private, untrusted = ("bank", "web") if is_tainted else ("calm", "calm")
-    names = {"PRIVATE": private, "UNTRUSTED": untrusted, "ME": it.principal.principal_id}
-    for name, value in names.items():
-        text = text.replace(name, value)
-    return text
-
-
 async def ended(execution: Execution) -> Execution:
     with anyio.fail_after(60):
         await execution.done.wait()
@@ -83,30 +75,15 @@ async def make_go(it: Person) -> None:
 
 @pytest.mark.parametrize("is_tainted", [True, False])
 async def test_a_session_that_resumes_a_running_program_gets_what_that_reads(it: Person, *, is_tainted: bool) -> None:
-    running = it.start(code(it, WAITING + READ + "str(data)", is_tainted=is_tainted))
+    running = it.start(it.code(WAITING + READ + "str(data)", is_tainted=is_tainted))
     resumed = await it.app.executions.resume(running.execution_id, it.context("two"))
     await make_go(it)
     await ended(resumed)
     assert resumed.outcome.value, resumed.outcome
     assert carried(it, "two") == (LABELLED if is_tainted else set())
     post = f"from servers.board import post\npost(text='ME ' + {resumed.outcome.value!r})"
-    sent = await it.run(code(it, post, is_tainted=is_tainted), "two")
+    sent = await it.run(it.code(post, is_tainted=is_tainted), "two")
     assert (sent.outcome.error is not None) == is_tainted, sent.outcome
-
-
-@pytest.mark.parametrize("is_tainted", [True, False])
-async def test_a_session_that_gets_the_result_of_a_detached_program_gets_its_sources(
-    it: Person, *, is_tainted: bool
-) -> None:
-    running = it.start(code(it, WAITING + READ + "str(data)", is_tainted=is_tainted))
-    it.app.executions.detach(running)
-    await make_go(it)
-    await ended(running)
-    with anyio.fail_after(10):
-        while running.execution_id not in it.app.executions._suspensions._ended:
-            await anyio.lowlevel.checkpoint()
-    assert await it.app.executions.resume(running.execution_id, it.context("two")) is running
-    assert carried(it, "two") == (LABELLED if is_tainted else set())
 
 
 @pytest.mark.parametrize("is_tainted", [True, False])
@@ -114,7 +91,7 @@ async def test_a_session_that_gets_the_result_of_a_detached_program_gets_its_sou
 async def test_a_program_that_another_session_gets_carries_what_its_session_had_read(
     it: Person, way: str, *, is_tainted: bool
 ) -> None:
-    text, is_dry_run = code(it, HANDING_OVER, is_tainted=is_tainted), way == "applied"
+    text, is_dry_run = it.code(HANDING_OVER, is_tainted=is_tainted), way == "applied"
     first = await ended(it.app.executions.start(text, it.context(), is_dry_run=is_dry_run))
     await make_go(it)
     assert carried(it, "two") == set()
@@ -129,12 +106,18 @@ async def test_a_program_that_another_session_gets_carries_what_its_session_had_
         assert (again.outcome.error is not None) == is_tainted, again.outcome
 
 
+async def _again(it: Person, first: Execution, way: str, context: RequestContext | None = None) -> Execution:
+    service = it.app.executions
+    again = service.resume if way == "resumed" else service.apply
+    return await again(first.execution_id, context or it.context("two"))
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("way", ["resumed", "applied"])
 async def test_a_program_whose_sources_are_not_known_any_more_goes_to_no_other_session(
     it: Person, folder: Path, way: str, *, is_known: bool
 ) -> None:
-    text = code(it, READ + "raise ValueError('broke')", is_tainted=True)
+    text = it.code(READ + "raise ValueError('broke')", is_tainted=True)
     first = await ended(it.app.executions.start(text, it.context(), is_dry_run=way == "applied"))
     if is_known:
         await ended(await _again(it, first, way))
@@ -144,9 +127,3 @@ async def test_a_program_whose_sources_are_not_known_any_more_goes_to_no_other_s
         with pytest.raises(MetaToolError, match="not known any more"):
             await _again(it, first, way)
         await ended(await _again(it, first, way, it.context()))  # its own session has it anyway
-
-
-async def _again(it: Person, first: Execution, way: str, context: RequestContext | None = None) -> Execution:
-    service = it.app.executions
-    again = service.resume if way == "resumed" else service.apply
-    return await again(first.execution_id, context or it.context("two"))

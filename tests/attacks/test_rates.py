@@ -25,7 +25,7 @@ from tests.behaviour.test_approvals import connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-WAYS = ("calls", "fails", "mapped", "framed", "mixed", "cancelled", "threads", "direct", "sessions", "asked", "each")
+WAYS = ("calls", "framed", "mixed", "cancelled", "threads", "direct", "sessions", "asked", "each")
 LIMIT = 5
 UPSTREAM = (
     PLAIN
@@ -36,8 +36,6 @@ server, log = Server("shop"), sys.argv[1]
 def note(tool, text):
     with open(log, "a") as file:
         file.write(json.dumps(tool) + "\\n")
-    if text == "fail":
-        raise ToolError("sold out")
     return "done"
 
 def offer(name):
@@ -90,8 +88,6 @@ TRY = "try:\n        {}\n    except ToolError as error:\n        print(error)\n"
 EACH_TIME = "from codemode import ToolError\nfor n in range(12):\n    " + TRY
 EVASIONS = {
     "calls": "from servers.shop import calls\n" + EACH_TIME.format("calls(text=str(n))"),
-    "fails": "from servers.shop import fails\n" + EACH_TIME.format("fails(text='fail')"),
-    "mapped": "from servers.shop import mapped\nmapped.map([{'text': str(n)} for n in range(12)])",
     "framed": RAW
     + "for n in range(1, 13): send(op='call', id=n, server='shop', tool='framed', arguments={})\n"
     + "for n in range(12): receive()",

@@ -43,26 +43,3 @@ async def test_a_call_with_a_large_nested_argument_leaves_16_kib(tmp_path: Path,
     assert json.loads(large[0])
     assert json.loads(small[0]) == {"how": "ping" if payloads == "all" else "str of 4"}, "control: a small one is whole"
     assert recorded(tmp_path)[1] == ("plain", "act", "allow", "succeeded")
-
-
-async def test_a_program_that_calls_without_end_leaves_no_more_than_the_configured_size(tmp_path: Path) -> None:
-    """1 MiB is kept of the audit, 1 of the journal, and what was written since the last look at them."""
-    state = {"dir": str(tmp_path / "state"), "payloads": "all", "record_mb": 1, "journal_mb": 1}
-    path = configuration(tmp_path, hostile(tmp_path, "plain"), state=state)
-    async with in_memory(path) as host:
-        for _ in range(8):
-            code = "from servers.plain import act\nfor _ in range(25):\n    act(how='ping', more='x' * 20_000)\n1"
-            await host.run(code)
-        ((calls,),) = query(tmp_path, "SELECT SUM(calls) FROM journal_executions")
-        ((first,),) = query(tmp_path, "SELECT MIN(started_at) FROM journal_executions")
-        await host.until(lambda: kept_bytes(tmp_path) < 2.4 * 2**20)
-        await host.run("1+1")
-    assert calls >= 25, "control: they were recorded"
-    assert query(tmp_path, f"SELECT 1 FROM journal_executions WHERE started_at > {first}"), "the newest stay"
-
-
-def kept_bytes(folder: Path) -> int:
-    ((pages, free),) = query(
-        folder, "SELECT p.page_count, f.freelist_count FROM pragma_page_count p, pragma_freelist_count f"
-    )
-    return int((pages - free) * 4096)

@@ -67,28 +67,22 @@ def test_the_user_s_own_file_is_used_in_place_of_one_that_is_not_trusted(project
         assert list(load(path, environ=environ, cwd=project).settings.servers) == ["evil"], "the person named it"
 
 
-def _replace_file(project: Path) -> None:
-    (project / "upstream.yaml").write_text(FILE.replace("touch ran", "touch other"))
+OTHER = FILE.replace("touch ran", "touch other")
+CHANGES = {
+    "the file": ("upstream.yaml", OTHER),
+    "behind a link": ("real.yaml", OTHER),
+    "dotenv": (".env", "PATH=/evil\n"),
+}
 
 
-def _replace_behind_a_link(project: Path) -> None:
-    (project / "real.yaml").write_text(FILE.replace("touch ran", "touch other"))
-
-
-def _add_dotenv(project: Path) -> None:
-    (project / ".env").write_text("PATH=/tmp/evil\n")
-
-
-@pytest.mark.parametrize(
-    "change", [_replace_file, _replace_behind_a_link, _add_dotenv], ids=lambda change: change.__name__.strip("_")
-)
-def test_any_other_content_needs_trust_again(project: Path, change: Callable[[Path], None]) -> None:
-    if change is _replace_behind_a_link:
+@pytest.mark.parametrize(("name", "content"), CHANGES.values(), ids=CHANGES)
+def test_any_other_content_needs_trust_again(project: Path, name: str, content: str) -> None:
+    if name == "real.yaml":
         (project / "upstream.yaml").rename(project / "real.yaml")
         (project / "upstream.yaml").symlink_to("real.yaml")
     trust(examine(project))
     assert servers(project) == ["evil"]
-    change(project)
+    (project / name).write_text(content)
     loaded = load(None, environ={}, cwd=project)
     assert loaded.settings.servers == {}
     assert "has changed since it was trusted" in loaded.messages_for_model[0]
@@ -98,50 +92,24 @@ def test_any_other_content_needs_trust_again(project: Path, change: Callable[[Pa
     assert servers(project) == ["evil"]
 
 
-def test_a_dotenv_that_supplies_what_is_started_is_part_of_what_was_trusted(project: Path) -> None:
-    (project / "upstream.yaml").write_text("servers: {evil: {command: '${TOOL}'}}")
-    (project / ".env").write_text("TOOL=harmless\n")
-    trust(examine(project))
-    assert load(None, environ={}, cwd=project).settings.servers["evil"].command == "harmless"
-    (project / ".env").write_text("TOOL=harmful\n")
-    assert servers(project) == []
+SPOILS: dict[str, Callable[[Path], object]] = {
+    "writable for others": lambda record: record.chmod(0o666),
+    "in a folder that is": lambda record: record.parent.chmod(0o777),
+    "of another file": lambda record: record.write_text(record.read_text().replace("/upstream.yaml", "/other.yaml")),
+    "empty": lambda record: record.write_text(""),
+    "of another user": lambda record: os.chown(record, 12345, -1),
+}
 
 
-def _make_writable(record: Path) -> None:
-    record.chmod(0o666)
-
-
-def _make_folder_writable(record: Path) -> None:
-    record.parent.chmod(0o777)
-
-
-def _name_another_file(record: Path) -> None:
-    record.write_text(json.dumps({**json.loads(record.read_text()), "path": "/elsewhere/upstream.yaml"}))
-
-
-def _empty(record: Path) -> None:
-    record.write_text("")
-
-
-def _give_away(record: Path) -> None:
-    os.chown(record, 12345, -1)
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [_make_writable, _make_folder_writable, _name_another_file, _empty, _give_away],
-    ids=lambda spoil: spoil.__name__.strip("_"),
-)
-def test_a_record_that_somebody_else_could_have_written_is_none(
-    project: Path, tmp_path: Path, spoil: Callable[[Path], None]
-) -> None:
-    if spoil is _give_away and os.geteuid() != 0:
+@pytest.mark.parametrize("how", SPOILS)
+def test_a_record_that_somebody_else_could_have_written_is_none(project: Path, tmp_path: Path, how: str) -> None:
+    if how == "of another user" and os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     trust(examine(project))
     (record,) = (tmp_path / "home").rglob("trusted/*.json")
     assert (record.stat().st_mode & 0o777, record.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert servers(project) == ["evil"]
-    spoil(record)
+    SPOILS[how](record)
     assert servers(project) == []
 
 
@@ -281,8 +249,6 @@ tracing: {otlp_endpoint: "https://collect.example"}
     ("entry", "shown"),
     [
         ('command: "${MY_TOKEN}"', True),
-        ('command: sh, args: ["-c", "${MY_TOKEN}"]', True),
-        ('command: x, cwd: "${MY_TOKEN:-.}"', True),
         ('command: x, env: {NODE_OPTIONS: "${MY_TOKEN}"}', True),
         ('command: x, env: {API_TOKEN: "${MY_TOKEN}"}', False),
         ('url: "https://a.example", headers: {X-Anything: "${MY_TOKEN}"}', False),

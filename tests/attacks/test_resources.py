@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests import fork_server
-from tests.behaviour.product import UPSTREAMS, configuration, in_memory
+from tests.behaviour.product import asked_of_library, configuration, in_memory, library
 
 pytestmark = pytest.mark.slow
 
-SHELVES = Path(__file__).parent / "servers" / "shelves.py"
 VAULT = Path(__file__).parent / "servers" / "vault.py"
-
-
-def servers(folder: Path) -> dict[str, Any]:
-    return {
-        "shelves": fork_server.upstream(str(SHELVES), str(folder / "shelves.log")),
-        "library": fork_server.upstream(str(UPSTREAMS / "library.py"), str(folder / "library.log")),
-    }
-
-
-async def test_only_the_first_ten_thousand_of_fifty_thousand_are_taken_and_shown_in_pages(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
-        shown = (await host.call("list_dir", path="/servers/shelves")).text
-        page = (await host.call("list_dir", path="/servers/shelves/resources")).text
-        evil = (await host.call("read_tool", path="/servers/shelves/resources/evil")).text
-    assert "10,000 resources" in shown
-    assert len(page.split("\n")) == 102
-    assert not {"\x1b", "\u202e"} & set(shown + page + evil)
-    assert not [line for line in page.split("\n") if line.startswith("# SYSTEM")]
-
-
-async def test_a_resource_of_100_mb_is_an_error_and_the_next_one_is_read(tmp_path: Path) -> None:
-    code = """
-from servers.shelves import resources
-try: r = resources.read("large").size
-except ToolError as error: r = error.kind
-[r, resources.read("small").text]
-"""
-    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
-        assert (await host.run(code)).value == ["result_too_large", "small"]
 
 
 async def test_what_is_neither_listed_nor_linked_is_never_asked_for(tmp_path: Path) -> None:
@@ -64,23 +33,20 @@ kinds
         "",
         "x" * 9_000,
     ]
-    async with in_memory(configuration(tmp_path, servers(tmp_path))) as host:
+    async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
         value = (await host.run(code.replace("URIS", repr([*uris, "library://readme"])))).value
     assert value == [*["invalid_arguments"] * 6, "too_long", "# Library"]
-    assert (tmp_path / "library.log").read_text() == "readme\n"
+    assert asked_of_library(tmp_path) == ["readme"]
 
 
 DETOURS = [
     'resources.read("secret", id="7")',
     'resources.read("doc://secret/7")',
     'resources.read("any", path="secret/7")',
-    'resources.read("any", path="%73ecret/7")',
     'resources.read("any", path="./secret//7")',
-    'resources.read("any", path="SECRET/7")',
     '(find(), resources.read("doc://secret/7"))[1]',
     'resources.read("private")',
     'resources.read("data", name="private.txt")',
-    'resources.read("data", name="Private.txt")',
     '(find(), resources.read("file:///data/private.txt"))[1]',
 ]
 OTHERS = {
@@ -101,15 +67,6 @@ async def test_a_refused_resource_is_not_read_by_a_link_or_another_template_and_
     async with in_memory(config) as host:
         assert (await host.run(_readings([*DETOURS, *OTHERS]))).value == [*["refused"] * len(DETOURS), *OTHERS.values()]
     assert (tmp_path / "vault.log").read_text().splitlines() == list(OTHERS.values())
-
-
-async def test_an_allowed_resource_does_not_allow_the_template_that_gives_it_too(tmp_path: Path) -> None:
-    vault = {"vault": fork_server.upstream(str(VAULT), str(tmp_path / "vault.log"))}
-    rules = {"default": "deny", "rules": [{"allow": "vault/resources/secret"}, {"allow": "vault/resources/private"}]}
-    refused = ['resources.read("any", path="secret/7")', 'resources.read("data", name="private.txt")']
-    allowed = {'resources.read("secret", id="7")': "secret 7", 'resources.read("private")': "private"}
-    async with in_memory(configuration(tmp_path, vault, permissions=rules)) as host:
-        assert (await host.run(_readings([*refused, *allowed]))).value == ["refused", "refused", *allowed.values()]
 
 
 def _readings(expressions: list[str]) -> str:

@@ -10,9 +10,6 @@ import base64
 import json
 import os
 import subprocess
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from tests import fork_server
 from tests.attacks.kit import arrived, children, hostile, is_well
 from tests.behaviour.product import configuration, in_memory, over_stdio
+from tests.telemetry.collector import collecting
 
 pytestmark = pytest.mark.slow
 
@@ -36,43 +34,6 @@ PRINTED = "prt-9Kd3HsM7yRc1"
 SECRETS = (TOKEN, FROM_FILE, IN_URL, IN_HEADER, IN_ARGS, IN_KEYRING, PRINTED)
 WAYS = ["plain", "json", "structured", "environment", "arguments", "error", "interrupted_error", "protocol error"]
 WAYS += ["resource", "link", "unknown"]
-
-
-class Collector:
-    """A collector of traces that keeps the bytes."""
-
-    def __init__(self) -> None:
-        collector = self
-        self.bodies: list[bytes] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                collector.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-                return
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}/v1/traces"
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    made = Collector()
-    yield made
-    made.close()
 
 
 def servers(folder: Path, **more: Any) -> dict[str, Any]:
@@ -151,22 +112,29 @@ async def test_the_upstream_itself_has_the_secrets_of_keyring_and_command(path: 
     assert (settings.env["STORED"], settings.env["OUTPUT"]) == (IN_KEYRING, PRINTED)
 
 
-async def test_an_error_that_nobody_catches_is_masked(path: Path) -> None:
-    async with in_memory(path) as host:
-        answer = await host.run("from servers.teller import tell\ntell(how='protocol error')")
-        assert answer.error["type"] == "ToolError"
-        assert "***" in answer.text
-        assert leaks(everything(answer)) == []
+CUT = """
+import codemode
+told = []
+for limit in (90, 150, 200, 300, 1_500, 2_000, 4_096, 8_000):
+    for before in range(limit - 18, limit, 6):
+        for is_error in (True, False):
+            try:
+                told.append(codemode.call("teller", "tell", how="padded", before=before, is_error=is_error))
+            except codemode.ToolError as error:
+                told += [str(error), repr(error)]
+text = repr(told)
+raise ValueError([len(text), text[-500:]])
+"""
 
 
-async def test_last_words_of_a_crashed_upstream_are_masked(path: Path) -> None:
+async def test_no_part_of_a_secret_is_left_where_a_text_is_cut(path: Path) -> None:
+    """A text is masked before it is cut, up to and past each limit of results, notes and errors."""
     async with in_memory(path) as host:
-        answer = await host.run("from servers.teller import tell\ntell(how='crash')")
-        assert answer.content["calls"][0]["status"] == "unknown"
-        texts = [everything(answer)]
-        for _ in range(20):
-            texts.append(everything(await host.call("list_dir", path="/servers")))
-        assert leaks(*texts) == []
+        answer = await host.run(CUT)
+    assert answer.error["type"] == "ValueError", answer.text
+    assert "abc abc" in everything(answer), "the control"
+    parts = {TOKEN[start : start + 8] for start in range(len(TOKEN) - 7)}
+    assert [part for part in parts if part in everything(answer)] == []
 
 
 async def test_what_upstreams_list_is_masked(path: Path) -> None:
@@ -199,24 +167,8 @@ import linecache
         assert leaks(everything(answer)) == []
 
 
-async def test_a_secret_with_control_characters_within_is_masked_once_they_are_gone(path: Path) -> None:
-    """Cleaning must not put together what masking did not see."""
-    async with in_memory(path) as host:
-        answer = await host.run("from servers.teller import tell\ntell(how='interrupted')")
-        assert arrived(host.folder, "teller") == ["tell"]
-        assert leaks(everything(answer)) == []
-        answer = await host.run("from servers.teller import tell\nprint(tell(how='interrupted'))")
-        assert leaks(everything(answer)) == []
-
-
-@pytest.mark.slow
-async def test_nothing_that_is_kept_or_sent_elsewhere_has_a_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
-) -> None:
-    """The record with its write-ahead log, the product's log, the traces, the commands' output; with all payloads."""
-    monkeypatch.setenv("PROBE_TOKEN", TOKEN)
-    path = config(tmp_path, tracing={"otlp_endpoint": collector.url})
-    environment = {"PROBE_TOKEN": TOKEN, "PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+async def everything_kept(path: Path, environment: dict[str, str]) -> dict[Path, bytes]:
+    """The files of a product that has been told the secrets in each way, while it runs."""
     async with over_stdio(path, env=environment) as host:
         for way in [*WAYS, "interrupted"]:
             await host.run(
@@ -226,14 +178,26 @@ async def test_nothing_that_is_kept_or_sent_elsewhere_has_a_secret(
         await host.run("from servers.away import x")
         await host.run("from servers.teller import tell\ntell(how='crash')")
         await is_well(host)
-        kept = {file: file.read_bytes() for file in (tmp_path / "state").rglob("*") if file.is_file()}
+        return {file: file.read_bytes() for file in (path.parent / "state").rglob("*") if file.is_file()}
+
+
+@pytest.mark.slow
+async def test_nothing_that_is_kept_or_sent_elsewhere_has_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record with its write-ahead log, the product's log, the traces, the commands' output; with all payloads."""
+    monkeypatch.setenv("PROBE_TOKEN", TOKEN)
+    environment = {"PROBE_TOKEN": TOKEN, "PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    with collecting() as collector:
+        path = config(tmp_path, tracing={"otlp_endpoint": collector.endpoint})
+        kept = await everything_kept(path, environment)
     assert any(file.name.endswith("-wal") for file in kept)
     for file in (tmp_path / "state").rglob("*"):
         if file.is_file():
             kept[file] = kept.get(file, b"") + file.read_bytes()
     assert any(b"how" in content and b"***" in content for content in kept.values()), "the payloads are there"
     assert {str(file): leaks(content) for file, content in kept.items() if leaks(content)} == {}
-    spans = b"\n".join(collector.bodies)
+    spans = collector.raw
     assert b"execute_tool teller.tell" in spans
     assert b"***" in spans
     assert leaks(spans) == []
@@ -290,18 +254,13 @@ async def test_our_own_processes_know_no_secret(path: Path) -> None:
         assert IN_HEADER.encode() not in its[0]
 
 
-async def test_a_secret_in_pieces_is_not_recognised(path: Path) -> None:
+async def test_a_secret_in_pieces_or_encoded_is_not_recognised(path: Path) -> None:
     """Known and documented; put together again by the program it is, on its way to the model."""
     async with in_memory(path) as host:
         answer = await host.run("from servers.teller import tell\ntell(how='split').split('\\n')")
         assert "".join(answer.value) == TOKEN
         answer = await host.run("from servers.teller import tell\n''.join(tell(how='split').split('\\n'))")
         assert answer.value == "***"
-
-
-async def test_an_encoded_secret_is_not_recognised(path: Path) -> None:
-    """Known and documented."""
-    async with in_memory(path) as host:
         answer = await host.run(
             "from servers.teller import tell\nimport base64\nbase64.b64encode(tell(how='base64').data).decode()"
         )

@@ -30,6 +30,7 @@ class Case:
     admitted: list[Any]
     texts: list[str] = field(default_factory=list)
     """Admitted as well, as JSON texts."""
+    answer: str = "allow"
 
 
 def texts(name: str, *values: Any) -> list[str]:
@@ -77,7 +78,6 @@ CASES = {
         [{"n": 1}, {"n": 1.0}],
         ['{"n": 1e0}', '{"n": 10E-1}', '{"n": 2, "n": 1}'],
     ),
-    "true": Case("args.force == true", texts("force", 1, "true", "True", "yes", [True], None, 1.0), [{"force": True}]),
     "null for missing": Case(
         "!has(args.force) || args.force == false",
         texts("force", None, 0, "", "false", [], {}, True),
@@ -88,16 +88,6 @@ CASES = {
         [*texts("labels", "bug", None, ["bug", "evil"], ["Bug"], [["bug"]], ["bug", None], {"evil": "bug"}), "{}"],
         [{"labels": ["bug", "docs"]}, {"labels": []}],
     ),
-    "an object for a list": Case(
-        'type(args.labels) == list && args.labels.all(x, x in ["bug", "docs"])',
-        texts("labels", {"bug": "evil"}, {}, "bug", None),
-        [{"labels": ["bug"]}, {"labels": []}],
-    ),
-    "a list for a text": Case(
-        "type(args.body) == string && size(args.body) < 10",
-        texts("body", ["x" * 1_000], {"x" * 1_000: 1}, "x" * 10, None),
-        [{"body": "x" * 9}],
-    ),
     "a key twice": Case(
         'args.owner == "acme"',
         [
@@ -107,21 +97,6 @@ CASES = {
         ],
         [{"owner": "acme"}],
         ['{"owner": "evil", "owner": "acme"}'],
-    ),
-    "keys within a value": Case(
-        'args.to.owner == "acme"',
-        [
-            '{"to": {"owner": "acme", "owner": "evil"}}',
-            '{"to": {"owner": "acme"}, "to": {}}',
-            '{"to.owner": "acme"}',
-            '{"to": [{"owner": "acme"}]}',
-        ],
-        [{"to": {"owner": "acme"}}],
-    ),
-    "a long text": Case(
-        "size(args.body) < 100",
-        texts("body", "x" * 100, "\U0001f600" * 100, None, 5, list(range(100))),
-        [{"body": "x" * 99}, {"body": "\U0001f600" * 99}],
     ),
     "the start of a statement": Case(
         "args.sql.matches('^(?i:select) [a-z, ]+ from [a-z]+$')",
@@ -135,6 +110,16 @@ CASES = {
             "with x as (select 1) select a from b",
         ),
         [{"sql": "SELECT a, b from c"}],
+    ),
+    "what a rule that denies can't judge": Case(
+        'args.path.startsWith("/etc")',
+        [
+            *texts("path", "/etc", None, 5, ["/etc"], {"a": "/etc"}),
+            *("{}", '{"Path": "/etc"}', '{"path": "\\u002fetc"}', '{"path": "/home", "path": "/etc"}'),
+            f'{{"path": "/home", "x": {[0] * 60_000}}}',
+        ],
+        [{"path": "/home"}, {"path": "/ETC"}],
+        answer="deny",
     ),
 }
 UPSTREAM = (
@@ -165,7 +150,10 @@ async def desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
     (folder / "desk.py").write_text(UPSTREAM)
     arguments = [str(folder / "desk.py"), str(folder / "desk.log"), str(len(CASES))]
     servers = {"desk": {"command": sys.executable, "args": arguments}}
-    rules = [{"allow": f"desk/{TOOLS[name]}", "when": case.when} for name, case in CASES.items()]
+    rules: list[dict[str, str]] = [
+        {case.answer: f"desk/{TOOLS[name]}", "when": case.when} for name, case in CASES.items()
+    ]
+    rules += [{"allow": f"desk/{TOOLS[name]}"} for name, case in CASES.items() if case.answer == "deny"]
     permissions = {"default": "deny", "rules": rules}
     async with in_memory_for_all(configuration(folder, servers, permissions=permissions)) as host:
         yield host
@@ -203,9 +191,3 @@ async def test_arguments_that_are_too_large_to_be_judged_are_not_sent(desk: Host
     code = f"import codemode\ncodemode.call('desk', '{TOOLS['the case']}', {{'owner': 'acme', 'x': [0] * MANY}})"
     assert "done" in (await desk.run(code.replace("MANY", "1_000"))).text, "control"
     assert "is not permitted" in (await desk.run(code.replace("MANY", "60_000"))).text
-
-
-@pytest.mark.parametrize("labels", [{"bug": "evil"}, {}])
-async def test_macros_look_at_the_keys_of_an_object_unless_the_type_is_said(desk: Host, labels: Any) -> None:
-    """What the guide warns of, where the tool declares no type."""
-    assert await sent(desk, TOOLS["a list that is none"], texts("labels", labels)) == [{"labels": labels}]

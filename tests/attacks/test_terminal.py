@@ -64,7 +64,7 @@ def test_sync_shows_and_writes_nothing_that_paints(tmp_path: Path) -> None:
     assert not UNFIT.search(text)
 
 
-@pytest.mark.parametrize("words", ["config check", "status", "sync TREE", "doctor", "setup"])
+@pytest.mark.parametrize("words", ["config check", "status", "doctor"])
 def test_no_command_shows_what_paints_in_a_configuration(tmp_path: Path, words: str) -> None:
     upstream = {"command": f"/nowhere/{PAINT}", "args": [PAINT]}
     sandbox = {"backend": "wasm", PAINT: PAINT}

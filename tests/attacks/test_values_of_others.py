@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
-import anyio.to_thread
 import pytest
 
 from tests.attacks.test_principals import Product, both, product
@@ -37,7 +36,6 @@ server.run()
 )
 READ = "from servers.crm import customer\ncustomer()['ip_address']"
 FORBIDDEN = f"from servers.web import look_up\nlook_up('http://{VALUE}/')"
-FAILS = f"raise ValueError('nobody has {VALUE}')"
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +65,3 @@ async def test_the_reason_of_a_guardrail_has_tokens_of_the_principal_alone(share
         of_alice, of_bob = (await alice.run(FORBIDDEN)).text, (await bob.run(FORBIDDEN)).text
     assert "an address of '<IP_1>', which is not allowed" in of_alice
     assert f"an address of '{VALUE}', which is not allowed" in of_bob
-
-
-async def test_a_recorded_error_has_tokens_of_the_principal_alone(shared: Product) -> None:
-    shown: dict[str, str] = {}
-    async with AsyncExitStack() as stack:
-        hosts = dict(zip(("alice", "bob"), await both_of(shared, stack), strict=True))
-        for name, host in hosts.items():
-            execution = (await host.run(FAILS)).content["execution_id"]
-            command = ("executions", "show", execution)
-            page = await anyio.to_thread.run_sync(shared.command, name, *command)
-            (shown[name],) = {line.strip() for line in page.splitlines() if "ValueError: nobody" in line}
-    assert "nobody has <IP_1>" in shown["alice"]
-    assert f"nobody has {VALUE}" in shown["bob"]

@@ -24,7 +24,7 @@ from tests.fork_server import small_upstream
 pytestmark = pytest.mark.slow
 
 SERVER = """
-import os, time
+import time
 from pathlib import Path
 folder = Path(sys.argv[1])
 def wait():
@@ -43,10 +43,6 @@ def act() -> str:
 def hold(call: Call) -> str:
     wait()
     return "held"
-
-@server.tool()
-def leave() -> str:
-    os._exit(0)
 
 server.run()
 """
@@ -96,8 +92,6 @@ async def act_while_edited(folder: Path, edit: dict[str, Any], waits_for: str) -
         if waits_for != "the start":
             await host.settled()
         closed.touch()
-        if waits_for == "a restart":
-            await host.run("import codemode\ntry: codemode.call('slow', 'leave')\nexcept codemode.ToolError: pass")
 
         async def run() -> None:
             answers.append(await host.run(code))
@@ -127,14 +121,14 @@ def arrived(folder: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-@pytest.mark.parametrize("waits_for", ["the start", "a restart", "a free slot"])
+@pytest.mark.parametrize("waits_for", ["the start", "a free slot"])
 async def test_a_call_that_waited_is_sent_if_it_is_still_allowed(tmp_path: Path, waits_for: str) -> None:
     """The positive control."""
     assert await act_while_edited(tmp_path, EDITS["another setting"], waits_for) == "done"
     assert arrived(tmp_path) == ["act"]
 
 
-@pytest.mark.parametrize("waits_for", ["the start", "a restart", "a free slot"])
+@pytest.mark.parametrize("waits_for", ["the start", "a free slot"])
 async def test_a_call_that_waited_is_refused_by_a_rule_that_was_added(tmp_path: Path, waits_for: str) -> None:
     assert await act_while_edited(tmp_path, EDITS["a rule"], waits_for) == "refused"
     assert arrived(tmp_path) == []

@@ -121,65 +121,6 @@ async def test_pipes_sockets_and_devices_hold_nobody_up(tmp_path: Path) -> None:
         assert answer.value == "plain"
 
 
-async def test_names_are_shown_on_one_line_and_clean(tmp_path: Path) -> None:
-    names = [
-        "two\nlines",
-        "\x1b[31mred\x1b[0m",
-        "left\u202etxt.exe",
-        "tab\there",
-        "a" * 255,
-        "\u00e9" * 120,
-        ";rm -rf ~",
-        "-rf",
-    ]
-    folder = workspace(tmp_path)
-    (Path(os.fsencode(folder).decode()) / "ordinary.txt").write_text("x")
-    Path(os.fsdecode(os.fsencode(folder) + b"/bytes-\xff\xfe")).write_text("x")
-    async with in_memory(config(tmp_path)) as host:
-        await host.run(f"for name in {names!r}: open('/workspace/' + name, 'w').write('x')")
-        text = (await host.call("list_dir", path="/workspace")).text
-        assert len(text.splitlines()) == 1 + len(names) + 2 + len(FOLDERS)
-        assert "ordinary.txt" in text
-        assert not any(unfit in text for unfit in ("\x1b", "\u202e", "\t", "\udcff"))
-        text.encode()
-
-
-async def test_a_workspace_over_its_quota_is_told_and_can_be_tidied(tmp_path: Path) -> None:
-    async with in_memory(config(tmp_path, limits={"workspace_mb": 2})) as host:
-        answer = await host.run("for n in range(9):\n    open(f'/workspace/{n}', 'wb').write(bytes(2**20))")
-        assert answer.error["setting"] == "limits.workspace_mb"
-        await is_well(host)
-        tidy = (
-            "import os\nfor n in range(9):\n    if os.path.exists(f'/workspace/{n}'): os.remove(f'/workspace/{n}')\n1"
-        )
-        assert (await host.run(tidy)).value == 1
-        assert (await host.run("open('/workspace/new', 'w').write('x')")).value == 1
-
-
-FAR_DOWN = """
-import os, time
-path = '/workspace'
-for n in range(19):
-    path += '/' + 'd' * 200
-    os.mkdir(path)
-path += '/' + 'e' * (4_060 - len(path))
-os.mkdir(path)
-for n in range({megabytes}):
-    open(path + '/' + str(n), 'wb').write(bytes(2**20))
-"deep"
-"""
-
-
-async def test_files_deeper_than_the_hosts_paths_reach_are_measured(tmp_path: Path) -> None:
-    """A path of 4,060 characters inside is more than 4,095 outside, where no call of the system takes it."""
-    async with in_memory(config(tmp_path, limits={"workspace_mb": 4})) as host:
-        assert (await host.run(FAR_DOWN.format(megabytes=1))).value == "deep"
-        await host.run("import os\nos.rename('/workspace/' + 'd' * 200, '/workspace/first')")
-        answer = await host.run(FAR_DOWN.format(megabytes=5))
-        assert answer.error["setting"] == "limits.workspace_mb"
-        await is_well(host)
-
-
 async def test_a_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_path: Path) -> None:
     """As a program could do that runs beside; faster from outside."""
     (tmp_path / "outside").mkdir()
@@ -229,11 +170,24 @@ async def test_principals_do_not_see_each_other(tmp_path: Path) -> None:
         assert "of one" in (await host.call("read_tool", path="/workspace/mine")).text
 
 
-@pytest.mark.parametrize("name", ["..", "a/b", "../one", "", ".", "a\0b", "a" * 65, "~", "a\nb"])
-def test_a_principals_name_is_no_path(tmp_path: Path, name: str) -> None:
-    from codemode_server.config import load
-    from codemode_server.domain.errors import SettingsError
-
-    with pytest.raises(SettingsError):
-        load(config(tmp_path, name))
-    load(config(tmp_path, "acme-2.eu"))
+async def test_names_are_shown_on_one_line_and_clean(tmp_path: Path) -> None:
+    names = [
+        "two\nlines",
+        "\x1b[31mred\x1b[0m",
+        "left\u202etxt.exe",
+        "tab\there",
+        "a" * 255,
+        "\u00e9" * 120,
+        ";rm -rf ~",
+        "-rf",
+    ]
+    folder = workspace(tmp_path)
+    (Path(os.fsencode(folder).decode()) / "ordinary.txt").write_text("x")
+    Path(os.fsdecode(os.fsencode(folder) + b"/bytes-\xff\xfe")).write_text("x")
+    async with in_memory(config(tmp_path)) as host:
+        await host.run(f"for name in {names!r}: open('/workspace/' + name, 'w').write('x')")
+        text = (await host.call("list_dir", path="/workspace")).text
+        assert len(text.splitlines()) == 1 + len(names) + 2 + len(FOLDERS)
+        assert "ordinary.txt" in text
+        assert not any(unfit in text for unfit in ("\x1b", "\u202e", "\t", "\udcff"))
+        text.encode()

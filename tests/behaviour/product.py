@@ -133,11 +133,20 @@ def hotel(folder: Path, *words: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def in_memory(path: Path, *, watch: bool = False, mode: str = "auto", **callbacks: Any) -> AsyncIterator[Host]:
+async def opened(
+    path: Path, *, watch: bool = False, mode: str = "auto", **callbacks: Any
+) -> AsyncIterator[tuple[App, Host]]:
     """The product in this process, its upstreams and sandboxes as real as ever; `callbacks` are the host's features."""
     async with App.open(load(path), watch=watch) as app, Client(app.front, mode=mode, **callbacks) as client:
         host = Host(client, path.parent)
         await host.settled()
+        yield app, host
+
+
+@asynccontextmanager
+async def in_memory(path: Path, **options: Any) -> AsyncIterator[Host]:
+    """The same for a test that sees no more than a host does."""
+    async with opened(path, **options) as (_, host):
         yield host
 
 

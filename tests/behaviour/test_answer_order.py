@@ -33,12 +33,6 @@ PROGRAMS = {
 await asyncio.gather(held(), short())
 write(text=arrived[0])
 """,
-    "wait": """
-tasks = [asyncio.ensure_future(held()), asyncio.ensure_future(short())]
-done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-write(text=f'{tasks[0] in done} {arrived[0]}')
-await asyncio.gather(*tasks)
-""",
     "as_completed of threads": """
 from concurrent.futures import ThreadPoolExecutor, as_completed
 with ThreadPoolExecutor() as pool:
@@ -47,17 +41,6 @@ with ThreadPoolExecutor() as pool:
         write(text=f'{calls[call]} {place}')
         if calls[call] == 'short':
             write(text='go')
-""",
-    "a queue": """
-queue = asyncio.Queue()
-async def put(name, tool, **arguments):
-    await tool(**arguments)
-    queue.put_nowait(name)
-tasks = [asyncio.ensure_future(put('held', write_and_hold, text='held', until='go'))]
-tasks += [asyncio.ensure_future(put('short', write, text='short'))]
-write(text=f'first {await queue.get()}')
-write(text='go')
-await asyncio.gather(*tasks)
 """,
     "a timeout": """
 call = asyncio.ensure_future(write_and_hold(text='held', until='go'))
@@ -103,20 +86,3 @@ async def test_control_it_takes_another_way_if_answers_come_in_any_order(
         tasks.start_soon(shared.resume, broken)
         asked = await shared.answer(is_approved=False)
     assert "departs from its earlier run" in asked.question.reason
-
-
-async def test_a_new_answer_comes_after_the_recorded_ones(shared: Product) -> None:
-    """So that the answers of a resumed run have one order too, in which a third run gets them."""
-    code = f"""
-arrived = []
-async def note(name, tool, **arguments):
-    await tool(**arguments)
-    arrived.append(name)
-async def noted():
-    for text in 'abc':
-        await note(text, write, text=text)
-new = [note('new', count)] if os.path.exists('/workspace/mended') else []
-await asyncio.gather(*new, noted())
-{ONCE_BROKEN}arrived"""
-    assert (await shared.again(code)).value == ["a", "b", "c", "new"]
-    assert shared.diary() == ["a", "b", "c", "(count)"]

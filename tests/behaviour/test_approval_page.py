@@ -13,10 +13,7 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from mcp import Client
 
-from codemode_server.app import App
-from codemode_server.config import load
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.approvals import Approval, ApprovalId, Question
 from codemode_server.domain.calls import CallKey
@@ -27,7 +24,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.web.page_channel import PageChannel
 
-from .product import Host, configuration, office
+from .product import Host, configuration, in_memory, office
 
 CREATE = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='Bug')['number']"
 ASK = {"rules": [{"ask": "github/create_issue"}]}
@@ -52,9 +49,7 @@ def use_browser(monkeypatch: pytest.MonkeyPatch, folder: Path, form: str) -> Non
 class TestAHostThatCanAskNothing:
     async def run(self, folder: Path, **approvals: Any) -> tuple[Host, Any]:
         config = configuration(folder, office(folder, "github"), permissions=ASK, approvals=approvals)
-        async with App.open(load(config)) as app, Client(app.front) as client:
-            host = Host(client, folder)
-            await host.settled()
+        async with in_memory(config) as host:
             return host, await host.run(CREATE)
 
     async def test_has_the_page_opened_in_the_users_browser(
@@ -71,19 +66,10 @@ class TestAHostThatCanAskNothing:
         assert "the user refused it: tomorrow" in answer.text
         assert host.reached("create_issue") == []
 
-    async def test_has_no_page_opened_if_the_configuration_says_so(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        use_browser(monkeypatch, tmp_path, "answer=allow&scope=call")
-        host, answer = await self.run(tmp_path, browser="never", answer_seconds=1)
-        assert answer.content["status"] == "waiting"
-        assert host.reached("create_issue") == []
-
 
 @dataclass
 class UrlHost:
-    """In the place of a host that shows addresses and no forms, which can also decline and cancel.
-    `tests/hosts/test_approvals_over_http.py` has a real client whose declaration is changed on the wire."""
+    """In the place of a host that shows addresses and no forms, which can also decline and cancel."""
 
     action: str = "accept"
     form: str = "answer=allow&scope=call"
@@ -119,8 +105,3 @@ class TestAHostThatShowsAddresses:
         assert await self.asked(host) is None
         with pytest.raises(httpx2.ConnectError):
             httpx2.get(host.address)
-
-    async def test_shows_no_page_where_it_has_a_form(self) -> None:
-        host = UrlHost(features=frozenset({Feature.URL, Feature.ELICITATION}))
-        assert await self.asked(host) is None
-        assert host.address == ""

@@ -4,7 +4,6 @@ of the protocol.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -219,23 +218,6 @@ async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_
         assert titles(it.host) == ["the first", "the second"]
 
 
-async def test_always_writes_the_narrowest_rule_before_the_one_that_asked_and_the_product_follows(
-    tmp_path: Path,
-) -> None:
-    permissions = {"rules": [{"deny": "github/boom"}, {"ask": "github"}]}
-    person = Person([ALWAYS, NO])
-    async with product(tmp_path, watch=True, permissions=permissions) as app, connected(app, tmp_path, person) as it:
-        await it.host.run(CREATE + create("one"))
-        assert "“Always” adds to permissions.rules: - allow: github/create_issue" in person.seen[0].message
-        await it.host.until(lambda: len(app.config.settings.permissions.rules) == 3)
-        assert (await it.host.run(CREATE + create("two"))).value["number"] == 2
-        listed = await it.host.run("from servers.github import list_issues\nlist_issues(repo='web')")
-        assert "the user refused it" in listed.error["message"], "the control: other tools still ask"
-    rules = json.loads((tmp_path / "upstream.yaml").read_text())["permissions"]["rules"]
-    assert rules == [{"deny": "github/boom"}, {"allow": "github/create_issue"}, {"ask": "github"}]
-    assert len(person.seen) == 2
-
-
 async def test_what_was_forbidden_while_the_person_thought_is_not_sent(tmp_path: Path) -> None:
     async with product(tmp_path, watch=True) as app, connected(app, tmp_path) as it:
         answers: list[Any] = []
@@ -285,25 +267,3 @@ async def test_the_person_answers_by_the_command_line(
         await it.host.until(lambda: bool(answers), seconds=5)
         assert titles(it.host) == ([] if says else ["one"])
         assert says in ("" if not says else answers[0].error["message"])
-
-
-async def test_a_call_that_was_approved_while_no_product_ran_is_sent_once_the_program_is_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody is asked twice: the first call was answered before the restart, the second meanwhile."""
-    monkeypatch.setattr(approvals, "person_confirms", lambda page, question: True)
-    quick = {"answer_seconds": 0.1}
-    async with product(tmp_path, approvals=quick) as app, connected(app, tmp_path) as it:
-        waiting = await it.host.run(f"{CREATE}{create('one')}\n{create('two')}")
-        assert waiting.content["status"] == "waiting"
-        (first,) = await it.open_questions()
-        await it.answer(first)
-        await it.host.until(lambda: titles(it.host) == ["one"])
-        (second,) = await it.open_questions()
-    command = ["approvals", "approve", second.approval_id, "--config", str(tmp_path / "upstream.yaml")]
-    assert await anyio.to_thread.run_sync(main, command) == 0
-    async with product(tmp_path) as app, connected(app, tmp_path) as it:
-        resumed = await it.host.call("execute_code", resume=waiting.content["execution_id"])
-        assert resumed.value["number"] == 2, resumed.text
-        assert titles(it.host) == ["one", "two"]
-        assert await app.stores.approvals.unanswered(app.principal) == []

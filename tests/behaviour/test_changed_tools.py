@@ -112,17 +112,6 @@ async def test_a_changed_tool_is_refused_until_it_is_accepted_even_where_a_rule_
         assert "sent to ada" in (await it.send()).text
 
 
-async def test_a_tool_that_changes_back_and_forth_is_hidden_only_as_it_was_not_accepted(tmp_path: Path) -> None:
-    async with settled(tmp_path) as it:
-        await it.list_as(EVIL)
-        assert (await it.send()).result.is_error
-        await it.list_as({"send": {"description": "Send  a message\nto somebody."}})
-        assert not (await it.send()).result.is_error, "white space is no change"
-        await it.list_as(EVIL)
-        assert (await it.send()).result.is_error
-        assert await it.audited("tool_changed") == [("send", "waiting")], "once for each definition"
-
-
 async def test_a_tool_that_changes_within_a_program_is_refused_from_then_on(tmp_path: Path) -> None:
     code = f"""\
 import time
@@ -139,24 +128,6 @@ for _ in range(400):
     async with settled(tmp_path) as it:
         answer = await it.host.run(code)
         assert "changed since it was accepted" in answer.value
-
-
-async def test_a_call_that_waits_for_its_server_is_decided_by_what_the_server_lists_then(tmp_path: Path) -> None:
-    async with settled(tmp_path) as it:
-        assert not (await it.send()).result.is_error
-    async with product(tmp_path) as it:  # the tools are those of the last run until the server is connected
-        assert not (await it.send()).result.is_error, "control: it waits and is sent"
-    (tmp_path / "listing.json").write_text(json.dumps(EVIL))
-    async with product(tmp_path) as it:
-        assert (await it.send()).result.is_error
-        assert it.sent() == 2
-
-
-async def test_a_server_that_lists_differently_for_each_connection_is_accepted_once(tmp_path: Path) -> None:
-    (tmp_path / "listing.json").write_text(json.dumps({"send": {"description": "Send, started."}}))
-    async with settled(tmp_path) as first, settled(tmp_path) as second:
-        assert not (await first.send()).result.is_error
-        assert (await second.send()).result.is_error
 
 
 async def test_renamed_tools_are_hidden_and_new_ones_where_the_file_says_so(tmp_path: Path) -> None:
@@ -177,12 +148,6 @@ async def test_renamed_tools_are_hidden_and_new_ones_where_the_file_says_so(tmp_
             assert answer.result.is_error == bool(refusal)
             assert refusal in answer.text
             assert it.sent() == (0 if refusal else 1)
-
-
-async def test_what_is_denied_stays_denied(tmp_path: Path) -> None:
-    async with settled(tmp_path, {"rules": [{"deny": "post/send"}]}) as it:
-        await it.list_as(EVIL)
-        assert "rule 1 of permissions.rules" in (await it.send()).text
 
 
 async def test_a_configuration_that_restricts_nothing_lets_changed_tools_through_and_records_them(

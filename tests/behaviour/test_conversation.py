@@ -71,22 +71,6 @@ async def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> N
         assert "create_issue" in (await host.call("read_tool", path="servers/github/create_isue.py")).text
 
 
-async def test_a_denied_tool_is_refused_with_the_reason_and_nothing_reaches_the_upstream(tmp_path: Path) -> None:
-    rules = [{"deny": "github/create_*", "reason": "read only on Fridays"}]
-    code = (
-        "from servers.github import create_issue\n"
-        "try: create_issue(owner='o', repo='r', title='t')\n"
-        "except Exception as e: print(e)"
-    )
-    path = configuration(tmp_path, office(tmp_path, "github"), permissions={"rules": rules})
-    async with in_memory(path) as host:
-        answer = await host.run(code)
-        assert "read only on Fridays" in answer.content["stdout"]
-        assert host.reached() == []
-        control = await host.run("from servers.github import list_issues\nlen(list_issues(repo='r'))")
-        assert control.value == 5
-
-
 async def test_a_host_that_only_speaks_of_one_upstream_is_not_held_up_by_a_dead_one(tmp_path: Path) -> None:
     servers: dict[str, Any] = {
         **office(tmp_path, "github"),

@@ -17,13 +17,11 @@ from typing import Any
 import anyio
 import pytest
 import pytest_asyncio
-from mcp import Client
 
 from codemode_server.app import App
-from codemode_server.config import load
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
 
-from .product import PLAIN, UPSTREAMS, Answer, Host, configuration, for_all
+from .product import PLAIN, UPSTREAMS, Answer, Host, configuration, for_all, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 IMPORTS = (
@@ -143,9 +141,7 @@ async def product(folder: Path, **sections: Any) -> AsyncIterator[Product]:
         "tracker": {"command": sys.executable, "args": [str(script), str(folder / "tracker")]},
     }
     path = configuration(folder, servers, **sections)
-    async with App.open(load(path)) as app, Client(app.front) as client:
-        host = Host(client, folder)
-        await host.settled()
+    async with opened(path) as (app, host):
         yield Product(app, host, folder)
 
 
@@ -204,14 +200,9 @@ comment(issue=2, text='foreseen')
     "use",
     [
         "found['id']",
-        "found['id']['deeper'][0]",
-        "[it['id'] for it in found]",
         "int(found['count']) + 1",
         "json.dumps({'x': found})",
-        "dict(found)",
-        "found.splitlines()",
         "'see ' + found['id']",
-        "round(found['sum'], 2)",
         "sum(it['n'] for it in found)",
     ],
 )
@@ -228,24 +219,6 @@ async def test_a_reading_of_something_that_does_not_exist_yet_is_not_sent(shared
     last = dry.content["plan"]["calls"][-1]
     assert (last["tool"], last["only_reads"], last["from_calls"]) == ("tracker.read_issue", True, {"issue": [2]})
     assert "reads; not sent" in dry.text
-
-
-async def test_held_back_calls_whose_results_the_program_uses_are_named(shared: Product) -> None:
-    dry = await shared.dry("issue = create_issue(title='bug')\nif issue['state'] == 'open':\n    write(text='open')")
-    assert dry.content["plan"]["unforeseen"] == [
-        "depends on held-back calls: call 1 (create_issue); branches, loops and values from them"
-    ]
-    dry = await shared.dry("create_issue(title='bug')\nif count() > 0:\n    write(text='known')")
-    assert dry.content["plan"]["unforeseen"] == [], "control: no result is used"
-
-
-async def test_a_number_of_a_placeholder_is_shown_by_its_call(shared: Product) -> None:
-    dry = await shared.dry(
-        "issue = create_issue(title='a')\nprint(issue['number'], 'known')\n[issue['number'], issue['score']]"
-    )
-    assert dry.value == ["<number from call 1>"] * 2
-    assert dry.content["stdout"] == "<number from call 1> known\n"
-    assert "400000" not in dry.text
 
 
 async def test_apply_asks_about_what_could_not_be_foreseen_and_shows_both(shared: Product) -> None:
@@ -275,18 +248,6 @@ async def test_chance_is_that_of_the_dry_run(shared: Product, choice: str) -> No
     applied = await shared.apply(dry)
     assert applied.content["status"] == "succeeded", applied.text
     assert shared.diary() == [planned(dry)[0][1]["text"]]
-
-
-async def test_another_order_on_one_server_is_a_departure_and_on_two_servers_none(shared: Product) -> None:
-    await shared.host.run("import os\nif os.path.exists('/workspace/other'): os.remove('/workspace/other')")
-    turned = "calls = calls[::-1] if os.path.exists('/workspace/other') else calls\nfor call in calls: call()"
-    one = await shared.dry(f"calls = [lambda: write(text='a'), lambda: write(text='b')]\n{turned}")
-    two = await shared.dry(f"calls = [lambda: write(text='a'), lambda: comment(issue=1, text='b')]\n{turned}")
-    await shared.host.run("open('/workspace/other', 'w').close()")
-    assert (await shared.apply(two)).content["status"] == "succeeded"
-    _, asked = await shared.apply_answering(one, True)
-    assert "makes call 1 (diary/write) before it" in asked[0].question.reason
-    assert shared.diary() == ["a", "b", "a"]
 
 
 async def test_a_denied_call_is_denied_and_one_that_would_be_asked_about_is_marked(tmp_path: Path) -> None:
@@ -365,6 +326,15 @@ write(text=f'd {random.random()}')"""
     assert shared.diary() == ["a", "c", planned(dry)[2][1]["text"]]
 
 
+async def test_held_back_calls_whose_results_the_program_uses_are_named(shared: Product) -> None:
+    dry = await shared.dry("issue = create_issue(title='bug')\nif issue['state'] == 'open':\n    write(text='open')")
+    assert dry.content["plan"]["unforeseen"] == [
+        "depends on held-back calls: call 1 (create_issue); branches, loops and values from them"
+    ]
+    dry = await shared.dry("create_issue(title='bug')\nif count() > 0:\n    write(text='known')")
+    assert dry.content["plan"]["unforeseen"] == [], "control: no result is used"
+
+
 @pytest.mark.parametrize("action", ["resume", "apply"])
 async def test_only_a_dry_run_is_applied_and_none_is_resumed(shared: Product, action: str) -> None:
     """A dry run that is resumed would send what it captured."""
@@ -375,14 +345,3 @@ async def test_only_a_dry_run_is_applied_and_none_is_resumed(shared: Product, ac
     assert answer.result.is_error
     assert "dry run" in answer.text
     assert shared.diary() == ["b"]
-
-
-@pytest.mark.parametrize("is_dry_run", [True, False])
-async def test_a_skill_is_not_saved_in_a_dry_run(tmp_path: Path, is_dry_run: bool) -> None:
-    async with product(tmp_path) as one:
-        text = '"""Adds one."""\ndef add_one(n: int) -> int:\n    return n + 1\n'
-        answer = await one.host.run(f"open('/skills/add_one.py', 'w').write({text!r})", dry_run=is_dry_run)
-        assert answer.content["status"] == "succeeded", answer.text
-        assert ("was not saved: this is a dry run" in answer.text) is is_dry_run
-        listed = await one.host.call("list_dir", path="/skills")
-        assert ("add_one" in listed.text) is not is_dry_run

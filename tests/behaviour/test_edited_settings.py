@@ -4,22 +4,18 @@ product, which watches its file."""
 from __future__ import annotations
 
 import logging
-import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
-from mcp import Client
 
 from codemode_server.app import App
-from codemode_server.config import load
 from codemode_server.config.live import local_principal
 
-from .product import Host, configuration, office
+from .product import Host, configuration, office, opened
 
 pytestmark = pytest.mark.slow
 
@@ -31,12 +27,8 @@ def file_of(folder: Path, payloads: str = "shapes", **sections: Any) -> Path:
     return configuration(folder, office(folder, "github"), **{"state": state, **sections})
 
 
-@asynccontextmanager
-async def product(path: Path) -> AsyncIterator[tuple[Host, App]]:
-    async with App.open(load(path), watch=True) as app, Client(app.front) as client:
-        host = Host(client, path.parent)
-        await host.settled()
-        yield host, app
+def product(path: Path) -> AbstractAsyncContextManager[tuple[App, Host]]:
+    return opened(path, watch=True)
 
 
 async def taken_over(app: App) -> None:
@@ -49,7 +41,7 @@ def on_disk(folder: Path, word: str) -> bool:
 
 
 async def test_an_edited_limit_holds_for_the_next_program(tmp_path: Path) -> None:
-    async with product(file_of(tmp_path)) as (host, app):
+    async with product(file_of(tmp_path)) as (app, host):
         assert (await host.run(TWO_CALLS.format("r"))).value == 5
         file_of(tmp_path, limits={"calls": 1})
         await taken_over(app)
@@ -59,7 +51,7 @@ async def test_an_edited_limit_holds_for_the_next_program(tmp_path: Path) -> Non
 
 
 async def test_edited_payloads_hold_for_what_is_recorded_next(tmp_path: Path) -> None:
-    async with product(file_of(tmp_path, "all")) as (host, app):
+    async with product(file_of(tmp_path, "all")) as (app, host):
         await host.run(TWO_CALLS.format("needle-before"))
         await host.until(lambda: on_disk(tmp_path, "needle-before"))
         file_of(tmp_path, "none")
@@ -80,58 +72,17 @@ def with_token(folder: Path, token: str) -> Path:
 async def test_a_secret_that_an_edit_replaces_stays_masked_beside_the_new_one(tmp_path: Path) -> None:
     """A server that had it may still answer with it."""
     code = f"[{FIRST!r}, {SECOND!r}]"
-    async with product(with_token(tmp_path, FIRST)) as (host, app):
+    async with product(with_token(tmp_path, FIRST)) as (app, host):
         assert (await host.run(code)).value == ["***", SECOND], "the control"
         with_token(tmp_path, SECOND)
         await taken_over(app)
         assert (await host.run(code)).value == ["***", "***"]
 
 
-async def test_another_ranker_answers_after_an_edit_of_search(tmp_path: Path) -> None:
-    async with product(file_of(tmp_path)) as (host, app):
-        assert [state.level for state in app.search.stack.status.states] == []
-        file_of(tmp_path, search={"ranker": "static"})
-        await host.until(lambda: app.search.stack.status.level == "static")
-        found = await host.call("search_tools", query="list the issues")
-        assert found.content["tools"][0]["name"] == "list_issues"
-        file_of(tmp_path, search={"ranker": "lexical"})
-        await host.until(lambda: app.search.stack.status.states == ())
-
-
-async def test_usage_is_forgotten_once_search_habits_is_off(tmp_path: Path) -> None:
-    def stored() -> int:
-        with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
-            return int(database.execute("SELECT count(*) FROM habits").fetchone()[0])
-
-    async with product(file_of(tmp_path)) as (host, app):
-        await host.run(TWO_CALLS.format("r"))
-        await host.until(lambda: stored() == 1)
-        file_of(tmp_path, search={"ranker": "lexical", "habits": False})
-        await taken_over(app)
-        await host.run(TWO_CALLS.format("r"))
-        assert stored() == 0
-
-
-async def test_a_shorter_retention_of_the_journal_deletes_what_is_older_now(tmp_path: Path) -> None:
-    def stored() -> int:
-        with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
-            return int(database.execute("SELECT count(*) FROM journal_executions").fetchone()[0])
-
-    async with product(file_of(tmp_path)) as (host, app):
-        await host.run("1")
-        with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
-            database.execute("UPDATE journal_executions SET ended_at = ended_at - 7200")
-            database.commit()
-        await anyio.to_thread.run_sync(app.stores.upkeep.pass_once)
-        assert stored() == 1, "the control: it is younger than the default"
-        file_of(tmp_path, state={"dir": str(tmp_path / "state"), "journal_hours": 1})
-        await host.until(lambda: stored() == 0)
-
-
 async def test_the_log_names_the_edited_settings_that_need_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with product(file_of(tmp_path)) as (_, app):
+    async with product(file_of(tmp_path)) as (app, _):
         with caplog.at_level(logging.WARNING):
             edited = {"dir": str(tmp_path / "state"), "payloads": "none"}
             file_of(tmp_path, state=edited, principal="another", sandbox={"warm": 2}, limits={"calls": 3})
@@ -145,7 +96,7 @@ async def test_the_log_names_the_edited_settings_that_need_a_restart(
 async def test_an_edit_that_misspells_a_protected_server_is_not_used_and_the_server_stays_protected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with product(file_of(tmp_path, privacy={"servers": {"github": "tokens"}})) as (host, app):
+    async with product(file_of(tmp_path, privacy={"servers": {"github": "tokens"}})) as (app, host):
         with caplog.at_level(logging.WARNING):
             file_of(tmp_path, privacy={"servers": {"githb": "tokens"}}, limits={"calls": 3})
             await host.until(lambda: "the edited configuration is not used" in caplog.text)

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 
 from codemode_server.app import App
-from codemode_server.config import load
 from codemode_server.settings import PermissionSettings
 from tests.attacks.test_flows import flowing
 
-from .product import Host
+from .product import Host, opened
 from .test_approvals import NO, ONCE, PROGRAM, SESSION, Person
 
 READS = "from servers import bank, web\nbank.read()\nweb.read()\n"
@@ -26,14 +24,9 @@ BOTH = "private data (bank.read) and untrusted text (web.read): permissions.flow
 
 @asynccontextmanager
 async def asked(folder: Path, person: Person, permissions: dict[str, Any]) -> AsyncIterator[tuple[App, Host]]:
-    callbacks: dict[str, Any] = {"elicitation_callback": person.elicit}
-    async with (
-        App.open(load(flowing(folder, **permissions))) as app,
-        Client(app.front, mode="legacy", **callbacks) as client,
-    ):
-        host = Host(client, folder)
-        await host.settled()
-        yield app, host
+    path = flowing(folder, **permissions)
+    async with opened(path, mode="legacy", elicitation_callback=person.elicit) as both:
+        yield both
 
 
 def posted(folder: Path) -> int:
@@ -118,8 +111,6 @@ await asyncio.gather(board.post(text='hello'), read())
     ("permissions", "decision"),
     [
         ({}, "allow"),
-        ({"default": "ask"}, "allow"),
-        ({"preset": "trusted"}, "allow"),
         ({"preset": "careful"}, "ask"),
         ({"preset": "read-only"}, "ask"),
         ({"preset": "careful", "flows": {"public_sinks": "allow"}}, "allow"),

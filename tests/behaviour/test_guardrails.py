@@ -99,10 +99,10 @@ async def audited(host: Host, capsys: pytest.CaptureFixture[str], execution_id: 
 
 class TestBeforeACall:
     async def test_a_blocked_call_is_not_sent_and_the_program_gets_the_reason(self, tmp_path: Path) -> None:
-        rail = {"use": "domains", "settings": {"allow": ["good.example"]}}
-        async with in_memory(configuration(tmp_path, guardrails=[rail])) as host:
-            answer = await host.run(CREATE + "create_issue('acme', 'web', 'see https://evil.example')")
-            assert "guardrail 'domains'" in answer.text
+        rule = {"use": "rules", "settings": {"rules": [{"tool": "github/*", "require": "args.owner == 'acme'"}]}}
+        async with in_memory(configuration(tmp_path, guardrails=[rule])) as host:
+            answer = await host.run(CREATE + "create_issue('evil', 'web', 'Bug')")
+            assert "guardrail 'rules': requires `args.owner == 'acme'`" in answer.text
             assert "tell the user" in answer.text
             assert host.reached("create_issue") == []
             assert (await host.run(ISSUE)).value["number"] == 1, "control"
@@ -112,15 +112,6 @@ class TestBeforeACall:
             answer = await host.run(ISSUE)
             assert "the arguments were changed by guardrail" in answer.text
             assert host.reached("create_issue")[0]["body"] == "(made by a program)"
-
-    async def test_the_permissions_decide_on_what_is_sent(self, tmp_path: Path) -> None:
-        rules = {"rules": [{"deny": "github/create_issue", "when": "args.owner == 'other'"}]}
-        async with in_memory(configuration(tmp_path, **rails("OwnerIsOther", permissions=rules))) as host:
-            assert "rule 1 of permissions.rules" in (await host.run(ISSUE)).text
-            assert host.reached("create_issue") == []
-        plain = configuration(tmp_path, permissions=rules)
-        async with in_memory(plain) as host:
-            assert (await host.run(ISSUE)).value["number"] == 1, "control"
 
     @pytest.mark.parametrize("decision", ["deny", "ask"])
     async def test_a_change_loosens_no_rule(self, tmp_path: Path, decision: str) -> None:
@@ -133,14 +124,6 @@ class TestBeforeACall:
             await host.run(ISSUE.replace("acme", "else"))
             assert [it["owner"] for it in host.reached("create_issue")] == ["other"], "control"
 
-    async def test_the_audit_has_the_decision_with_the_change(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        async with in_memory(configuration(tmp_path, **rails("Footer"))) as host:
-            execution_id = (await host.run(ISSUE)).content["execution_id"]
-        shown = await audited(host, capsys, execution_id)
-        assert "issues have a footer" in shown
-
 
 class TestAfterACall:
     async def test_the_program_gets_the_changed_result(self, tmp_path: Path) -> None:
@@ -148,13 +131,6 @@ class TestAfterACall:
             answer = await host.run("from servers.google_drive import get_document\nget_document('a')")
             assert answer.value == {"title": "Notes on a", "content": "[removed]"}
             assert "the result was changed by guardrail" in answer.text
-
-    async def test_a_withheld_result_reaches_no_program(self, tmp_path: Path) -> None:
-        async with in_memory(configuration(tmp_path, **rails("NoPrices"))) as host:
-            answer = await host.run(WITHHELD)
-            assert answer.content["stdout"].startswith("result_withheld ")
-            assert "plans stay where they are" in answer.content["stdout"]
-            assert len(host.reached("get_document")) == 1
 
     @pytest.mark.parametrize("names", [("NoPrices",), ()], ids=["guarded", "control"])
     async def test_a_withheld_result_reaches_no_later_program(self, tmp_path: Path, names: tuple[str, ...]) -> None:
@@ -209,26 +185,3 @@ async def test_a_product_whose_guardrail_cant_be_loaded_runs_no_program(tmp_path
     with pytest.raises(SettingsError, match="did you mean 'secrets'"):
         async with in_memory(configuration(tmp_path, guardrails=[{"use": "secretz"}])):
             pass
-
-
-class TestDryRuns:
-    @pytest.mark.parametrize(("title", "shown"), [("hide", False), ("plain", True)])
-    async def test_a_plan_whose_arguments_are_blocked_is_withheld(
-        self, tmp_path: Path, title: str, shown: bool
-    ) -> None:
-        """Arguments of captured calls may hold what the program has read, as its result may."""
-        async with in_memory(configuration(tmp_path, **rails("ShortResults"))) as host:
-            code = f"{CREATE}create_issue('acme', 'web', {title!r}); 'done'"
-            answer = await host.run(code, dry_run=True)
-            assert bool(answer.content["plan"]["calls"]) is shown
-            assert ("withheld" in answer.text) is not shown
-            assert ("acme" in answer.text) is shown
-            assert host.reached("create_issue") == []
-
-    async def test_the_plan_has_what_the_guardrails_leave_and_apply_sends_that(self, tmp_path: Path) -> None:
-        async with in_memory(configuration(tmp_path, **rails("Footer"))) as host:
-            dry = await host.run(ISSUE, dry_run=True)
-            assert dry.content["plan"]["calls"][0]["arguments"]["body"] == "(made by a program)"
-            applied = await host.call("execute_code", apply=dry.content["execution_id"])
-            assert applied.content["status"] == "succeeded", applied.text
-            assert [it["body"] for it in host.reached("create_issue")] == ["(made by a program)"]

@@ -13,8 +13,6 @@ from .product import configuration, in_memory, office
 
 pytestmark = pytest.mark.slow
 
-SHEET = "from servers.google_drive import get_sheet\nrows = get_sheet(sheetId='a')\nlen(rows)"
-MAP = "list_issues.map([{'repo': str(n)} for n in range(9)])"
 MANY = "from servers.github import list_issues\nfor n in range(6): list_issues(repo=str(n))"
 
 
@@ -64,37 +62,6 @@ async def test_a_value_or_output_past_its_limit_is_cut_and_the_whole_can_be_read
         assert (await host.run(f"from codemode import results\nlen({whole})")).value >= 6_000
     async with in_memory(configuration(tmp_path, {})) as host:
         assert (await host.run(code)).text.count("x") >= 6_000, "control: below the limit it is shown whole"
-
-
-async def test_the_limit_on_calls_can_be_caught_and_what_was_read_returned(tmp_path: Path) -> None:
-    code = (
-        "from servers.github import list_issues\nfound = []\ntry:\n    for n in range(9):\n"
-        "        found.append(list_issues(repo=str(n)))\nexcept LimitExceeded:\n    pass\nlen(found)"
-    )
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"calls": 5})) as host:
-        assert (await host.run(code)).value == 5
-        assert len(host.reached("list_issues")) == 5
-
-
-@pytest.mark.parametrize("many", ["await asyncio.gather(*[list_issues(repo=str(n)) for n in range(9)])", MAP])
-async def test_calls_in_flight_at_the_limit_are_answered_before_the_program_knows_of_it(
-    tmp_path: Path, many: str
-) -> None:
-    code = f"import asyncio\nfrom servers.github import list_issues\ntry:\n    {many}\nexcept LimitExceeded: pass\n1"
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"calls": 5})) as host:
-        answer = await host.run(code)
-        assert answer.value == 1
-        assert [call["status"] for call in answer.content["calls"]] == ["succeeded"] * 5
-        assert len(host.reached("list_issues")) == 5
-
-
-async def test_a_result_past_its_size_is_an_error_that_the_program_can_catch(tmp_path: Path) -> None:
-    servers = office(tmp_path, "github", "google_drive")
-    async with in_memory(configuration(tmp_path, servers, limits={"call_bytes": 100_000})) as host:
-        assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")).value == 5
-        answer = await host.run(SHEET)
-        assert answer.error["type"] == "ToolError"
-        assert "limits.call_bytes" in answer.error["message"]
 
 
 async def test_time_spent_waiting_for_upstreams_counts_apart(tmp_path: Path) -> None:

@@ -1,24 +1,31 @@
-"""What a protected server says of itself: listings have kinds in place of personal data, and the end of its stderr is
-for the person."""
+"""What a protected server says beside the results of its tools: listings have kinds in place of personal data, prompts,
+resources and links have tokens, questions show no value, and the end of its stderr is for the person.
+
+Without the section, the control, each has the value.
+"""
 
 from __future__ import annotations
 
-import sqlite3
+import json
 import subprocess
 import sys
-import zlib
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from codemode_server.config import load
 from codemode_server.first_listing import LastRun
 
-from .product import Host, configuration, in_memory
+from .person import Person
+from .product import Host, configuration, in_memory, in_memory_for_all
+from .test_input_requests import ask, asking
+from .test_privacy_texts import files
 
 pytestmark = pytest.mark.slow
+both_ways = pytest.mark.parametrize("is_on", [True, False])
 
 EMAIL = "ann.lee@example.org"
 URI = f"crm://c/{EMAIL}"
@@ -27,19 +34,18 @@ import json, sys
 LOG = sys.argv[1]
 EMAIL = "ann.lee@example.org"
 SCHEMA = {"type": "object", "properties": {
-    "account": {"type": "string", "enum": [EMAIL, "bob@example.org"], "description": "such as " + EMAIL},
-    "mode": {"type": "string", "enum": ["fast", "slow"], "default": "fast"}}}
+    "account": {"type": "string", "enum": [EMAIL, "bob@example.org"], "description": "such as " + EMAIL}}}
 LISTS = {
     "initialize": {"protocolVersion": "2025-06-18", "serverInfo": {"name": "crm", "version": "1"},
                    "capabilities": {"tools": {}, "resources": {}, "prompts": {}}, "instructions": "Ask " + EMAIL + "."},
     "tools/list": {"tools": [{"name": "get", "description": "Accounts of " + EMAIL, "inputSchema": SCHEMA}]},
     "resources/list": {"resources": [{"uri": "crm://c/" + EMAIL, "name": EMAIL, "description": "mail of " + EMAIL},
                                      {"uri": "crm://c/bob@example.org", "name": ""}]},
-    "resources/templates/list": {"resourceTemplates": []},
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "crm://of/{who}", "name": "of"}]},
     "prompts/list": {"prompts": [{"name": "p", "title": EMAIL, "description": "for " + EMAIL,
                                   "arguments": [{"name": "a", "description": EMAIL}]}]},
     "prompts/get": {"description": EMAIL, "messages": [{"role": "user", "content": {"type": "text", "text": EMAIL}}]},
-    "tools/call": {"content": [{"type": "text", "text": "ok"}]},
+    "tools/call": {"content": [{"type": "text", "text": EMAIL}]},
 }
 for line in sys.stdin:
     message = json.loads(line)
@@ -53,13 +59,19 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
 CRASHING = f"import sys\nsys.exit('cannot sync the mailbox of {EMAIL}')\n"
+LIST = "from servers.crm import resources\nresources.list()"
 
 
-def crm(folder: Path, script: str = SERVER, *, is_on: bool = True, **settings: Any) -> Path:
+def crm(folder: Path, script: str = SERVER, *, is_on: bool = True, **privacy: Any) -> Path:
     (folder / "crm.py").write_text(script)
     server = {"command": sys.executable, "args": [str(folder / "crm.py"), str(folder / "read.log")]}
-    privacy = {"privacy": {"servers": {"crm": "tokens"}}} if is_on else {}
-    return configuration(folder, {"crm": server}, **privacy, **settings)
+    settings = {"privacy": {"servers": {"crm": "tokens"}, **privacy}} if is_on else {}
+    return configuration(folder, {"crm": server}, **settings)
+
+
+def read(folder: Path) -> list[str]:
+    log = folder / "read.log"
+    return log.read_text().split() if log.exists() else []
 
 
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -67,60 +79,65 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "resources": ("list_dir", {"path": "/servers/crm/resources"}),
     "stub": ("read_tool", {"path": "/servers/crm/get.py"}),
     "search": ("search_tools", {"query": "accounts mail"}),
-    "listing": ("execute_code", {"code": "from servers.crm import resources\nresources.list()"}),
+    "listing": ("execute_code", {"code": LIST}),
     "source": ("execute_code", {"code": "from servers.crm import get\nget.__doc__"}),
 }
 
 
-@pytest.mark.parametrize("is_on", [True, False])
-async def test_no_listing_shows_personal_data_of_a_protected_server(tmp_path: Path, is_on: bool) -> None:
-    """Without the section, the control, each does."""
-    async with in_memory(crm(tmp_path, is_on=is_on)) as host:
-        shown = {way: (await host.call(tool, **arguments)).text for way, (tool, arguments) in WAYS.items()}
-        shown["prompts"] = (await host.client.list_prompts()).model_dump_json()
+@pytest_asyncio.fixture(loop_scope="module", scope="module", params=[True, False])
+async def listed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Host, bool]]:
+    path = crm(tmp_path_factory.mktemp("listings"), is_on=request.param)
+    async with in_memory_for_all(path) as host:
+        yield host, request.param
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_no_listing_shows_personal_data_of_a_protected_server(listed: tuple[Host, bool]) -> None:
+    host, is_on = listed
+    shown = {way: (await host.call(tool, **arguments)).text for way, (tool, arguments) in WAYS.items()}
+    shown["prompts"] = (await host.client.list_prompts()).model_dump_json()
     assert {way for way, text in shown.items() if "@example.org" in text or "ann.lee" in text} == (
         set() if is_on else set(WAYS) | {"prompts"}
     )
 
 
-async def test_a_schema_has_no_enumeration_that_nobody_can_read(tmp_path: Path) -> None:
-    async with in_memory(crm(tmp_path)) as host:
-        stub = (await host.call("read_tool", path="/servers/crm/get.py")).text
-        assert "account: str = ..." in stub
-        assert "such as <EMAIL>" in stub
-        assert "Literal['fast', 'slow']" in stub.replace('"', "'"), "the control"
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_prompt_has_tokens(listed: tuple[Host, bool]) -> None:
+    host, is_on = listed
+    given = await host.client.get_prompt("crm/p")
+    assert (given.description, given.messages[0].content.text) == (("<EMAIL_1>" if is_on else EMAIL),) * 2  # type: ignore[union-attr]
 
 
-async def shown_uris(host: Host) -> dict[str, str]:
-    """Names → the URIs that stand for the real ones."""
-    listed = (await host.run("from servers.crm import resources\nresources.list()")).value
-    return {it["name"]: it["uri"] for it in listed}
+async def shown_uri(host: Host) -> str:
+    """The URI that stands for the real one."""
+    (uri,) = [it["uri"] for it in (await host.run(LIST)).value if it["name"] == "EMAIL"]
+    return str(uri)
 
 
-@pytest.mark.parametrize("by", ["name", "URI"])
-async def test_a_resource_is_read_by_the_uri_or_name_that_is_shown(tmp_path: Path, by: str) -> None:
-    async with in_memory(crm(tmp_path)) as host:
-        uris = await shown_uris(host)
-        named = uris["EMAIL"] if by == "URI" else "EMAIL"
-        code = f"from servers.crm import resources\nresources.read({named!r}).text"
-        answer = await host.run(code)
-        assert answer.value == "mail crm://c/<EMAIL_1>"
-        assert "@example.org" not in answer.text
-    assert (tmp_path / "read.log").read_text().split() == [URI]
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_resource_is_read_by_the_uri_or_name_that_is_shown_and_has_tokens(listed: tuple[Host, bool]) -> None:
+    host, is_on = listed
+    names = ["EMAIL", await shown_uri(host)] if is_on else [URI]
+    for named in names:
+        answer = await host.run(f"from servers.crm import resources\nresources.read({named!r}).text")
+        assert answer.value == ("mail crm://c/<EMAIL_1>" if is_on else f"mail {URI}")
+    assert read(host.folder) == [URI] * len(names)
 
 
-async def test_a_rule_means_the_uri_that_is_read(tmp_path: Path) -> None:
-    rules = {"rules": [{"deny": f"crm/resources/{URI}"}]}
-    code = "from servers.crm import resources\nresources.read({!r})"
-    async with in_memory(crm(tmp_path, permissions=rules)) as host:
-        ann, bob = sorted((await shown_uris(host)).items())
-        await host.run(code.format(bob[1]))
-        assert (tmp_path / "read.log").read_text().split() == ["crm://c/bob@example.org"], "the control"
-        assert "not permitted" in (await host.run(code.format(ann[1]))).text
-    assert (tmp_path / "read.log").read_text().split() == ["crm://c/bob@example.org"]
+@both_ways
+async def test_a_link_has_tokens_in_its_uri_and_is_read_as_what_it_is(tmp_path: Path, is_on: bool) -> None:
+    link = {"type": "resource_link", "uri": URI, "name": EMAIL, "description": f"of {EMAIL}"}
+    async with in_memory(files(tmp_path, link, mode="tokens" if is_on else None)) as host:
+        answer = await host.run("from servers.files import get\nlink = get()\nprint(link.text)\n(link.uri, link.name)")
+        shown = "<EMAIL_1>" if is_on else EMAIL
+        assert answer.value == [f"crm://c/{shown}", shown]
+        assert answer.content["stdout"] == f"read crm://c/{shown}\n"
+    assert read(tmp_path) == [URI]
 
 
-@pytest.mark.parametrize("is_on", [True, False])
+@both_ways
 async def test_the_end_of_stderr_is_for_the_person_alone(tmp_path: Path, is_on: bool) -> None:
     async with in_memory(crm(tmp_path, CRASHING, is_on=is_on)) as host:
         shown = [
@@ -132,13 +149,11 @@ async def test_the_end_of_stderr_is_for_the_person_alone(tmp_path: Path, is_on: 
         assert [EMAIL in text for text in shown] == [not is_on] * 3
 
 
-@pytest.mark.parametrize("is_on", [True, False])
+@both_ways
 async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_at_the_next_start(
     tmp_path: Path, is_on: bool
 ) -> None:
-    """Without the section, the control, it is stored as it is."""
     async with in_memory(crm(tmp_path, is_on=is_on)) as host:
-        await host.settled()
         assert "get.py" in (await host.call("list_dir", path="/servers/crm")).text
     holding = {it.name for it in (tmp_path / "state").iterdir() if it.is_file() and EMAIL.encode() in it.read_bytes()}
     assert holding == (set() if is_on else {"codemode.db"})
@@ -153,15 +168,15 @@ async def test_a_change_of_an_encrypted_definition_waits_for_the_person_also_wit
     tmp_path: Path, has_key: bool
 ) -> None:
     """Without the key, what was accepted can't be shown beside it. The listing before the change is the control."""
-    async with in_memory(crm(tmp_path)) as host:
-        await host.settled()
+    async with in_memory(crm(tmp_path)):
+        pass
     if not has_key:
         (tmp_path / "state" / "privacy.key").write_bytes(bytes(32))
-    async with in_memory(crm(tmp_path)) as host:
-        await host.settled()
+    async with in_memory(crm(tmp_path)):
+        pass
     same = reviewed(crm(tmp_path))
-    async with in_memory(crm(tmp_path, SERVER.replace("Accounts of", "All accounts of"))) as host:
-        await host.settled()
+    async with in_memory(crm(tmp_path, SERVER.replace("Accounts of", "All accounts of"))):
+        pass
     other = reviewed(crm(tmp_path))
     assert "no tool has changed" in same
     assert "crm/get: changed" in other
@@ -175,13 +190,97 @@ def reviewed(path: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
-def readable_definitions(folder: Path) -> list[str]:
-    """The stored texts that need no key."""
-    with closing(sqlite3.connect(folder / "state" / "codemode.db")) as database:
-        rows = database.execute("SELECT definition FROM tool_definitions").fetchall()
-    assert rows, "definitions are stored"
-    found: list[str] = []
-    for (data,) in rows:
-        with suppress(zlib.error):
-            found.append(zlib.decompress(data).decode())
-    return found
+GET = "from servers.crm import get, resources\nit = get()\n"
+IN_URIS = {
+    "as it is": GET + "resources.read('of', who=it)",
+    "within a URI": GET + "from urllib.parse import quote\nresources.read(f'crm://of/{quote(it)}')",
+}
+
+
+@pytest.mark.parametrize("way", IN_URIS)
+async def test_a_value_in_a_uri_goes_only_where_its_kind_may_go(tmp_path: Path, way: str) -> None:
+    """A program that sees values can put one into the URI of a resource; what the server has listed it knows."""
+    async with in_memory(crm(tmp_path, programs="values")) as host:
+        refused = await host.run(IN_URIS[way])
+        assert "may not receive personal data of the kind email" in refused.text
+        assert "<EMAIL_1>" in refused.text
+        assert read(tmp_path) == []
+        listed = await host.run(f"{GET}resources.read({await shown_uri(host)!r}).text")
+        assert listed.value == "mail crm://c/<EMAIL_1>", "the control: it is listed"
+    async with in_memory(crm(tmp_path, programs="values", release={"crm": ["email"]})) as host:
+        assert (await host.run(IN_URIS[way])).content["status"] == "succeeded"
+        assert len(read(tmp_path)) == 2, "the control: it is released"
+
+
+@pytest.mark.parametrize(("answer", "count"), [("Allow this call", 1), ("No", 0)])
+async def test_the_person_may_be_asked_about_a_value_in_a_uri(tmp_path: Path, answer: str, count: int) -> None:
+    person = Person(content={"answer": answer})
+    async with in_memory(crm(tmp_path, programs="values", on_release="ask"), **person.callbacks) as host:
+        await host.run(IN_URIS["as it is"])
+    assert "the program passes the value of <EMAIL_1> (email) itself, in another form" in person.seen[0].message
+    assert len(read(tmp_path)) == count
+
+
+FORM = {"type": "object", "properties": {"city": {"type": "string", "description": f"of {EMAIL}"}}}
+ASK_FORM = {"method": "elicitation/create", "params": {"message": f"Is {EMAIL} right?", "requestedSchema": FORM}}
+TEXT = {"type": "text", "text": f"write to {EMAIL}"}
+SAMPLE = {
+    "method": "sampling/createMessage",
+    "params": {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 50},
+}
+ADDRESS = "https://example.com/in?login_hint="
+
+
+def protected(server: str, *, is_on: bool) -> dict[str, Any]:
+    return {"privacy": {"servers": {server: "tokens"}}} if is_on else {}
+
+
+def to_open(url: str) -> dict[str, Any]:
+    params = {"mode": "url", "message": f"Sign in as {EMAIL}.", "url": url, "elicitationId": "e1"}
+    return {"method": "elicitation/create", "params": params}
+
+
+@both_ways
+async def test_a_form_and_a_request_for_a_model_have_tokens(tmp_path: Path, is_on: bool) -> None:
+    person = Person(content={"city": "Oslo"})
+    path = configuration(tmp_path, asking(tmp_path, "legacy"), **protected("asking", is_on=is_on))
+    async with in_memory(path, **person.callbacks) as host:
+        await ask(host, ASK_FORM, SAMPLE)
+    form, sampling = person.seen
+    shown = "<EMAIL_1>" if is_on else EMAIL
+    assert f"Is {shown} right?" in form.message
+    assert form.requested_schema["properties"]["city"]["description"] == f"of {shown}"
+    assert f"write to {shown}" in str(sampling.messages)
+    assert (EMAIL in str(sampling.messages)) is not is_on
+
+
+@pytest.mark.parametrize("shown", [EMAIL, EMAIL.replace("@", "%40")])
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@both_ways
+async def test_an_address_with_personal_data_is_not_shown_to_the_host(
+    tmp_path: Path, is_on: bool, era: str, shown: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A token would lead nowhere in the person's browser, and some hosts show the address to their model."""
+    person = Person()
+    path = configuration(tmp_path, asking(tmp_path, era), **protected("asking", is_on=is_on))
+    async with in_memory(path, **person.callbacks) as host:
+        answer = await ask(host, to_open(ADDRESS + shown))
+    why = "asking asks the user to open has personal data (email), so it is not shown to the host"
+    assert [it.url for it in person.seen] == ([] if is_on else [ADDRESS + shown])
+    assert (why in answer.text) is is_on, "the model is told"
+    assert ("privacy.allow in upstream.yaml" in caplog.text) is is_on, "the log tells the person what helps"
+
+
+@both_ways
+async def test_a_server_that_is_not_protected_shows_no_known_value_in_an_address(tmp_path: Path, is_on: bool) -> None:
+    """It may have received it."""
+    person, url = Person(), ADDRESS + EMAIL.replace("@", "%40")
+    path = crm(tmp_path, is_on=is_on)
+    settings = json.loads(path.read_text())
+    settings["servers"] |= asking(tmp_path, "legacy")
+    path.write_text(json.dumps(settings))
+    async with in_memory(path, **person.callbacks) as host:
+        await ask(host, to_open(url))
+        await host.client.get_prompt("crm/p")
+        await ask(host, to_open(url))
+    assert [it.url for it in person.seen] == [url] * (1 if is_on else 2), "before there is a token it is unknown"

@@ -5,12 +5,9 @@ The servers, the product and the command of the person are real.
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import anyio.to_thread
 import pytest
@@ -19,8 +16,6 @@ from codemode_server.cli import run
 from tests.cli.pseudo_terminal import at_terminal
 
 from .product import PLAIN, configuration, in_memory
-from .test_privacy_files import SERVER as FILES
-from .test_privacy_files import file
 
 SERVER = (
     PLAIN
@@ -42,24 +37,6 @@ def product(folder: Path, **bounds: int) -> Path:
     script.write_text(SERVER)
     servers = {name: {"command": sys.executable, "args": [str(script), name]} for name in ("crm", "hr")}
     return configuration(folder, servers, privacy={"servers": {"*": "tokens"}, **bounds})
-
-
-def with_files(folder: Path, mode: str) -> Path:
-    """`hr` and `crm` answer with a text and a file of ten addresses; `hr` has this mode. The text of `long` has 45."""
-    script = folder / "files.py"
-    script.write_text(FILES)
-    table = "".join(["email\n", *(f"f{number}@example.org\n" for number in range(10))])
-    answers = {
-        name: [{"type": "text", "text": " ".join(f"t{number}@example.org" for number in range(count))}, attached(table)]
-        for name, count in (("long", 45), ("short", 1), ("empty", 0))
-    }
-    one = {"command": sys.executable, "args": [str(script), json.dumps(answers), str(folder / "read.log")]}
-    privacy = {"servers": {"hr": mode, "crm": "tokens"}, "max_tokens": 100}
-    return configuration(folder, {"hr": one, "crm": one}, privacy=privacy)
-
-
-def attached(text: str) -> dict[str, Any]:
-    return file(base64.b64encode(text.encode()).decode())
 
 
 async def test_a_too_large_result_leaves_room_for_others_and_its_message_says_what_makes_room(

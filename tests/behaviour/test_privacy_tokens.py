@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import anyio
-import mcp_types as types
 import pytest
-from mcp import Client
 
-from codemode_server.app import App
-from codemode_server.config import load
-from codemode_server.config.live import RequestContext
-from codemode_server.domain.ids import ExecutionId, PrincipalId
-from codemode_server.domain.principals import Session
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.guardrails import Block, GuardedCall, GuardedResult, Guardrail, Pass
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
 
 from .person import Person
-from .product import Host, configuration, in_memory
+from .product import configuration, in_memory
 
 pytestmark = pytest.mark.slow
 
@@ -40,19 +33,6 @@ TO_GITHUB = (
     "create_issue('acme', 'web', 'Customer', body='see ' + rows[0]['Customer'])"
 )
 ORIGINAL = "customer000@example.com"
-
-
-@dataclass
-class SlowPerson(Person):
-    """Answers once the product has made a token."""
-
-    database: Path = field(kw_only=True)
-
-    async def elicit(self, context: Any, params: Any) -> types.ElicitResult:
-        with anyio.fail_after(20), closing(sqlite3.connect(self.database)) as database:
-            while not database.execute("SELECT 1 FROM privacy_tokens").fetchall():
-                await anyio.sleep(0.02)
-        return await super().elicit(context, params)
 
 
 def protected(folder: Path, *, principal: str = "default", payloads: str = "shapes", **privacy: Any) -> Path:
@@ -113,6 +93,18 @@ async def test_a_token_is_the_same_after_a_restart_and_in_another_product(tmp_pa
         assert host.reached("update_record")[-1]["data"]["e"] == "customer002@example.com"
 
 
+async def test_programs_may_see_the_values_and_the_model_still_sees_tokens(tmp_path: Path) -> None:
+    async with in_memory(protected(tmp_path, programs="values")) as host:
+        seen = await host.run(SHEET + "print(rows[0]['Customer'])\n[row['Customer'].partition('@')[2] for row in rows]")
+        assert seen.value == ["example.com"] * 3
+        assert "<EMAIL_1>" in seen.content["stdout"]
+        assert ORIGINAL not in (await host.run(SHEET + "rows[0]['Customer']")).text
+        assert (await host.run(SHEET + TO_CRM)).value == "3 updated"
+        assert host.reached("update_record")[0]["data"]["email"] == ORIGINAL
+        assert "may not receive" in (await host.run(SHEET + TO_GITHUB)).text
+        assert host.reached("create_issue") == []
+
+
 async def test_a_result_with_personal_data_may_be_refused(tmp_path: Path) -> None:
     async with in_memory(protected(tmp_path, servers={"google_drive": "block"})) as host:
         refused = await host.run(SHEET + "len(rows)")
@@ -135,12 +127,6 @@ async def test_a_token_that_was_forgotten_stands_for_nothing_in_a_running_produc
         assert again not in ("<EMAIL_1>", ORIGINAL), "a number is not given twice"
 
 
-async def test_what_looks_like_a_token_is_plain_text_as_long_as_there_is_none_of_its_kind(tmp_path: Path) -> None:
-    async with in_memory(protected(tmp_path)) as host:
-        await host.run("from servers.salesforce import update_record\nupdate_record('M', '1', {'to': '<EMAIL_7>'})")
-        assert host.reached("update_record")[0]["data"]["to"] == "<EMAIL_7>"
-
-
 async def test_a_token_that_the_model_invents_is_refused_once_there_are_tokens_of_its_kind(tmp_path: Path) -> None:
     send = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': 'for <EMAIL_999>'})"
     async with in_memory(protected(tmp_path)) as host:
@@ -152,37 +138,6 @@ async def test_a_token_that_the_model_invents_is_refused_once_there_are_tokens_o
         await host.run(send.replace("EMAIL_999", "FIELD_999"))
         to = [it["data"]["to"] for it in host.reached("update_record")]
         assert to == [f"for {ORIGINAL}", "for <FIELD_999>"], "the controls"
-
-
-async def test_a_token_in_small_letters_is_refused_where_its_value_would_be_sent(tmp_path: Path) -> None:
-    send = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': %s})"
-    async with in_memory(protected(tmp_path)) as host:
-        await host.run(SHEET + "rows[0]")
-        refused = await host.run(send % "'for <EMAIL_1>'.lower()")
-        assert "<email_1> is no token: pass tokens exactly as results show them (<EMAIL_1>)" in refused.text
-        assert host.reached("update_record") == []
-        texts = ["for <EMAIL_1>", "<email_999>", "<field_1>", "EMAIL_1", "[EMAIL_1]", "email_1"]
-        for text in texts:
-            await host.run(send % repr(text))
-        to = [it["data"]["to"] for it in host.reached("update_record")]
-        assert to == [f"for {ORIGINAL}", *texts[1:]], "the controls"
-        await host.run(
-            "from servers.github import create_issue\ncreate_issue('a', 'w', 'T', body='an <email_1> element')"
-        )
-        assert [it["body"] for it in host.reached("create_issue")] == ["an <email_1> element"], "no value is sent there"
-
-
-@pytest.mark.parametrize("is_protected", [True, False])
-async def test_an_invented_token_is_plain_text_for_a_server_that_has_nothing_to_do_with_tokens(
-    tmp_path: Path, is_protected: bool
-) -> None:
-    """As in a template for a document; a server that is protected is refused it."""
-    servers = {"google_drive": "tokens"} | ({"github": "tokens"} if is_protected else {})
-    send = "from servers.github import create_issue\ncreate_issue('acme', 'web', 'Template', body='Dear <EMAIL_999>')"
-    async with in_memory(protected(tmp_path, servers=servers)) as host:
-        answer = await host.run(SHEET + send)
-        assert ("no such privacy token" in answer.text) is is_protected
-        assert [it["body"] for it in host.reached("create_issue")] == ([] if is_protected else ["Dear <EMAIL_999>"])
 
 
 async def test_the_token_of_another_principal_is_plain_text(tmp_path: Path) -> None:
@@ -237,18 +192,6 @@ async def forget(path: Path, *tokens: str) -> None:
         thread.close()
 
 
-async def test_an_edit_protects_a_server_of_a_running_product(tmp_path: Path) -> None:
-    path = configuration(tmp_path)
-    async with in_memory(path, watch=True) as host:
-        assert (await host.run(SHEET + "rows[0]['Customer']")).value == ORIGINAL, "the control"
-        protected(tmp_path)
-
-        async def is_protected() -> bool:
-            return bool((await host.run(SHEET + "rows[0]['Customer']")).value == "<EMAIL_1>")
-
-        await host.until(is_protected)
-
-
 async def test_the_audit_has_the_kinds_that_were_sent_and_no_values(tmp_path: Path) -> None:
     async with in_memory(protected(tmp_path, payloads="all")) as host:
         await host.run(SHEET + TO_CRM)
@@ -266,42 +209,7 @@ async def test_the_model_is_told_once_in_a_session_what_tokens_are(tmp_path: Pat
         assert "stand for personal data" not in (await host.run(SHEET + "rows[0]")).text
 
 
-async def test_a_recorded_program_runs_again_with_tokens_that_were_forgotten(tmp_path: Path) -> None:
-    """The journal answers its calls and nothing is sent, so nothing has to be released."""
-    path = protected(tmp_path)
-    async with App.open(load(path)) as app, Client(app.front) as client:
-        host = Host(client, tmp_path)
-        await host.settled()
-        done = await host.run(SHEET + TO_CRM)
-        await forget(path, "<EMAIL_1>", "<EMAIL_2>", "<EMAIL_3>")
-        context = RequestContext.of(Session("another"), app.config)
-        again = await app.executions.replay(ExecutionId(done.content["execution_id"]), context)
-        await app.executions.wait(again.execution_id)
-        assert again.outcome.value == done.value == "3 updated"
-        assert len(host.reached("update_record")) == 3
-
-
-async def test_a_token_that_is_made_while_the_person_is_asked_stays_as_it_is_written(tmp_path: Path) -> None:
-    """The rules and the person decided on a text, so no value is sent in its place."""
-    slow = SlowPerson(content={"answer": "Allow this call"}, database=tmp_path / "state" / "codemode.db")
-    privacy = {"servers": {"google_drive": "tokens"}}
-    rules = {"rules": [{"ask": "github"}]}
-    path = configuration(tmp_path, permissions=rules, privacy=privacy, state={"dir": str(tmp_path / "state")})
-    send = "create_issue('acme', 'web', 'Customer', body='see <EMAIL_1>')"
-    racing = (
-        "import asyncio\nfrom servers.google_drive import get_sheet\nfrom servers.github import create_issue\n"
-        "async def late():\n    await asyncio.sleep(0.2)\n    return await get_sheet('abc123')\n"
-        f"(await asyncio.gather({send}, late()))[1][0]['Customer']"
-    )
-    async with in_memory(path, **slow.callbacks) as host:
-        assert (await host.run(racing)).value == "<EMAIL_1>"
-        assert slow.seen, "the control: the call had to wait"
-        assert [it["body"] for it in host.reached("create_issue")] == ["see <EMAIL_1>"]
-        refused = await host.run(f"from servers.github import create_issue\n{send}")
-        assert "may not receive personal data of the kind email" in refused.text, "the control: it is a token by now"
-
-
-@pytest.mark.parametrize("padding", range(36, 50))
+@pytest.mark.parametrize("padding", [36, 43])
 async def test_an_error_about_the_arguments_shows_no_part_of_a_value(tmp_path: Path, padding: int) -> None:
     """The text of such an error is cut, and no search finds a part of a value."""
     wrong = f"update_record('M', '1', 'x' * {padding} + rows[0]['Customer'] + ' ' * 30)"
@@ -326,3 +234,39 @@ async def test_a_guardrail_that_looked_at_values_gives_the_model_no_reason(tmp_p
         control = (await host.run(link.format(text="'.com'"))).text
         assert "guardrail 'domains': " in control, "the control: a reason about what the model wrote"
         assert host.reached("create_issue") == []
+
+
+class NamesACustomer(Guardrail):
+    """Blocks calls with a reason that has a customer's address."""
+
+    def before_call(self, call: GuardedCall) -> Any:
+        return Block(f"not to {ORIGINAL}") if call.tool == "create_issue" else Pass()
+
+    def after_call(self, call: GuardedCall, result: GuardedResult) -> Any:
+        return Block(f"belongs to {ORIGINAL}") if call.tool == "get_document" else Pass()
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (TO_GITHUB, "not to <EMAIL_1>"),
+        ("from servers.google_drive import get_document\nget_document('abc')", "withheld: guardrail"),
+    ],
+    ids=["before", "after"],
+)
+async def test_the_reason_of_a_guardrail_has_tokens_for_the_model(tmp_path: Path, call: str, reason: str) -> None:
+    rail, privacy = [{"use": f"{__name__}:NamesACustomer"}], {"servers": {"google_drive": "tokens"}}
+    async with in_memory(configuration(tmp_path, guardrails=rail, privacy=privacy)) as host:
+        assert (await host.run(SHEET + "rows[0]['Customer']")).value == "<EMAIL_1>"
+        refused = await host.run(SHEET + call)
+        assert reason in refused.text
+        assert "<EMAIL_1>" in refused.text
+        assert ORIGINAL not in refused.text
+
+
+async def test_the_reason_of_a_person_who_refuses_has_tokens_for_the_model(tmp_path: Path) -> None:
+    person = Person(content={"answer": "No", "reason": f"not to {ORIGINAL}, nor today"})
+    async with in_memory(protected(tmp_path, on_release="ask"), elicitation_callback=person.elicit) as host:
+        refused = await host.run(SHEET + TO_GITHUB)
+    assert "the user refused it: not to <EMAIL_1>, nor today" in refused.text
+    assert ORIGINAL not in refused.text

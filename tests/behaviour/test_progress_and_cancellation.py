@@ -7,30 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.app import App
-from codemode_server.config import load
-from codemode_server.config.live import RequestContext
-from codemode_server.domain.principals import Session
-
 from .product import configuration, in_memory, office
 
 pytestmark = pytest.mark.slow
 
 WAIT = "from servers.slow import wait\nwait(seconds={seconds})"
-
-
-async def test_a_running_program_is_reported_and_the_progress_grows(tmp_path: Path) -> None:
-    heard: list[tuple[float, str | None]] = []
-
-    async def listen(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, message))
-
-    code = "from servers.slow import wait\nwait(seconds=0.1)\nwait(seconds=2.5)"
-    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"))) as host:
-        await host.client.call_tool("execute_code", {"code": code}, progress_callback=listen)
-    values = [value for value, _ in heard]
-    assert values == sorted(set(values))
-    assert any(message and "slow.wait" in message for _, message in heard)
 
 
 async def test_a_cancelled_request_ends_the_program_and_its_call_at_the_upstream(tmp_path: Path) -> None:
@@ -41,18 +22,6 @@ async def test_a_cancelled_request_ends_the_program_and_its_call_at_the_upstream
             tasks.cancel_scope.cancel()
         await host.until(lambda: bool(host.reached("cancelled")))
         assert (await host.run("1 + 1")).value == 2
-
-
-async def test_a_cancelled_program_that_only_computes_leaves_no_worker_busy(tmp_path: Path) -> None:
-    async with App.open(load(configuration(tmp_path, {}))) as app:
-        execution = app.executions.start("while True: pass", RequestContext.of(Session("s"), app.config))
-        app.connect()
-        with anyio.fail_after(60):
-            while execution.level is None:
-                await anyio.sleep(0.01)
-        with anyio.fail_after(10):
-            await app.executions.cancel(execution.execution_id)
-        assert execution.status == "cancelled"
 
 
 WORK = "from servers.slow import work\nwork(steps={steps}, seconds={seconds}, message={message!r})"
@@ -95,23 +64,3 @@ async def test_what_an_upstream_reports_keeps_its_call_alive_and_reaches_the_hos
     assert all(line.isprintable() and len(line) < 300 for line in heard.lines)
     assert {100.0, 200.0} <= set(heard.totals), "of so many calls, while it is known how far they are"
     assert any(50 <= number < 100 for number in heard.numbers)
-
-
-async def test_a_queued_program_says_its_place(tmp_path: Path) -> None:
-    limits = {"programs": 1, "queue_seconds": 20}
-    heard, second, third = Notifications(), Notifications(), Notifications()
-    async with in_memory(configuration(tmp_path, office(tmp_path, "slow"), limits=limits)) as host:
-
-        async def run(code: str, into: Notifications) -> None:
-            await host.client.call_tool("execute_code", {"code": code}, progress_callback=into.take)
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run, WAIT.format(seconds=2), heard)
-            await host.until(lambda: bool(host.reached("wait")))
-            tasks.start_soon(run, WAIT.format(seconds=0.6), second)
-            await host.until(lambda: bool(second.lines))
-            tasks.start_soon(run, "1 + 1", third)
-    assert "waiting for its turn: 1 of 2 in the queue, 1 running" in second.lines
-    assert "waiting for its turn: 2 of 2 in the queue, 1 running" in third.lines
-    assert "waiting for its turn: 1 of 1 in the queue, 1 running" in third.lines, "it moves up"
-    assert "waiting for slow.wait" in heard.lines

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.attacks.kit import recorded
-from tests.behaviour.product import asked_of_library, configuration, in_memory, library
+from tests.behaviour.product import Host, asked_of_library, configuration, in_memory, library
+from tests.behaviour.test_resources import PUT, shelf
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
@@ -65,10 +68,27 @@ async def test_what_is_wrong_with_a_request_is_said_and_nothing_is_asked(
     assert asked_of_library(tmp_path) == []
 
 
-async def test_prompts_of_the_last_run_are_listed_before_the_server_is_connected(tmp_path: Path) -> None:
-    path = configuration(tmp_path, library(tmp_path))
-    async with in_memory(path) as host:
-        await host.settled()
-    broken = configuration(tmp_path, library(tmp_path))
-    async with in_memory(broken) as host:
-        assert len((await host.client.list_prompts()).prompts) == 2
+async def prompts(host: Host) -> list[str]:
+    return [prompt.name for prompt in (await host.client.list_prompts(cache_mode="bypass")).prompts]
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_a_prompt_that_a_server_adds_is_offered_and_the_host_is_notified(tmp_path: Path, protocol: str) -> None:
+    notified: list[Any] = []
+
+    async def note(message: Any) -> None:
+        notified.append(message)
+
+    path = configuration(tmp_path, shelf(tmp_path, protocol))
+    async with in_memory(path, mode="legacy", message_handler=note) as host:
+        assert await prompts(host) == ["shelf/greet"]
+        notified.clear()  # the first listing was announced as well
+        await host.run(PUT)
+
+        async def is_offered() -> bool:
+            return await prompts(host) == ["shelf/greet", "shelf/part"]
+
+        await host.until(is_offered)
+        await host.until(lambda: any(isinstance(it, types.PromptListChangedNotification) for it in notified))
+        answer = await host.client.get_prompt("shelf/part")
+    assert "Goodbye" in str(answer.messages[-1].content)

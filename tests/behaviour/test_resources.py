@@ -1,13 +1,19 @@
-"""Resources that a server lists, through the real product with a real upstream behind it, as a host sees them."""
+"""Resources as a host and its programs see them: those that a server lists, that a result links to, and that come while
+the product runs. The upstreams are real, of either protocol.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests import fork_server
 from tests.attacks.kit import recorded
-from tests.behaviour.product import asked_of_library, configuration, in_memory, library
+from tests.behaviour.product import UPSTREAMS, asked_of_library, configuration, in_memory, library
+
+pytestmark = pytest.mark.slow
 
 IMPORT = "from servers.library import resources\n"
 
@@ -57,3 +63,96 @@ async def test_a_misspelt_name_is_answered_with_the_nearest(tmp_path: Path) -> N
         answer = await host.run(IMPORT + "resources.read('raedme')")
     assert answer.error["type"] == "ToolError"
     assert "nearest: readme" in answer.error["message"]
+
+
+def archive(folder: Path, **settings: Any) -> dict[str, Any]:
+    return {"archive": fork_server.upstream(str(UPSTREAMS / "archive.py"), str(folder / "archive.log")) | settings}
+
+
+def read(folder: Path) -> list[str]:
+    """The resources that the upstream was asked for."""
+    log = folder / "archive.log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_a_linked_document_is_fetched_when_the_program_wants_it(tmp_path: Path, protocol: str) -> None:
+    code = """
+from servers.archive import find_letters
+said, first, *others = find_letters(count=3)
+text = first.fetch().text
+[said, first.name, text, [it.is_link for it in others]]
+"""
+    async with in_memory(configuration(tmp_path, archive(tmp_path, protocol=protocol))) as host:
+        answer = await host.run(code)
+    assert answer.value == ["3 letters", "letter-1.txt", "Letter 1: all is well.", [True, True]]
+    assert [(call["tool"], call["status"]) for call in answer.content["calls"]] == [
+        ("archive.find_letters", "succeeded"),
+        ("archive.resources.read", "succeeded"),
+    ]
+    assert read(tmp_path) == ["letters/1"]
+    assert recorded(tmp_path)[1] == ("archive", "resources/read", "allow", "succeeded")
+
+
+async def test_a_document_that_can_not_be_read_is_a_tool_error(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, archive(tmp_path))) as host:
+        answer = await host.run(
+            "from servers.archive import lost_letter\ntry: lost_letter().text\nexcept ToolError as e: r = e.kind\nr"
+        )
+    assert answer.value == "tool_failed"
+    assert recorded(tmp_path)[1][1:] == ("resources/read", "allow", "failed")
+
+
+SHELF = """\
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.prompts import Prompt
+from mcp.server.mcpserver.resources import TextResource
+
+server = MCPServer("shelf", log_level="CRITICAL")
+
+@server.resource("shelf://first", name="first")
+def first() -> str:
+    return "the first"
+
+@server.prompt()
+def greet() -> str:
+    "Greet."
+    return "Hello"
+
+@server.tool()
+async def put(context: Context) -> str:
+    "Put something on the shelf."
+    server.add_resource(TextResource(uri="shelf://second", name="second", text="the second"))
+    server.add_prompt(Prompt.from_function(lambda: "Goodbye", name="part", description="Part."))
+    await context.notify_resources_changed()
+    await context.notify_prompts_changed()
+    await context.session.send_resource_list_changed()
+    await context.session.send_prompt_list_changed()
+    return "put"
+
+server.run("stdio")
+"""
+PUT = "from servers.shelf import put\nput()"
+
+
+def shelf(folder: Path, protocol: str = "auto") -> dict[str, Any]:
+    script = folder / "shelf.py"
+    script.write_text(SHELF)
+    return {"shelf": {**fork_server.upstream(str(script)), "protocol": protocol}}
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+async def test_a_resource_that_a_server_adds_is_in_the_folder_and_read_by_programs(
+    tmp_path: Path, protocol: str
+) -> None:
+    read_second = "from servers.shelf import resources\nresources.read('second').text"
+    async with in_memory(configuration(tmp_path, shelf(tmp_path, protocol))) as host:
+        assert "second" not in (await host.call("list_dir", path="/servers/shelf/resources")).text
+        assert (await host.run(read_second)).result.is_error
+        await host.run(PUT)
+
+        async def is_listed() -> bool:
+            return "second" in (await host.call("list_dir", path="/servers/shelf/resources")).text
+
+        await host.until(is_listed)
+        assert (await host.run(read_second)).value == "the second"

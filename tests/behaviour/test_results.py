@@ -24,15 +24,7 @@ from tests.vocabulary import tokens_of
 
 pytestmark = pytest.mark.slow
 
-EACH_WAY = pytest.mark.parametrize(
-    ("over", "mode"),
-    [
-        (in_memory, "auto"),
-        (in_memory, "legacy"),
-        *(pytest.param(over_stdio, m, marks=pytest.mark.slow) for m in ("auto", "legacy")),
-    ],
-    ids=lambda it: it if isinstance(it, str) else it.__name__,
-)
+EACH_WAY = pytest.mark.parametrize(("over", "mode"), [(in_memory, "auto"), (over_stdio, "legacy")])
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 WAV = b"RIFF\x00\x00\x00\x00WAVEfmt " + bytes(range(200, 256))
 ROWS = "[{'n': n, 'name': f'row {n}', 'note': 'x' * 20} for n in range(10_000)]"
@@ -135,19 +127,3 @@ async def test_no_result_is_larger_than_hosts_take_whatever_the_limits(tmp_path:
 
 def as_sent(answer: Answer) -> bytes:
     return answer.result.model_dump_json(by_alias=True, exclude_none=True).encode()
-
-
-ENDLESS_ERROR = """
-import sys
-from codemode import show
-from servers.github import list_issues
-for n in range(40): list_issues(repo='r' * 5_000 + str(n))
-for n in range(64): show(('word ' * 99_999).encode(), name='n' * 400)
-print('o' * 100_000, 'line\\n' * 100_000)
-print('e\\n' * 100_000, file=sys.stderr)
-def deep(n):
-    if n: return deep(n - 1)
-    raise ValueError('m' * 100_000 + 'word ' * 100_000)
-try: deep(50)
-except ValueError as error: raise RuntimeError('k' * 50_000) from error
-"""

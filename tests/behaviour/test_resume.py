@@ -15,18 +15,15 @@ from typing import Any
 import anyio
 import pytest
 import pytest_asyncio
-from mcp import Client
 
 from codemode_server.app import App
-from codemode_server.config import load
-from codemode_server.config.live import RequestContext
 from codemode_server.domain.approvals import Approval, ApprovalAnswer
-from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.repetition import Repeat
 
-from .product import UPSTREAMS, Answer, Host, configuration, for_all
+from .product import UPSTREAMS, Answer, Host, configuration, for_all, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 IMPORTS = "import asyncio, os, random, time\nfrom servers.diary import *\n"
@@ -62,8 +59,17 @@ class Product:
         """A program that failed and was resumed."""
         return await self.resume(await self.broken(code))
 
-    async def records(self, name: str) -> list[CallRecord]:
-        return list(await self.app.stores.journal.calls(self.app.principal, ExecutionId(name)))
+    async def resume_answering(self, name: str, *answers: bool) -> tuple[Answer, list[Approval]]:
+        """Resume while the person gives these answers; also the questions."""
+        resumed: list[Answer] = []
+
+        async def resume() -> None:
+            resumed.append(await self.resume(name))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(resume)
+            asked = [await self.answer(is_approved) for is_approved in answers]
+        return resumed[0], asked
 
     async def question(self) -> Approval:
         """Wait until one is open."""
@@ -87,9 +93,7 @@ class Product:
 async def product(folder: Path, **sections: Any) -> AsyncIterator[Product]:
     diary = {"command": sys.executable, "args": [str(UPSTREAMS / "diary.py"), str(folder / "diary")]}
     path = configuration(folder, {"diary": diary | sections.pop("server", {})}, **sections)
-    async with App.open(load(path)) as app, Client(app.front) as client:
-        host = Host(client, folder)
-        await host.settled()
+    async with opened(path) as (app, host):
         yield Product(app, host, folder / "diary")
 
 
@@ -140,14 +144,7 @@ async def test_a_write_with_other_arguments_needs_a_person(shared: Product) -> N
     """The program would write a second time what it has written already."""
     code = f"write(text='a' + str(os.path.exists('/workspace/mended')))\n{ONCE_BROKEN}'done'"
     name = await shared.broken(code)
-    async with anyio.create_task_group() as tasks:
-        answers = []
-
-        async def resume() -> None:
-            answers.append(await shared.resume(name))
-
-        tasks.start_soon(resume)
-        asked = await shared.answer(is_approved=False)
+    answer, (asked,) = await shared.resume_answering(name, False)
     assert "departs from its earlier run" in asked.question.reason
     assert "call 1 (diary/write)" in asked.question.reason
     assert asked.question.changes == (
@@ -155,37 +152,15 @@ async def test_a_write_with_other_arguments_needs_a_person(shared: Product) -> N
         '- text: "aFalse"',
         '+ text: "aTrue"',
     )
-    assert "departs from its earlier run" in answers[0].text
+    assert "departs from its earlier run" in answer.text
     assert shared.diary() == ["aFalse"]
-
-
-async def test_a_departure_that_the_person_approves_is_sent(shared: Product) -> None:
-    name = await shared.broken(f"write(text='a' + str(os.path.exists('/workspace/mended')))\n{ONCE_BROKEN}")
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(shared.resume, name)
-        await shared.answer(is_approved=True)
-    assert shared.diary() == ["aFalse", "aTrue"]
-
-
-async def test_a_read_that_departs_is_sent_and_what_was_left_out_is_noted(shared: Product) -> None:
-    code = f"write(text='a') if not os.path.exists('/workspace/mended') else count()\n{ONCE_BROKEN}"
-    answer = await shared.again(code)
-    assert shared.diary() == ["a", "(count)"]
-    assert "made calls that this one did not: call 1 (diary/write)" in answer.text
 
 
 async def test_about_a_write_without_an_answer_the_person_is_asked(shared: Product) -> None:
     name = await shared.broken("write_and_wait(text='a')")
-    async with anyio.create_task_group() as tasks:
-        answers = []
-
-        async def resume() -> None:
-            answers.append(await shared.resume(name))
-
-        tasks.start_soon(resume)
-        asked = await shared.answer(is_approved=False)
+    answer, (asked,) = await shared.resume_answering(name, False)
     assert "not known whether it arrived" in asked.question.reason
-    assert "the user refused it" in answers[0].text
+    assert "the user refused it" in answer.text
     assert shared.diary() == ["a"]
 
 
@@ -218,24 +193,6 @@ async def test_a_tool_that_is_denied_now_is_not_answered_from_the_journal(tmp_pa
         assert "not permitted" in answer.text
 
 
-async def test_of_two_that_resume_the_same_one_runs(tmp_path: Path) -> None:
-    async with product(tmp_path) as one, product(tmp_path) as other:
-        name = await one.broken(f"write(text='a')\n{ONCE_BROKEN}time.sleep(1)\nwrite(text='b')")
-        await one.host.run(MEND)
-        answers: list[Answer] = []
-
-        async def resume(by: Product) -> None:
-            answers.append(await by.host.call("execute_code", resume=name))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(resume, one)
-            tasks.start_soon(resume, other)
-        assert one.diary() == ["a", "b"]
-        assert sorted(answer.result.is_error for answer in answers) == [False, True]
-        (refused,) = [answer.text for answer in answers if answer.result.is_error]
-        assert "is running" in refused or "has succeeded" in refused
-
-
 async def test_one_that_succeeded_is_not_run_again(shared: Product) -> None:
     shared.path.unlink(missing_ok=True)
     name = (await shared.host.run(IMPORTS + "write(text='a')")).content["execution_id"]
@@ -261,17 +218,6 @@ async def test_another_principals_execution_is_not_there(shared: Product) -> Non
     assert found.status is ExecutionStatus.FAILED
 
 
-async def test_a_replay_is_answered_by_the_journal_alone(shared: Product) -> None:
-    name = await shared.broken(f"first = write(text='a')\n{ONCE_BROKEN}[first, write(text='b')]")
-    await shared.resume(name)
-    context = RequestContext.of(Session("s"), shared.app.config)
-    replayed = await shared.app.executions.replay(ExecutionId(name), context)
-    await replayed.done.wait()
-    assert replayed.outcome.value == [1, 2]
-    assert replayed.execution_id != name
-    assert shared.diary() == ["a", "b"]
-
-
 @pytest.mark.parametrize("choice", ["random.random()", "os.urandom(4).hex()"])
 async def test_a_program_can_not_write_twice_by_chance(shared: Product, choice: str) -> None:
     """The seed is that of the first run."""
@@ -294,3 +240,55 @@ except ToolError as error:
 numbers"""
         assert (await one.again(code)).value == [1, 2, 3, "refused"]
         assert one.diary() == [str(n) for n in range(3)]
+
+
+async def test_of_two_that_resume_the_same_one_runs(tmp_path: Path) -> None:
+    async with product(tmp_path) as one, product(tmp_path) as other:
+        name = await one.broken(f"write(text='a')\n{ONCE_BROKEN}time.sleep(1)\nwrite(text='b')")
+        await one.host.run(MEND)
+        answers: list[Answer] = []
+
+        async def resume(by: Product) -> None:
+            answers.append(await by.host.call("execute_code", resume=name))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(resume, one)
+            tasks.start_soon(resume, other)
+        assert one.diary() == ["a", "b"]
+        assert sorted(answer.result.is_error for answer in answers) == [False, True]
+        (refused,) = [answer.text for answer in answers if answer.result.is_error]
+        assert "is running" in refused or "has succeeded" in refused
+
+
+async def test_a_program_that_swallows_refused_departures_still_writes_nothing(shared: Product) -> None:
+    code = f"""
+from codemode import ToolError
+text = 'a' if not os.path.exists('/workspace/mended') else 'x'
+refused = 0
+for number in range(3):
+    try:
+        write(text=f'{{text}}{{number}}')
+    except ToolError:
+        refused += 1
+{ONCE_BROKEN}refused"""
+    name = await shared.broken(code)
+    answer, _ = await shared.resume_answering(name, False, False, False)
+    assert answer.value == 3
+    assert shared.diary() == ["a0", "a1", "a2"]
+
+
+async def test_a_program_that_fails_again_and_again_makes_each_write_once(shared: Product) -> None:
+    code = """
+counter = '/workspace/runs'
+runs = int(open(counter).read()) + 1 if os.path.exists(counter) else 1
+open(counter, 'w').write(str(runs))
+for number in range(runs):
+    write(text=str(number))
+if runs < 4:
+    raise RuntimeError(runs)
+runs"""
+    name = await shared.broken(code)
+    for _ in range(2):
+        assert (await shared.resume(name)).error["type"] == "RuntimeError"
+    assert (await shared.resume(name)).value == 4
+    assert shared.diary() == ["0", "1", "2", "3"]

@@ -127,10 +127,6 @@ async def test_a_saved_skill_is_imported_by_its_session_at_once_and_by_others_on
     assert await it.value(USE, "two") == 2500
 
 
-async def test_the_program_that_saves_a_skill_can_import_it(app: App) -> None:
-    assert await Person(app).value(SKILL_BUILDING + USE) == 2500
-
-
 async def test_the_skill_library_of_the_third_document(app: App) -> None:
     it = Person(app)
     await it.value(SKILL_LIBRARY)
@@ -191,21 +187,6 @@ async def test_what_is_known_of_a_saved_skill_is_listed_shown_and_found(
     ]
 
 
-async def test_a_function_is_saved_with_what_it_uses_of_the_program_and_nothing_else(app: App) -> None:
-    it = Person(app)
-    await it.value(
-        "import json, math\nfrom codemode import skills\nunused = 1\nLIMIT = 2\n"
-        "def helper(x):\n    return math.floor(x) + LIMIT\n"
-        "def area(radius: float) -> float:\n    return helper(math.pi * radius ** 2)\n"
-        "skills.save(area)\nprint(json)"
-    )
-    (saved,) = it.store.proposals()
-    assert saved.text == (
-        "import math\n\n\nLIMIT = 2\n\n\ndef helper(x):\n    return math.floor(x) + LIMIT\n\n\n"
-        "def area(radius: float) -> float:\n    return helper(math.pi * radius ** 2)\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
@@ -223,16 +204,6 @@ async def test_what_can_not_be_saved_is_an_error_with_the_remedy(app: App, code:
     it = Person(app)
     assert problem in await it.error(f"from codemode import skills\n{code}")
     assert it.store.proposals() == []
-
-
-async def test_a_wrong_call_of_a_tool_is_found_when_the_skill_is_saved(app: App) -> None:
-    it = Person(app)
-    text = "from servers.google_drive import get_sheet\n\n\ndef rows():\n    return get_sheet({})\n"
-    write = "with open('/skills/rows.py', 'w') as f:\n    f.write({!r})"
-    error = await it.error(write.format(text.format("a=1")))
-    assert error.startswith("skills/rows.py was not saved:\nline 5: get_sheet()")
-    await it.value(write.format(text.format("'a'")))  # the control
-    assert [saved.name for saved in it.store.proposals()] == ["rows"]
 
 
 async def test_what_a_program_saved_that_did_not_succeed_is_not_kept(app: App) -> None:

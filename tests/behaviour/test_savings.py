@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 
 from codemode_server.app import App
-from codemode_server.config import load
 from codemode_server.domain.tools import definition_text
 from codemode_server.tokens import estimate_tokens
-from tests.behaviour.product import Host, configuration, office
+from tests.behaviour.product import Host, configuration, office, opened
 from tests.vocabulary import tokens_of
 
 pytestmark = pytest.mark.slow
@@ -69,9 +67,7 @@ class Product:
 @asynccontextmanager
 async def product(folder: Path, servers: dict[str, Any] | None = None, **results: Any) -> AsyncIterator[Product]:
     path = configuration(folder, servers or office(folder), results={"structured_content": False} | results)
-    async with App.open(load(path)) as app, Client(app.front) as client:
-        host = Host(client, folder)
-        await host.settled()
+    async with opened(path) as (app, host):
         yield Product(host, app)
 
 

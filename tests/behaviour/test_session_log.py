@@ -14,10 +14,6 @@ from typing import Any
 
 import pytest
 
-from codemode_server.app import App
-from codemode_server.config import load
-from codemode_server.config.live import RequestContext
-from codemode_server.domain.principals import Session
 from tests.storage.test_kills import kill, running
 
 from .product import Host, configuration, in_memory, office
@@ -73,22 +69,6 @@ async def test_the_log_has_the_form_of_the_document(tmp_path: Path) -> None:
     assert (point["step"], point["context"], point["last_task"]) == (3, "Working on data analysis", second["task_id"])
 
 
-async def test_a_later_session_reads_what_an_earlier_one_did(tmp_path: Path) -> None:
-    path = configuration(tmp_path)
-    async with in_memory(path) as host:
-        await host.run("40 + 2", description="the answer")
-        await logged(host, 1)
-    async with in_memory(path) as host:
-        answer = await host.run(
-            "import json, pathlib\n"
-            "logs = [json.loads(file.read_text()) for file in pathlib.Path('/workspace/sessions').glob('*.json')]\n"
-            "[(task['description'], task['result']) for log in logs for task in log['tasks'] if task['result']]"
-        )
-        assert answer.value == [["the answer", "42"]]
-        listed = (await host.call("list_dir", path="/workspace/sessions")).text
-    assert "session-" in listed
-
-
 async def test_secrets_are_masked_and_texts_are_cut(tmp_path: Path) -> None:
     servers = office(tmp_path, "github")
     servers["github"]["env"]["GITHUB_TOKEN"] = SECRET
@@ -102,13 +82,6 @@ async def test_secrets_are_masked_and_texts_are_cut(tmp_path: Path) -> None:
     assert len(text) < 20_000
 
 
-async def test_no_log_is_written_where_the_setting_is_0(tmp_path: Path) -> None:
-    state = {"dir": str(tmp_path / "state"), "session_days": 0}
-    async with in_memory(configuration(tmp_path, state=state)) as host:
-        assert (await host.run("1 + 1")).value == 2
-    assert logs(tmp_path) == []
-
-
 async def test_a_session_that_has_read_what_flows_restrict_is_not_logged(tmp_path: Path) -> None:
     """The log would carry it to every other session of the principal."""
     permissions = {"flows": {"rules": [{"from": "google_drive", "to": "github", "decision": "deny"}]}}
@@ -120,28 +93,6 @@ async def test_a_session_that_has_read_what_flows_restrict_is_not_logged(tmp_pat
         await host.run("'after'")
     (log,) = logs(tmp_path)
     assert [task["result"] for task in log["tasks"]] == [before["result"]] == ["before"]
-
-
-async def test_sessions_that_end_with_their_request_share_a_log_of_their_product_and_no_other_replaces_it(
-    tmp_path: Path,
-) -> None:
-    """Two products at once, and one after them: none of them loses what another has logged."""
-    path = configuration(tmp_path, {})
-    async with App.open(load(path)) as one, App.open(load(path)) as other:
-        one.connect()
-        other.connect()
-        for app, code in ((one, "'a'"), (other, "'b'"), (one, "'c'")):
-            await request(app, code)
-    async with App.open(load(path)) as restarted:
-        restarted.connect()
-        await request(restarted, "'d'")
-    found = sorted([task["result"] for task in log["tasks"]] for log in logs(tmp_path))
-    assert found == [["a", "c"], ["b"], ["d"]]
-
-
-async def request(app: App, code: str) -> None:
-    session = Session("request", is_ephemeral=True)
-    await app.executions.start(code, RequestContext.of(session, app.config)).done.wait()
 
 
 @pytest.mark.slow

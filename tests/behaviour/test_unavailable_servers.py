@@ -1,13 +1,13 @@
 """A configured server that can't be used is named where a model looks for it, with the reason: in searches and imports.
-Driven by a host; beside a server that works one can't be started, one is disabled, one has a mistake in its entry, and
-one offers no tools."""
+Beside a server that works one can't be started, one is disabled, one has a mistake in its entry, and one offers no
+tools. Of servers that a program used its answer says which was restarted, and which errors came as normal results."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from .product import configuration, in_memory, office
+from .product import configuration, hotel, in_memory, office
 
 WHY = "can't be started: there is no program 'no-such-program' on the PATH; install it or give its full path"
 DOWN = f"unavailable: calls fail until it is back ({WHY})"
@@ -65,3 +65,37 @@ async def test_a_program_that_imports_from_an_unavailable_server_is_refused_with
             assert "CheckFailed: not run:" in answer.text
             assert reason in answer.text
         assert host.reached() == []
+
+
+RESTARTED = "[note: hotel was restarted since its last call; its state may be gone]"
+LIST = "from servers.hotel import list_rooms\nlist_rooms()"
+
+
+async def test_a_restart_between_two_calls_is_mentioned_once_by_the_program_that_next_uses_the_server(
+    tmp_path: Path,
+) -> None:
+    async with in_memory(configuration(tmp_path, hotel(tmp_path, "quiet"))) as host:
+        first = await host.run("from servers.hotel import leave\nleave()")
+        unrelated = await host.run("1 + 1")
+        after, later = await host.run(LIST), await host.run(LIST)
+    assert "restarted" not in first.text + unrelated.text + later.text
+    assert after.text.count(RESTARTED) == 1
+    assert "12 rooms" in after.text
+    assert (tmp_path / "hotel.log").read_text().splitlines().count("start") == 2
+
+
+async def test_an_error_that_comes_as_a_normal_result_is_noted_once_and_teaches_no_type(tmp_path: Path) -> None:
+    async with in_memory(configuration(tmp_path, hotel(tmp_path, "quiet"))) as host:
+        texts = "[{'text': f'Database error: no such table: t{n}'} for n in range(3)]"
+        code = f"from servers.hotel import say\nlen(say.map({texts}))"
+        noted = (await host.run(code)).text
+        assert noted.count("[warning: ") == 1
+        assert "[warning: calls 1, 2, 3 did NOT succeed: hotel.say returned its error as a result: " in noted
+        assert """; test: str(result).startswith('Database error')]""" in noted
+        assert "type unknown until called" in (await host.call("read_tool", path="hotel.say")).text
+
+        text = "A report on errors.\\n\\nError: is how messages begin."
+        plain = (await host.run(f"from servers.hotel import say\nsay(text='{text}')")).text
+        assert "Error: is how messages begin." in plain
+        assert "[note" not in plain
+        assert "-> str" in (await host.call("read_tool", path="hotel.say")).text

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 
 from codemode_server.app import App
-from codemode_server.config import load
 from codemode_server.domain.approvals import ApprovalAnswer
 
-from .product import Host, configuration, office
+from .product import Host, configuration, office, opened
 
 pytestmark = pytest.mark.slow
 
@@ -24,23 +22,14 @@ seen = list_issues(repo='r')
 made = create_issue(owner='o', repo='r', title='Bug')
 made['number']
 """
-WRITES = """\
-import random
-from servers.github import create_issue
-for number in range(3):
-    create_issue(owner='o', repo='r', title=f'{number} {random.random()}')
-"""
 ASK = {"rules": [{"ask": "github/create_issue"}]}
 
 
 @asynccontextmanager
 async def product(folder: Path, **sections: Any) -> AsyncIterator[tuple[App, Host]]:
     sections.setdefault("approvals", {"answer_seconds": 1.5, "browser": "never"})
-    loaded = load(configuration(folder, office(folder, "github"), **sections))
-    async with App.open(loaded) as app, Client(app.front) as client:
-        host = Host(client, folder)
-        await host.settled()
-        yield app, host
+    async with opened(configuration(folder, office(folder, "github"), **sections)) as both:
+        yield both
 
 
 async def answer(app: App, host: Host, *, is_approved: bool = True) -> None:
@@ -89,28 +78,3 @@ class TestAProgramThatGaveUpItsSandbox:
             await answer(app, host)
             assert (await host.call("execute_code", resume=name)).value == 1
             assert [line["tool"] for line in host.reached()] == ["list_issues", "create_issue"]
-
-    async def test_goes_on_in_the_next_product(self, tmp_path: Path) -> None:
-        async with product(tmp_path, permissions=ASK) as (app, host):
-            name = (await host.run(CODE)).content["execution_id"]
-        async with product(tmp_path, permissions=ASK) as (app, host):
-            assert (await host.call("execute_code", resume=name)).content["status"] == "waiting"
-            await answer(app, host)
-            assert (await host.call("execute_code", resume=name)).value == 1
-            assert [line["tool"] for line in host.reached()] == ["list_issues", "create_issue"]
-
-
-class TestAProgramThatFailed:
-    async def test_makes_no_call_twice_when_it_is_resumed(self, tmp_path: Path) -> None:
-        async with product(tmp_path, limits={"calls": 2}) as (_, host):
-            failed = await host.run(WRITES)
-            assert failed.content["status"] in ("failed", "limit_exceeded")
-            name = failed.content["execution_id"]
-            assert len(host.reached("create_issue")) == 2
-            await host.call("execute_code", resume=name)
-            assert len(host.reached("create_issue")) == 2, "its limit is the same"
-        async with product(tmp_path, limits={"calls": 10}) as (_, host):
-            assert (await host.call("execute_code", resume=name)).content["status"] == "succeeded"
-            made = host.reached("create_issue")
-            assert len(made) == 3
-            assert len({line["title"] for line in made}) == 3

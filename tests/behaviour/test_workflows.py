@@ -94,15 +94,6 @@ steps:
     with: {owner: acme, repo: "${inputs.repo}", title: "${steps.titles[1]}"}
 result: {titles: "${steps.titles}", made: "${steps.made.number}"}
 """
-WITH_A_FAILING_SKILL = """\
-steps:
-  - skill: fail
-    retry: {times: 2, wait: 0, on: [tool_failed]}
-    on_error:
-      - id: kind
-        set: "${error.kind}"
-result: "${steps.kind}"
-"""
 OPEN_TITLES = """\
 from servers.github import list_issues
 
@@ -170,11 +161,6 @@ class TestPrograms:
             assert message in (await host.run(f"from workflows import triage\n{call}")).text
             assert host.reached() == []
 
-    async def test_a_wrong_name_and_a_file_with_mistakes_say_what_to_do(self, tmp_path: Path) -> None:
-        async with in_memory(product(tmp_path, triage=TRIAGE, broken="steps: [{cal: a.b}]")) as host:
-            assert "did you mean 'triage'" in (await host.run("from workflows import triag")).text
-            assert "workflows/broken.yaml:1" in (await host.run("from workflows import broken")).text
-
     async def test_errors_are_retried_and_handled(self, tmp_path: Path) -> None:
         async with in_memory(product(tmp_path, recovery=RECOVERY)) as host:
             answer = await host.run("from workflows import recovery\nrecovery()")
@@ -194,25 +180,6 @@ class TestPrograms:
             assert answer.value == {"titles": ["Issue 1 of web", "Issue 2 of web"], "made": 1}
             assert [it["tool"] for it in host.reached()] == ["list_issues", "create_issue"]
             assert host.reached("create_issue")[0]["title"] == "Issue 2 of web"
-
-    async def test_a_skill_that_does_not_exist_is_named_and_nothing_is_called(self, tmp_path: Path) -> None:
-        path = product(tmp_path, titles=WITH_A_SKILL)
-        (tmp_path / "skills").mkdir()
-        (tmp_path / "skills" / "open_title.py").write_text(OPEN_TITLES.replace("open_titles", "open_title"))
-        async with in_memory(path) as host:
-            answer = await host.run("from workflows import titles\ntitles('web')")
-            assert "there is no skill 'open_titles'; did you mean open_title?" in answer.error["message"]
-            assert host.reached() == []
-
-    async def test_an_error_of_a_call_in_a_skill_is_retried_and_handled(self, tmp_path: Path) -> None:
-        path = product(tmp_path, noted=WITH_A_FAILING_SKILL)
-        (tmp_path / "skills").mkdir()
-        (tmp_path / "skills" / "fail.py").write_text(
-            "from servers.github import boom\n\nasync def fail():\n    return await boom()\n"
-        )
-        async with in_memory(path) as host:
-            assert (await host.run("from workflows import noted\nnoted()")).value == "tool_failed"
-            assert len(host.reached("boom")) == 2
 
     async def test_the_permissions_decide_on_its_calls(self, tmp_path: Path) -> None:
         path = product(tmp_path, triage=TRIAGE)
@@ -236,10 +203,6 @@ class TestTheModel:
             assert "# from workflows import triage" in text
             assert "triage(repo: str, most: int" in text
             assert "call: github.list_issues" in text
-
-    async def test_hears_nothing_of_workflows_where_there_are_none(self, tmp_path: Path) -> None:
-        async with in_memory(configuration(tmp_path)) as host:
-            assert "workflow" not in (await host.call("list_dir", path="/")).text
 
 
 class TestQuestions:
@@ -285,40 +248,6 @@ class TestQuestions:
         assert "is not one of ['free', 'pro']" in person.seen[2].message
         assert len(host.reached("update_record")) == 1
 
-    async def test_answers_that_never_become_valid_end_it(self, tmp_path: Path) -> None:
-        answer, host = await self.answered(tmp_path, "auto", Person(*[{"name": "A"}] * 3))
-        assert "not valid after 3 forms" in answer.text
-        assert host.reached() == []
-
-    @pytest.mark.parametrize("answers", [["decline"], [{"name": "A"}] * 3, [ADA]], ids=["declined", "invalid", "given"])
-    async def test_with_on_decline_continue_answers_that_are_not_given_are_none(
-        self, tmp_path: Path, answers: list[Any]
-    ) -> None:
-        text = ONBOARDING.partition("  - if:")[0].replace("    fields:", "    on_decline: continue\n    fields:")
-        text += 'result: "${steps.form}"\n'
-        path = product(tmp_path, onboarding=text)
-        async with in_memory(path, elicitation_callback=Person(*answers).elicit) as host:
-            answer = await host.run(self.RUN)
-        assert answer.value == (ADA if answers == [ADA] else None)
-
-    async def test_with_on_decline_continue_a_call_that_the_permissions_deny_still_ends_it(
-        self, tmp_path: Path
-    ) -> None:
-        path = product(tmp_path, onboarding=ONBOARDING.replace("    fields:", "    on_decline: continue\n    fields:"))
-        settings = json.loads(path.read_text())
-        path.write_text(json.dumps({**settings, "permissions": {"rules": [{"deny": "person"}]}}))
-        async with in_memory(path, elicitation_callback=Person(ADA).elicit) as host:
-            assert "is not permitted" in (await host.run(self.RUN)).text
-
-    async def test_a_rule_of_the_workflow_over_the_answers_holds(self, tmp_path: Path) -> None:
-        answer, host = await self.answered(tmp_path, "auto", Person({**ADA, "employees": 1}))
-        assert "the plan pro is for two employees or more" in answer.text
-        assert host.reached() == []
-
-    async def test_a_host_without_forms_counts_as_declining(self, tmp_path: Path) -> None:
-        async with in_memory(product(tmp_path, onboarding=ONBOARDING)) as host:
-            assert "did not answer the question (decline)" in (await host.run(self.RUN)).text
-
     async def test_a_resumed_program_does_not_ask_twice(self, tmp_path: Path) -> None:
         person = Person(ADA)
         path = product(tmp_path, onboarding=ONBOARDING)
@@ -351,64 +280,6 @@ class TestTheCommand:
         code, out, err = await command("run", "wrong", "--input", "repo=web")
         assert (code, out) == (1, "not run\n")
         assert "list_isues" in err
-
-    async def test_a_skill_that_does_not_exist_is_a_mistake(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        command = Command(product(tmp_path, titles=WITH_A_SKILL), capsys)
-        (tmp_path / "skills").mkdir()
-        skill = tmp_path / "skills" / "open_title.py"
-        skill.write_text(OPEN_TITLES.replace("open_titles", "open_title"))
-        code, out, _ = await command("check")
-        assert code == 1
-        assert "workflows/titles.yaml:3: there is no skill 'open_titles'; did you mean open_title?" in out
-        skill.rename(tmp_path / "skills" / "open_titles.py").write_text(OPEN_TITLES)
-        assert await command("check") == (0, "titles: ok\n", ""), "control"
-
-    async def test_a_call_that_the_permissions_deny_is_a_mistake(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = product(tmp_path, triage=TRIAGE)
-        settings = json.loads(path.read_text())
-        path.write_text(json.dumps({**settings, "permissions": {"rules": [{"deny": "github/list_issues"}]}}))
-        code, out, _ = await Command(path, capsys)("check")
-        assert code == 1
-        assert "workflows/triage.yaml:6: " in out
-        assert "is not permitted" in out
-
-    @pytest.mark.parametrize(
-        ("given", "message"),
-        [
-            (["--input", "rep=web"], "the inputs of triage are repo, most"),
-            (["--input", "repo=web", "--input", "most=two"], "must be of the type integer"),
-            ([], "triage needs repo; add --input repo=…"),
-        ],
-    )
-    async def test_says_what_is_wrong_with_inputs(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], message: str
-    ) -> None:
-        code, _, err = await Command(product(tmp_path, triage=TRIAGE), capsys)("run", "triage", *given)
-        assert code == 2
-        assert message in err
-
-    async def test_an_input_is_data_whatever_it_is(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        command = Command(product(tmp_path, triage=TRIAGE), capsys)
-        repo = 'web\'); import os #\\\n"""${inputs.repo}'
-        code, out, _ = await command("run", "triage", "--input", f"repo={repo}", "--input", "most=1", "--json")
-        assert code == 0, out
-        log = [json.loads(line) for line in (tmp_path / "office.log").read_text().splitlines()]
-        assert log[-1]["repo"] == repo
-
-    async def test_without_the_server_that_asks_it_says_how_to_add_it(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        path = product(tmp_path, onboarding=ONBOARDING)
-        settings = json.loads(path.read_text())
-        del settings["servers"]["person"]
-        path.write_text(json.dumps(settings))
-        code, out, _ = await Command(path, capsys)("check")
-        assert code == 1
-        assert "add `person: {questions: true}` under `servers:`" in out
 
 
 def test_the_person_at_a_terminal_answers_its_questions(tmp_path: Path) -> None:

@@ -213,7 +213,10 @@ class HttpHost(Host):
 
 
 @asynccontextmanager
-async def http_host(served: Served, folder: Path, mode: Mode, **headers: str) -> AsyncIterator[HttpHost]:
+async def http_host(
+    served: Served, folder: Path, mode: Mode, *, callbacks: Any = None, **headers: str
+) -> AsyncIterator[HttpHost]:
+    """`callbacks` are the host's features."""
     sent: list[str | None] = []
     issued: set[str] = set()
 
@@ -227,6 +230,6 @@ async def http_host(served: Served, folder: Path, mode: Mode, **headers: str) ->
     hooks: dict[str, list[Any]] = {"request": [note_sent], "response": [note_issued]}
     async with (
         httpx2.AsyncClient(headers={**served.headers, **headers}, event_hooks=hooks, timeout=60) as http,
-        Client(streamable_http_client(served.url, http_client=http), mode=mode) as client,
+        Client(streamable_http_client(served.url, http_client=http), mode=mode, **(callbacks or {})) as client,
     ):
         yield HttpHost(client, folder, sent, issued)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -131,16 +130,6 @@ def test_an_address_for_others_is_refused_where_nobody_has_a_token(tmp_path: Pat
     done = refused(configured(tmp_path, "github"), f"{host}:{free_port()}")
     assert (done.returncode, done.stdout) == (2, "")
     assert "everybody needs a token. Make one with: codemode-server tokens create PRINCIPAL" in done.stderr
-
-
-def test_a_port_that_is_taken_is_told_in_a_line(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = refused(configured(tmp_path, "github"), address)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("codemode-server: ")
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert address in done.stderr
 
 
 def refused(config: Path, address: str) -> subprocess.CompletedProcess[str]:

@@ -4,22 +4,18 @@ the call, never the other. The product is a process, the clients are real.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx2
 import mcp_types as types
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.behaviour.product import Host, configuration
 from tests.behaviour.test_input_requests import ASK_CITY, ask, asking
-from tests.hosts.kit import Mode, Served, serving
+from tests.hosts.kit import HttpHost, Mode, Served, http_host, serving
 
 pytestmark = pytest.mark.slow
 EACH_ERA = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -41,15 +37,8 @@ class Person:
         return types.ElicitResult(action="accept", content={"city": self.city})
 
 
-@asynccontextmanager
-async def connected(served: Served, folder: Path, mode: Mode, person: Person) -> AsyncIterator[Host]:
-    async with (
-        httpx2.AsyncClient(headers=served.headers, timeout=60) as http,
-        Client(
-            streamable_http_client(served.url, http_client=http), mode=mode, elicitation_callback=person.elicit
-        ) as client,
-    ):
-        yield Host(client, folder)
+def connected(served: Served, folder: Path, mode: Mode, person: Person) -> AbstractAsyncContextManager[HttpHost]:
+    return http_host(served, folder, mode, callbacks={"elicitation_callback": person.elicit})
 
 
 def accepted(city: str) -> list[dict[str, Any]]:
@@ -78,32 +67,3 @@ async def test_each_host_is_asked_for_its_own_call_also_at_the_same_time(tmp_pat
                     ada.may_answer.set()
     assert values == {"ada": accepted("Oslo"), "bob": accepted("Rome")}
     assert (ada.times_asked, bob.times_asked) == (1, 1)
-
-
-@EACH_ERA
-async def test_an_older_server_that_can_not_say_whom_it_asks_is_refused_while_both_call(
-    tmp_path: Path, mode: Mode
-) -> None:
-    """In 2025-11-25 a request does not name its call. In turns, each host is asked for its own."""
-    ada, bob = Person("Oslo"), Person("Rome")
-    values: dict[str, Any] = {}
-    with serving(configuration(tmp_path, asking(tmp_path, "legacy"))) as served:
-        async with connected(served, tmp_path, mode, ada) as one, connected(served, tmp_path, mode, bob) as other:
-            await one.settled()
-
-            async def run(host: Host, name: str, then: Callable[[], object]) -> None:
-                values[name] = (await ask(host, ASK_CITY)).value
-                then()
-
-            with anyio.fail_after(60):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(run, one, "ada", lambda: None)
-                    await ada.is_asked.wait()
-                    tasks.start_soon(run, other, "bob", ada.may_answer.set)
-                bob.may_answer.set()
-                in_turns = [(await ask(host, ASK_CITY)).value for host in (other, one)]
-    (refusal,) = values["bob"]
-    assert "calls of several users are under way" in refusal["error"]
-    assert values["ada"] == accepted("Oslo")
-    assert in_turns == [accepted("Rome"), accepted("Oslo")]
-    assert (ada.times_asked, bob.times_asked) == (2, 1)

@@ -90,30 +90,6 @@ def test_a_program_that_calls_an_upstream_gives_its_value(acquainted: Inspector,
     ]
 
 
-@EACH_ERA
-def test_tools_are_found_listed_and_read(acquainted: Inspector, era: str) -> None:
-    """The three ways to a tool, as INSTRUCTIONS has them; none of them calls it."""
-    found = acquainted.call(era, "search_tools", query="create an issue", limit=1)["structuredContent"]["tools"]
-    assert [tool["import"] for tool in found] == ["from servers.github import create_issue"]
-    folder = acquainted.call(era, "list_dir", path="/servers")["structuredContent"]["text"]
-    assert folder.startswith("/servers · 1 server, 3 tools\ngithub/  create_issue, list_issues, boom · 3 tools")
-    source = acquainted.call(era, "read_tool", path="servers/github/create_issue.py")["content"][0]["text"]
-    assert "def create_issue(owner: str, repo: str, title: str, body: str = " in source
-    assert reached(acquainted.folder) == []
-
-
-@EACH_ERA
-def test_a_wrong_argument_is_answered_with_what_is_right(inspector: Inspector, era: str) -> None:
-    result = inspector.call(era, "search_tools", query="issue", limt=3)
-    assert result["content"] == [
-        {
-            "type": "text",
-            "text": "search_tools: there is no argument 'limt' (did you mean 'limit'?). "
-            "It takes query, detail_level?, server?, effect?, limit?.",
-        }
-    ]
-
-
 def test_what_the_readme_tells_to_paste_works_as_it_is(acquainted: Inspector) -> None:
     """Started from a folder that is not the project's, as hosts do, with nothing but real paths put in."""
     pasted = acquainted.folder / "mcp.json"

@@ -16,8 +16,6 @@ import anyio
 import pytest
 from mcp import MCPError
 
-from codemode_server.sandbox.backends.wasm.backend import WasmBackend
-from codemode_server.sandbox.contract import HostApi, Outcome, Program
 from tests.behaviour.product import configuration, in_memory, over_stdio
 from tests.hosts.kit import SESSION_HEADER, Mode, Served, http_host, recorded_sessions, serving
 
@@ -37,33 +35,6 @@ async def test_the_one_host_of_a_process_keeps_its_session(tmp_path: Path, over:
     (first, *others) = recorded_sessions(tmp_path).values()
     assert others == [first, first]
     assert len(first) == 16
-
-
-async def test_another_process_is_another_session(tmp_path: Path) -> None:
-    path = configuration(tmp_path, {})
-    for _ in range(2):
-        async with in_memory(path) as one:
-            await one.run("6 * 7")
-    (first, second) = recorded_sessions(tmp_path).values()
-    assert first != second
-
-
-async def test_the_sandbox_is_told_the_session_that_is_recorded_sessions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = {}
-    run = WasmBackend.run
-
-    async def listening(self: WasmBackend, program: Program, host_api: HostApi) -> Outcome:
-        told[str(program.execution_id)] = program.session_id
-        return await run(self, program, host_api)
-
-    monkeypatch.setattr(WasmBackend, "run", listening)
-    async with in_memory(configuration(tmp_path, {}, sandbox={"backend": "wasm"})) as one:
-        await one.run("6 * 7")
-        await one.run("6 * 7")
-    assert len(told) == 2
-    assert told == recorded_sessions(tmp_path)
 
 
 async def test_over_http_each_client_keeps_a_session_of_its_own(tmp_path: Path) -> None:
@@ -123,16 +94,6 @@ async def test_over_http_what_is_kept_is_its_own_clients_alone(tmp_path: Path) -
                 assert (await eve.run(code)).value == [0, False], "nor has a client without a session"
                 with pytest.raises(MCPError, match="no result"):
                     await eve.client.read_resource(f"{ADDRESS}{name}")
-
-
-async def test_over_http_without_sessions_what_is_kept_is_had_by_its_name_only(tmp_path: Path) -> None:
-    with serving(configuration(tmp_path, {})) as served:
-        async with http_host(served, tmp_path, "auto") as ada, http_host(served, tmp_path, "legacy") as bob:
-            name = (await ada.run(ROWS)).content["execution_id"]
-            code = f"from codemode import results\n[list(results), results.get({name!r}) is not None]"
-            assert (await ada.run(code)).value == [[], True]
-            assert (await ada.client.read_resource(f"{ADDRESS}{name}")).contents
-            assert (await bob.run(code)).value == [[], False]
 
 
 async def test_over_http_a_session_that_was_not_issued_is_refused(tmp_path: Path) -> None:

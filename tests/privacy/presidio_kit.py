@@ -45,11 +45,6 @@ def load(**options):
     return nlp
 """
 KNOWS_NOBODY = 'import spacy\n\ndef load(**options):\n    return spacy.blank("en")\n'
-WAITS = """
-import threading
-
-asked, may_end = threading.Event(), threading.Event()
-""" + FINDS.replace("nlp = ", "asked.set()\n    assert may_end.wait(30)\n    nlp = ")
 
 
 def needs_presidio() -> None:

@@ -31,11 +31,9 @@ def refuse(event, arguments):
         raise PermissionError(event)
 
 sys.addaudithook(refuse)
-import anyio
-from codemode_server.privacy.name_recognizer import NameRecognizer
-models = NameRecognizer(({MODEL!r},))
-found = anyio.run(models.persons_in, ["Ann Lee: ann.lee@example.co.uk, see www.example.co.uk"])
-print([len(it) for it in found])
+from codemode_server.privacy.presidio_models import PresidioModels
+models = PresidioModels([{MODEL!r}])
+print([len(it) for it in models.persons_in(["Ann Lee: ann.lee@example.co.uk, see www.example.co.uk"])])
 """
 
 

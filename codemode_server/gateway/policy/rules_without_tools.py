@@ -20,7 +20,8 @@ def rules_without_tools(permissions: PermissionSettings, catalog: Catalog) -> It
     """
     for index, rule in enumerate(permissions.rules):
         if (found := _without_tool(rule, catalog)) is not None:
-            yield f"permissions.rules[{index}].{rule.answer}: {found}"
+            key = "tool" if rule.decision is not None else rule.key_of_server
+            yield f"permissions.rules[{index}].{key}: {found}"
 
 
 def _without_tool(rule: PermissionRule, catalog: Catalog) -> str | None:

@@ -27,24 +27,14 @@ LISTED: dict[str, Any] = {"tools": 0, "size": 0, "what": "text"}
 def result_of(what: str, size: int) -> str:
     """The result as JSON."""
     match what:
-        case "text" | "id last":
+        case "text":
             return json.dumps({"content": [{"type": "text", "text": "x" * size}]})
-        case "wide text":  # four bytes in Python for each of its characters
-            return json.dumps({"content": [{"type": "text", "text": "x" * size + "\U0001f600"}]}, ensure_ascii=False)
         case "values":
             return '{"content":[],"structuredContent":{"x":[' + "[]," * (size // 3) + "0]}}"
-        case "values in a text":
-            return json.dumps({"content": [{"type": "text", "text": "[" + "[]," * (size // 3) + "0]"}]})
-        case "lines in a text":
-            return json.dumps({"content": [{"type": "text", "text": "{}\n" * (size // 3)}]})
-        case "python in a text":
-            return json.dumps({"content": [{"type": "text", "text": "{" + "1, " * (size // 3) + "0}"}]})
         case "deep":
             return '{"content":[],"structuredContent":{"x":' + "[" * size + "]" * size + "}}"
         case "digits":  # more of them than Python reads
             return '{"content":[],"structuredContent":{"x":' + "1" * size + "}}"
-        case "deep in wide":  # each of many values lies deep
-            return '{"content":[],"structuredContent":{"x":' + "[" * 150 + "[]," * (size // 3) + "0" + "]" * 150 + "}}"
         case "rows":
             row = '{"id":12345,"name":"name of it","tags":["a","b"],"ok":true},'
             return '{"content":[],"structuredContent":{"x":[' + row * (size // len(row)) + "{}]}}"
@@ -82,13 +72,8 @@ def response(message: dict[str, Any]) -> str:
         result = result_of(what, size)
     else:
         return f'{{"jsonrpc":"2.0","id":{identity},"error":{{"code":-32601,"message":"no {method}"}}}}'
-    if what == "id last":
-        return f'{{"jsonrpc":"2.0","result":{result},"id":{identity}}}'
     if what == "broken" or (method == "initialize" and LISTED["what"] == "broken"):  # ends in the midst of a text
         return f'{{"jsonrpc":"2.0","id":{identity},"result":{{"content":["' + "x" * size
-    if what == "notification":
-        said = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * size}}
-        return f'{json.dumps(said)}\n{{"jsonrpc":"2.0","id":{identity},"result":{result}}}'
     return f'{{"jsonrpc":"2.0","id":{identity},"result":{result}}}'
 
 
@@ -128,19 +113,14 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return
         arguments = (message.get("params") or {}).get("arguments") or {}
-        form, what = arguments.get("form", "json"), arguments.get("what")
+        form = arguments.get("form", "json")
         if message["method"] == "initialize" and LISTED["what"].startswith("gzip"):
             form = LISTED["what"]
-        if form == "early hints":
-            self.early_hints(int(arguments["size"]))
-        is_error, is_events = form == "error" or what == "error", form.startswith("events") or what == "events"
-        self.send_response(500 if is_error else 200)
-        self.send_header("Content-Type", "text/event-stream" if is_events else "application/json")
+        self.send_response(500 if form == "error" else 200)
+        self.send_header("Content-Type", "text/event-stream" if form.startswith("events") else "application/json")
         if form.startswith("gzip"):
             self.send_header("Content-Encoding", ", ".join(["gzip"] * (3 if form == "gzip of nothing" else 1)))
         self.send_header("Connection", "close")
-        if form.startswith("chunks"):
-            self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         try:
             for piece in self.pieces(message, form, int(arguments.get("size", 0))):
@@ -148,17 +128,6 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             pass  # the client has had enough
         self.close_connection = True
-
-    def early_hints(self, count: int) -> None:
-        """Responses before the response; without an end if there are none to be."""
-        sent = 0
-        while not count or sent < count:
-            some = min(count - sent, 1_000) if count else 1_000
-            try:
-                self.wfile.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * some)
-            except OSError:
-                return  # the client has had enough
-            sent += some
 
     def pieces(self, message: dict[str, Any], form: str, size: int) -> Iterator[bytes]:
         identity = json.dumps(message["id"])
@@ -170,30 +139,16 @@ class Handler(BaseHTTPRequestHandler):
                     yield b"x" * PIECE
             case "gzip of it":
                 yield gzip.compress(response(message).encode())
-            case "gzip and more":
-                yield gzip.compress(response(message).encode())
-                while True:
-                    yield b"x" * PIECE
             case "gzip":
                 # One level makes a thousand of each byte.
                 yield gzip.compress(head + b"x" * size + b'"]}}')
             case "gzip in name only":
                 yield response(message).encode()
-            case "gzip with a mistake":
-                packed = gzip.compress(response(message).encode())
-                yield packed[:12] + b"\xff" * len(packed[12:])
             case "gzip of nothing":  # at three levels, and at the end millions of empty blocks
                 packer = zlib.compressobj(9, zlib.DEFLATED, 31)
                 middle = [packer.compress(b"\x1f\x8b\x08" + bytes(6) + b"\xff")]
                 middle += [packer.compress(b"\0\0\0\xff\xff" * PIECE) for _ in range(size // (5 * PIECE))]
                 yield gzip.compress(b"".join([*middle, packer.flush()]))
-            case "chunks of one byte":
-                for byte in response(message).encode():
-                    yield b"1\r\n%c\r\n" % byte
-                yield b"0\r\n\r\n"
-            case "chunks of one byte in long lines":
-                while True:
-                    yield b"1;" + b"a" * 60_000 + b"\r\n{\r\n"
             case "events":
                 yield b"event: message\ndata: " + response(message).encode() + b"\n\n"
             case "events in lines":
@@ -202,10 +157,6 @@ class Handler(BaseHTTPRequestHandler):
                 yield b"data: " + head
                 while True:
                     yield b"x" * PIECE
-            case "events of comments":
-                for _ in range(size // PIECE):
-                    yield b":\n" * (PIECE // 2)
-                yield b"data: " + response(message).encode() + b"\n\n"
             case _:
                 yield response(message).encode()
 

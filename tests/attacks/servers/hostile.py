@@ -196,20 +196,10 @@ def result_of(how: str) -> Any:
     match how:
         case "huge":
             return text("x" * (60 * 2**20))
-        case "quotes":
-            return text("['" + "\\'" * 100_000 + "]")
         case "controls":
             return text("\x1b[31mred\x1b[0m \u202egnirts\u202c \x07 \x9b31m end")
-        case "surrogates":
-            return text("a\ud800b")
-        case "numbers":
-            return {"content": [], "structuredContent": {"x": float("nan"), "y": float("inf"), "z": 10**4000}}
         case "nested":
             return {"content": [], "structuredContent": {"x": nested(800)}}
-        case "nested_text":
-            return text("[" * 900 + "]" * 900)
-        case "odd":
-            return random.choice([None, 7, "x", [], {"content": 7}, {"content": [None, 1, {"type": 3}]}])
     return text("pong")
 
 
@@ -232,6 +222,9 @@ def call(request: dict[str, Any]) -> None:
             sys.stderr.write(f"fatal: {SECRET} in {sys.argv}\n")
             sys.stderr.flush()
             os._exit(3)
+        elif how == "padded":
+            said = ("abc " * 2_100)[: arguments["before"]] + SECRET + "abc " * 800
+            answer(request, text(said, isError=arguments["is_error"]))
         else:
             answer(request, told(how))
     elif how == "slow":
@@ -240,11 +233,6 @@ def call(request: dict[str, Any]) -> None:
         pass
     elif how == "too deep to read":
         write('{"jsonrpc":"2.0","id":%s,"result":%s}' % (json.dumps(request["id"]), "[" * 100_000 + "]" * 100_000))
-    elif how == "wrong ids":
-        for wrong in (None, -1, 10**30, "1", [request["id"]], {"id": 1}, True, 1.5):
-            say({"jsonrpc": "2.0", "id": wrong, "result": text("forged")})
-        answer(request, text("the real one"))
-        answer(request, text("the second"))
     else:
         answer(request, result_of(how))
 
@@ -280,10 +268,7 @@ def main() -> None:
             if KIND == "storm":
                 threading.Thread(target=storm, daemon=True).start()
         elif method == "tools/list":
-            cursor = (message.get("params") or {}).get("cursor")
-            more = {"nextCursor": f"{int(cursor or 0) + 1}"} if KIND == "endless" else {}
-            found = [tool(f"t{cursor or 0}")] if KIND == "endless" else tools()
-            answer(message, {"tools": found} | more)
+            answer(message, {"tools": tools()})
         elif method == "tools/call":
             call(message)
         elif "id" in message and method:

@@ -1,0 +1,175 @@
+"""Personal data in texts and files of protected servers, through the whole product: by their form, as values that have
+a token already, and names that a recognizer finds. A small model of spaCy that knows two names stands for a large one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codemode_server.app import App
+from codemode_server.config import load
+from codemode_server.domain.errors import SettingsError
+from tests.privacy.presidio_kit import FAILS, FINDS, install, needs_presidio
+
+from .product import configuration, in_memory
+
+pytestmark = pytest.mark.slow
+
+TABLE = "full_name,email\nAnn Müller,ann.lee@example.org\nBob Ray,bob.ray@example.org\n"
+SERVER = """
+import json, sys
+RESULTS = json.loads(sys.argv[1])
+def answer(number, result):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}) + "\\n")
+    sys.stdout.flush()
+for line in sys.stdin:
+    message = json.loads(line)
+    method = message.get("method")
+    if method == "initialize":
+        answer(message["id"], {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "resources": {}},
+               "serverInfo": {"name": "files", "version": "1"}})
+    elif method == "tools/list":
+        answer(message["id"], {"tools": [{"name": name, "description": "Get.", "inputSchema": {"type": "object"}}
+               for name in RESULTS]})
+    elif method == "tools/call":
+        answer(message["id"], {"content": RESULTS[message["params"]["name"]]})
+    elif method == "resources/read":
+        uri = message["params"]["uri"]
+        open(sys.argv[2], "a").write(uri + "\\n")
+        answer(message["id"], {"contents": [{"uri": uri, "text": "read " + uri}]})
+    elif "id" in message:
+        answer(message["id"], {})
+"""
+READ = "from servers.files import get\ndata = get().data\nprint(data.decode({encoding!r}))"
+
+
+def answering(folder: Path, **blocks: Any) -> dict[str, Any]:
+    """Servers of these names, each of which answers with one block; they log the resources that are read."""
+    script = folder / "files.py"
+    script.write_text(SERVER)
+    return {
+        name: {"command": sys.executable, "args": [str(script), json.dumps({"get": [block]}), str(folder / "read.log")]}
+        for name, block in blocks.items()
+    }
+
+
+def files(folder: Path, block: Any, mode: str | None = "tokens", **privacy: Any) -> Path:
+    settings = {"privacy": {"servers": {"files": mode}, **privacy}} if mode else {}
+    return configuration(folder, answering(folder, files=block), **settings)
+
+
+def text(content: str) -> dict[str, str]:
+    return {"type": "text", "text": content}
+
+
+def encoded(encoding: str) -> str:
+    return base64.b64encode(TABLE.encode(encoding)).decode()
+
+
+def file(encoding: str) -> dict[str, Any]:
+    return {"type": "resource", "resource": {"uri": "f:///a.csv", "mimeType": "text/csv", "blob": encoded(encoding)}}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "mode", "shown"),
+    [
+        ("utf-8", "tokens", "<NAME_1>,<EMAIL_1>"),
+        ("utf-16", "tokens", "<NAME_1>,<EMAIL_1>"),
+        ("utf-16", "block", "its result is withheld: it has personal data"),
+        ("utf-16", None, "ann.lee@example.org"),
+    ],
+    ids=["utf-8", "utf-16", "refused", "the control"],
+)
+async def test_a_text_file_in_any_encoding_is_protected(
+    tmp_path: Path, encoding: str, mode: str | None, shown: str
+) -> None:
+    async with in_memory(files(tmp_path, file(encoding), mode)) as host:
+        answer = await host.run(READ.format(encoding=encoding))
+        assert shown in answer.text
+        assert ("ann.lee@example.org" in answer.text) is (mode is None)
+
+
+async def test_base64_in_a_field_is_searched_as_the_file_that_it_is(tmp_path: Path) -> None:
+    """As an API of repositories answers with the content of a file."""
+    content = json.dumps({"name": "people.csv", "encoding": "base64", "content": encoded("utf-8")})
+    code = "import base64\nfrom servers.files import get\nbase64.b64decode(get()['content']).decode()"
+    async with in_memory(files(tmp_path, text(content))) as host:
+        assert (await host.run(code)).value == "full_name,email\n<NAME_1>,<EMAIL_1>\n<NAME_2>,<EMAIL_2>\n"
+
+
+ROW = {"full_name": "Ann Lee", "item": "Desk Lamp"}
+LETTER = "Dear all,\nAnn Lee from Oslo called about the Desk Lamp."
+IN_LETTER = "Dear all,\n<NAME_1> from Oslo called about the Desk Lamp."
+ROWS = "import servers.crm\nrow = servers.crm.get()\n"
+GET = "import servers.{0}\nservers.{0}.get()"
+
+
+def two_servers(folder: Path, row: dict[str, str], letter: str) -> Path:
+    """`crm` answers with a row, and `letters` and `open` with the same letter; `open` is not protected."""
+    servers = answering(folder, crm=text(json.dumps(row)), letters=text(letter), open=text(letter))
+    return configuration(folder, servers, privacy={"servers": {"crm": "tokens", "letters": "tokens"}})
+
+
+async def test_a_name_of_a_field_has_its_token_in_the_prose_of_another_server(tmp_path: Path) -> None:
+    async with in_memory(two_servers(tmp_path, ROW, LETTER)) as host:
+        before = await host.run(GET.format("letters") + ".partition(' from')[0]")
+        assert before.value == "Dear all,\nAnn Lee", "before it is known: the control"
+        assert (await host.run(ROWS + "row")).value == {"full_name": "<NAME_1>", "item": "Desk Lamp"}
+        assert (await host.run(ROWS + GET.format("letters") + ".count(row['full_name'])")).value == 1
+        assert (await host.run(GET.format("letters"))).value == IN_LETTER
+        unprotected = await host.run(GET.format("open") + ".find('Ann Lee')")
+        assert unprotected.value == LETTER.find("Ann Lee"), "a server with values gives programs its text as it is"
+        assert (await host.run(GET.format("open"))).value == IN_LETTER, "what leaves for the model"
+
+
+async def test_a_server_can_make_no_words_of_others_into_tokens_for_programs(tmp_path: Path) -> None:
+    """It calls them names. What leaves for the model may have tokens there; programs go on working."""
+    row = {"full_name": "In Progress", "customer_name": "Order ID", "contact_name": "Open", "password": "prod-eu-1"}
+    letter = json.dumps({"state": "In Progress", "Order ID": 1, "env": "prod-eu-1", "s": "Open"})
+    async with in_memory(two_servers(tmp_path, row, letter)) as host:
+        kinds = (await host.run(ROWS + "[it.partition('_')[0] for it in row.values()]")).value
+        assert kinds == ["<NAME"] * 3 + ["<CREDENTIAL"], "the control"
+        same = "[row['state'] == 'In ' + 'Progress', row['Order' + ' ID'], len(row['env']), len(row['s'])]"
+        code = f"import servers.letters\nrow = servers.letters.get()\n{same}"
+        assert (await host.run(code)).value == [True, 1, 9, 4]
+
+
+TEXT = "Ann Lee called about the Desk Lamp, see Peter O'Neil's letter."
+FOUND = "<NAME_1> called about the Desk Lamp, see <NAME_2>'s letter."
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+async def test_names_in_prose_become_tokens_if_a_recognizer_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_set: bool
+) -> None:
+    needs_presidio()
+    install(monkeypatch, tmp_path / "installed", "finds_two", FINDS)
+    recognizer: dict[str, Any] = {"recognizer": {"models": ["finds_two"]}} if is_set else {}
+    async with in_memory(files(tmp_path, text(TEXT), **recognizer)) as host:
+        assert (await host.run(GET.format("files"))).value == (FOUND if is_set else TEXT)
+
+
+async def test_a_result_is_withheld_if_the_recognizer_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    needs_presidio()
+    install(monkeypatch, tmp_path / "installed", "failing_model", FAILS)
+    async with in_memory(files(tmp_path, text(TEXT), recognizer={"models": ["failing_model"]})) as host:
+        refused = (await host.run(GET.format("files"))).text
+    assert "its result is withheld: it could not be searched for names" in refused
+    assert "privacy.recognizer in upstream.yaml" in refused
+    assert "Ann" not in refused + caplog.text
+
+
+async def test_a_product_does_not_start_without_the_model_and_names_the_command(tmp_path: Path) -> None:
+    needs_presidio()
+    with pytest.raises(SettingsError) as refused:
+        async with App.open(load(files(tmp_path, text(TEXT), recognizer={"models": ["no_such_model"]}))):
+            pass
+    assert f"is not installed: {sys.executable} -m spacy download no_such_model" in str(refused.value)

@@ -46,8 +46,8 @@ from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.call_metrics import CallMetrics
 from codemode_server.gateway.gateway import Gateway
-from codemode_server.gateway.policy.changed_tools import ChangedToolsStep
 from codemode_server.gateway.policy.flows import FlowStep
+from codemode_server.gateway.policy.policy import ChangedToolsStep
 from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.gateway.privacy import call_privacy
 from codemode_server.gateway.read_sources import ReadSources
@@ -363,7 +363,6 @@ class App:
             await self.search.keep_encoders()
 
     def _clean_leftovers(self) -> None:
-        """Remove files of products that were killed."""
         if count := self.artifacts.clean_leftovers(self._is_ending.is_set) + temporary.sweep(self._is_ending.is_set):
             logger.info("removed %d folders of earlier runs that were killed", count)
 

@@ -151,5 +151,4 @@ def _complaint(error: str) -> str:
 
 
 def _first_line(error: str) -> str:
-    """The library's message without its code, such as `NOT_FOUND: `."""
     return re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", error.split("\n")[0])[:200]

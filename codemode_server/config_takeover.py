@@ -1,12 +1,11 @@
-"""Puts an edited configuration in force while a product runs. Secrets that an edit replaced stay masked for a while."""
+"""Puts an edited configuration in force while a product runs. Secrets that an edit replaced stay masked: servers that
+had them may still answer with them."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
 
-import anyio
 import anyio.to_thread
 
 from codemode_server.config import LoadedSettings
@@ -20,9 +19,6 @@ from codemode_server.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-REPLACED_SECRETS_SECONDS = 600.0
-"""How long secrets that an edit removed stay masked: servers that had them may still answer with them."""
-
 
 class ConfigTakeover:
     """The configuration of one product, from its files to what is in force."""
@@ -33,7 +29,7 @@ class ConfigTakeover:
         self.loaded = loaded
         self._has_mcp_tracing = has_mcp_tracing
         self._http_tokens = http_token.existing()
-        self._replaced_secrets: Counter[str] = Counter()
+        self._replaced_secrets = frozenset[str]()
         self.config = LiveConfig(self._settings(loaded), self._redactor(), loaded.messages_for_model)
 
     async def watch(
@@ -44,21 +40,18 @@ class ConfigTakeover:
     ) -> None:
         """Put each edit of the file in force; an invalid one is logged and ignored. `is_microvm` tells whether programs
         run in microVMs, which keep the limits that they were started with; `follow` is called after each edit."""
-        async with anyio.create_task_group() as tasks:
-            async for news in changes(place, since=self.loaded):
-                if isinstance(news, SettingsError):
-                    for line in str(news).splitlines():
-                        logger.warning("the edited configuration is not used: %s", line)
-                    continue
-                for line in news.all_messages:
-                    if line not in self.loaded.all_messages:
-                        logger.warning("%s", line)
-                replaced = self.loaded.secrets - news.secrets
-                self._replaced_secrets.update(replaced)
-                await self._take_over(news, is_microvm())
-                await follow(news)
-                tasks.start_soon(self._forget_secrets, replaced)
-                logger.info("took over the edited %s", place.path)
+        async for news in changes(place, since=self.loaded):
+            if isinstance(news, SettingsError):
+                for line in str(news).splitlines():
+                    logger.warning("the edited configuration is not used: %s", line)
+                continue
+            for line in news.all_messages:
+                if line not in self.loaded.all_messages:
+                    logger.warning("%s", line)
+            self._replaced_secrets |= self.loaded.secrets - news.secrets
+            await self._take_over(news, is_microvm())
+            await follow(news)
+            logger.info("took over the edited %s", place.path)
 
     async def _take_over(self, news: LoadedSettings, is_microvm: bool) -> None:
         self.loaded = news
@@ -71,11 +64,6 @@ class ConfigTakeover:
         self._http_tokens |= await anyio.to_thread.run_sync(http_token.existing)
         self.config.replace(settings, self._redactor(), news.messages_for_model)
 
-    async def _forget_secrets(self, replaced: frozenset[str]) -> None:
-        await anyio.sleep(REPLACED_SECRETS_SECONDS)
-        self._replaced_secrets -= Counter(replaced)
-        self.config.replace(self.config.settings, self._redactor(), self.config.notices)
-
     def _settings(self, loaded: LoadedSettings) -> Settings:
         settings = loaded.settings
         if self._has_mcp_tracing:
@@ -83,5 +71,4 @@ class ConfigTakeover:
         return settings.model_copy(update={"tracing": settings.tracing.model_copy(update={"mcp": False})})
 
     def _redactor(self) -> Redactor:
-        secrets = self.loaded.secrets | self._http_tokens | self._replaced_secrets.keys()
-        return Redactor(secrets)
+        return Redactor(self.loaded.secrets | self._http_tokens | self._replaced_secrets)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import sys
 from enum import StrEnum
@@ -56,7 +55,8 @@ def command_for(extra: str, prefix: str, direct_url: str | None) -> str:
 
 
 def _source(extra: str, direct_url: str | None) -> tuple[str, bool]:
-    """The package to install, quoted for a shell, and True if its code is used in place."""
+    """The package to install, quoted for a shell, and True if its code is used in place. From where it was installed:
+    its name alone may be somebody else's in an index."""
     found = json.loads(direct_url) if direct_url else {}
     address = urlsplit(found.get("url", ""))
     if not address.scheme:
@@ -64,9 +64,8 @@ def _source(extra: str, direct_url: str | None) -> tuple[str, bool]:
     if address.scheme == "file" and "vcs_info" not in found:
         path = url2pathname(address.path)
         return shlex.quote(f"{path}[{extra}]"), bool(found.get("dir_info", {}).get("editable"))
-    user, at, host = address.netloc.rpartition("@")
-    keeps_user = user == "git" or re.fullmatch(r"(\$\{\w+\}:?)+", user)  # what is no secret by the specification
-    url = address._replace(netloc=address.netloc if at and keeps_user else host).geturl()
+    user, _, host = address.netloc.rpartition("@")
+    url = address._replace(netloc=f"git@{host}" if user == "git" else host).geturl()  # another user may be a secret
     if vcs := found.get("vcs_info"):
         revision = vcs.get("requested_revision")
         url = f"{vcs['vcs']}+{url}{f'@{revision}' if revision else ''}"

@@ -90,9 +90,9 @@ class LastRun:
         if not any(server.listing.prompts for server in self.catalog.servers):
             return []
         from codemode_server.front.prompts import prompt_definitions
-        from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
+        from codemode_server.gateway.policy.permitted_prompts import with_permitted_prompts
 
-        permitted = PermittedPrompts(LiveConfig(loaded.settings)).within(self.catalog)
+        permitted = with_permitted_prompts(self.catalog, loaded.settings.permissions)
         return prompt_definitions(permitted, Redactor(loaded.secrets))
 
     def _direct(self, catalog: Catalog, settings: Settings, redactor: Redactor) -> list[dict[str, Any]]:

@@ -17,9 +17,8 @@ class GuardrailSettings(Section):
     """One guardrail. It can only restrict: what the permissions deny stays denied."""
 
     use: str = Field(max_length=200)
-    """`secrets`, `size`, `domains`, `rules`, the name that an installed package registered (`codemode-server doctor`
-    lists them), or the class as `package.module:Class`. It is imported from what is installed, never from the current
-    folder."""
+    """`secrets`, `domains`, `personal_data`, or a class as `package.module:Class`. It is imported from what is
+    installed, never from the current folder."""
     tools: tuple[Glob, ...] = ()
     """Only calls of tools that match one of these globs `server/tool` pass it; default: all. Programs and their results
     pass it in any case."""

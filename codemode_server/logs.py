@@ -2,7 +2,7 @@
 
 Each record passes the redactor, so a secret that some library puts into a message does not get out that way, and is
 then written on one line, so that a text of an upstream can't forge another. The lines of an exception are indented.
-One place in the source logs a bounded number of lines a minute, and the files have a bounded size.
+The files have a bounded size.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
-from collections.abc import Callable
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -31,11 +29,6 @@ OLD_FILES = 3
 FOLDER_NAME, FILE_NAME = "logs", "codemode.log"
 """Folder and file name of the log in a state folder."""
 _MAX_EXCEPTION_LINES = 200
-_PERIOD_SECONDS = 60.0
-_MAX_RECORDS_OF_A_LINE = 30
-"""Records of one line of source in a period."""
-_MAX_RECORDS = 600
-"""Records of all lines of source in a period."""
 
 
 class _LineFormatter(logging.Formatter):
@@ -46,8 +39,7 @@ class _LineFormatter(logging.Formatter):
         self._config = config
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        line = one_line(self._config.redactor_of_all.text(super().formatMessage(record)))
-        return line + getattr(record, _NOTE, "")
+        return one_line(self._config.redactor_of_all.text(super().formatMessage(record)))
 
     def formatException(self, ei: _ExcInfoType) -> str:
         return self._indented(super().formatException(ei))  # type: ignore[arg-type]
@@ -61,40 +53,6 @@ class _LineFormatter(logging.Formatter):
             half = _MAX_EXCEPTION_LINES // 2
             lines[half:-half] = [f"[{len(lines) - 2 * half} lines left out]"]
         return "\n".join(f"    {one_line(line)}" for line in lines)
-
-
-_NOTE = "codemode_note"
-
-
-class RateLimit(logging.Filter):
-    """Lets through a bounded number of records in a period, of one line of source and of all, and counts the rest.
-
-    By the line of source, since a message can hold what somebody else chose.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._clock = clock
-        self._began = clock()
-        self._counts: dict[tuple[str, int], int] = {}
-        self._passed = self._left_out = 0
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        note = ""
-        if (now := self._clock()) - self._began >= _PERIOD_SECONDS:
-            if self._left_out:
-                note = f" [before this, {self._left_out:,} more lines were left out of the log]"
-            self._began, self._counts, self._passed, self._left_out = now, {}, 0, 0
-        place = (record.pathname, record.lineno)
-        count = self._counts[place] = self._counts.get(place, 0) + 1
-        if count > _MAX_RECORDS_OF_A_LINE or self._passed >= _MAX_RECORDS:
-            self._left_out += 1
-            return False
-        self._passed += 1
-        if count == _MAX_RECORDS_OF_A_LINE:
-            note += f" [more like this are left out for up to {_PERIOD_SECONDS:g} seconds]"
-        setattr(record, _NOTE, note)
-        return True
 
 
 class _PrivateFile(RotatingFileHandler):
@@ -137,5 +95,4 @@ def start(folder: Path | None, config: LiveConfig) -> Path | None:
 
 def _add(handler: logging.Handler, lines: _LineFormatter) -> None:
     handler.setFormatter(lines)
-    handler.addFilter(RateLimit())
     logging.getLogger().addHandler(handler)

@@ -1,10 +1,9 @@
 """Keeps large messages, and floods of small ones, from blocking the event loop.
 
-Large messages are parsed and written in a thread, one at a time in the whole process. Python's JSON functions hold the
-interpreter's lock, so two at once would take as long and twice the memory; `json_size` bounds how long one takes. After
-each there is a pause, in which the lock is free for what is small. A new message is read when no other large work
-waits: what was read before has gone on by then, so few are in memory, whatever number of them comes. Meanwhile the
-garbage collector is off: it would look through a growing tree again and again, ten times as long as parsing takes.
+Large messages are parsed and written in a thread, one at a time in the whole process: Python's JSON functions hold the
+interpreter's lock, so two at once would take as long and twice the memory. After each there is a pause, in which the
+lock is free for what is small. A new message is read when no other large work waits, so few are in memory. Meanwhile
+the garbage collector is off: it would look through a growing tree again and again.
 
 What comes in many small pieces is handled on the event loop, at a `Pace` that leaves half of the time to others.
 """
@@ -143,7 +142,6 @@ async def read_large(function: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 def _of_loop(variable: RunVar[T], make: Callable[[], T]) -> T:
-    """The value that all tasks of this event loop share; made on first use."""
     found = variable.get(None)
     if found is None:
         found = make()

@@ -13,7 +13,7 @@ from codemode_server.setting_types import Glob, ProblemWithin, RuleEffect, Secti
 
 Answer = Literal["allow", "deny", "ask"]
 Preset = Literal["read-only", "careful", "trusted"]
-_SHORT = ("allow", "deny", "ask")
+_ANSWERS = ("allow", "deny", "ask")
 _SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3_600.0, "day": 86_400.0, "execution": None}
 
 
@@ -48,8 +48,8 @@ def _principal_or_group(text: str) -> str:
 
 
 class PermissionRule(Section):
-    """One rule. Either exactly one of `allow`, `deny`, `ask`, each a glob `server/tool` (or `server`, for all its
-    tools); or `decision`, with `server` and `tool`. It matches calls that fit everything that it says."""
+    """One rule, with exactly one of `allow`, `deny`, `ask`, each a glob `server/tool` (or `server`, for all its tools).
+    It matches calls that fit everything that it says."""
 
     allow: Glob | None = None
     """Calls that match are allowed."""
@@ -57,12 +57,6 @@ class PermissionRule(Section):
     """Calls that match are refused."""
     ask: Glob | None = None
     """Calls that match need a person's approval."""
-    decision: Answer | None = None
-    """Decision for calls that match, in a rule with `server` and `tool`."""
-    server: Glob | None = None
-    """Glob over the names of servers; default: all."""
-    tool: Glob | None = None
-    """Glob over the names of tools; default: all."""
     effect: RuleEffect | None = None
     """Only tools with this effect, by their annotations or `servers.<name>.effects`; a tool that states none counts as
     `write`. `write` in a rule that denies or asks also means tools that destroy, in one that allows it does not."""
@@ -80,7 +74,7 @@ class PermissionRule(Section):
     reason: str | None = Field(default=None, max_length=300)
     """Part of the error that the program gets when the rule refuses a call."""
 
-    @field_validator(*_SHORT)
+    @field_validator(*_ANSWERS)
     @classmethod
     def _glob_is_whole(cls, pattern: str | None) -> str | None:
         if pattern is None:
@@ -89,18 +83,6 @@ class PermissionRule(Section):
         if not may_have_slashes and (pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1):
             raise ValueError("is not of the form `server/tool` or `server`")
         return checked_glob(pattern)
-
-    @field_validator("server", "tool")
-    @classmethod
-    def _part_is_whole(cls, glob: str | None) -> str | None:
-        return None if glob is None else checked_glob(glob)
-
-    @field_validator("server")
-    @classmethod
-    def _server_has_no_slash(cls, glob: str | None) -> str | None:
-        if glob is not None and "/" in glob:
-            raise ValueError("is the name of a server; the name of the tool belongs to `tool`")
-        return glob
 
     @field_validator("when")
     @classmethod
@@ -120,12 +102,8 @@ class PermissionRule(Section):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        given = [name for name in (*_SHORT, "decision") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError("give exactly one of `allow`, `deny`, `ask`, `decision`")
-        for name in ("server", "tool") if given != ["decision"] else ():
-            if getattr(self, name) is not None:
-                raise ProblemWithin(f"belongs to a rule with `decision`; write `{given[0]}: server/tool`", name)
+        if sum(getattr(self, name) is not None for name in _ANSWERS) != 1:
+            raise ValueError("give exactly one of `allow`, `deny`, `ask`")
         if self.limit is not None and self.answer == "deny":
             raise ProblemWithin("has no meaning in a rule that denies", "limit")
         return self
@@ -133,24 +111,18 @@ class PermissionRule(Section):
     @property
     def globs(self) -> tuple[str, str]:
         """The globs over the names of servers and of tools."""
-        if self.decision is not None:
-            return self.server or "*", self.tool or "*"
-        server, _, tool = (self.allow or self.deny or self.ask or "").partition("/")
+        server, _, tool = self.pattern.partition("/")
         return server, tool or "*"
 
     @property
     def pattern(self) -> str:
-        """`server/tool`, or as it is written."""
-        return "/".join(self.globs) if self.decision is not None else self.allow or self.deny or self.ask or ""
+        """`server/tool`, or `server`."""
+        return self.allow or self.deny or self.ask or ""
 
     @property
     def answer(self) -> Answer:
-        return self.decision or ("allow" if self.allow else "deny" if self.deny else "ask")
-
-    @property
-    def key_of_server(self) -> str:
-        """The key under which the file names the server."""
-        return "server" if self.decision is not None else self.answer
+        """Also the key under which the file has the pattern."""
+        return "allow" if self.allow else "deny" if self.deny else "ask"
 
     @property
     def text(self) -> str:

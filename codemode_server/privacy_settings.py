@@ -77,11 +77,8 @@ class PrivacySettings(DetectionFields):
 
     servers: dict[Glob, ProtectionMode] = Field(default={})
     """The protection of personal data in results, by glob over the names of servers; the first that matches decides.
-    `tokens`: the model sees tokens in place of it; `block`: a result with any is refused; `values`: nothing, as for
-    servers that no glob matches. A name that no server has is an error, unless it says `values`."""
-    programs: Literal["tokens", "values"] = "tokens"
-    """The data that programs see of servers with `tokens`: the tokens too, or the values. Then only what leaves for the
-    model has tokens, and a program that rewrites a value may get it past that."""
+    `tokens`: programs and the model see tokens in place of it; `block`: a result with any is refused; `values`:
+    nothing, as for servers that no glob matches. A name that no server has is an error, unless it says `values`."""
     release: dict[Glob, tuple[KindName, ...]] = Field(default={})
     """Kinds of personal data that tools receive in place of tokens, by glob `server/tool` or `server`: `{"crm": [email,
     name]}`. `"*"` as a kind stands for all. What several globs release adds up."""
@@ -151,7 +148,7 @@ class PrivacySettings(DetectionFields):
         names = f"; Presidio finds names in free text with {', '.join(self.models)}" if self.models else ""
         if names and (lacking := missing(self.models)):
             names += f", but {lacking}"
-        return f"{servers}; programs see {self.programs}; {release or 'no tool may receive any'}{names}"
+        return f"{servers}; {release or 'no tool may receive any'}{names}"
 
     @property
     def unsearched_files(self) -> UnsearchedFiles:

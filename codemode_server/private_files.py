@@ -194,7 +194,6 @@ def _make(folder: Path) -> None:
 
 
 def _check_parent(folder: Path, status: os.stat_result, *, is_sticky_enough: bool = True) -> None:
-    """Check that only this user and root can replace entries of the folder."""
     if sys.platform == "win32":
         raise NotImplementedError  # nothing is checked there
     if not stat.S_ISDIR(status.st_mode):

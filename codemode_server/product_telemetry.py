@@ -10,9 +10,8 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.domain.principals import Identity
-from codemode_server.telemetry import instruments
-from codemode_server.telemetry.instruments import Instrument
-from codemode_server.telemetry.metrics import Readings
+from codemode_server.telemetry import metrics
+from codemode_server.telemetry.metrics import Instrument, Readings
 
 if TYPE_CHECKING:
     from codemode_server.app import App
@@ -35,13 +34,13 @@ def readings(app: App) -> Mapping[Instrument, Callable[[], Readings]]:
         return {(app.sandbox.level.value,): 1} if app.sandbox.level is not None else {}
 
     return {
-        instruments.WAITING: lambda: {(): app.executions.turns.waiting},
-        instruments.RUNNING: lambda: {(): app.executions.turns.running},
-        instruments.PLACES: lambda: {(): app.config.settings.limits.programs},
-        instruments.APPROVALS: lambda: {(): app.approver.waiting},
-        instruments.SANDBOXES: sandboxes,
-        instruments.LEVEL: level,
-        instruments.UPSTREAMS: servers,
+        metrics.WAITING: lambda: {(): app.executions.turns.waiting},
+        metrics.RUNNING: lambda: {(): app.executions.turns.running},
+        metrics.PLACES: lambda: {(): app.config.settings.limits.programs},
+        metrics.APPROVALS: lambda: {(): app.approver.waiting},
+        metrics.SANDBOXES: sandboxes,
+        metrics.LEVEL: level,
+        metrics.UPSTREAMS: servers,
     }
 
 

@@ -20,7 +20,7 @@ from ahocorasick_rs import AhoCorasick
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.field_names import is_field_name
-from codemode_server.json_texts import text_batches
+from codemode_server.json_values import joined_texts
 from codemode_server.known_values import (
     DistinctKeys,
     KnownValues,
@@ -112,7 +112,7 @@ class Redactor:
 
     def value(self, value: JsonValue) -> JsonValue:
         """The JSON value with the secrets in its strings masked; the same object if there are none."""
-        if any(self._spans("\n".join(batch.texts)) for batch in text_batches(value)):
+        if any(map(self._spans, joined_texts(value))):
             return self._walked(value)
         return value
 
@@ -147,9 +147,6 @@ class _Search:
         spellings = sorted({_without_surrogates(text) for secret in self.secrets for text in _spellings(secret)})
         self.longest = max(map(len, spellings), default=0)
         self._automaton = AhoCorasick(spellings) if spellings else None
-
-    def is_in(self, text: str) -> bool:
-        return bool(self.spans(text))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where secrets are, in order; they may overlap."""

@@ -182,7 +182,6 @@ class _Service:
         return None if self._app is None else text_over_http(self._app, identity)
 
     async def _serve_product(self) -> None:
-        """Build the product after the handshake and run it until the end."""
         with anyio.move_on_after(_HANDSHAKE_SECONDS):
             await self._connected.wait()
         await anyio.sleep(_AFTER_HANDSHAKE_SECONDS)
@@ -214,7 +213,6 @@ class _Service:
         await self._stop.wait()
 
     async def _configuration(self) -> LoadedSettings | None:
-        """The configuration, once it can be used; None if the host disconnects before that."""
         loaded = await anyio.to_thread.run_sync(self._start.configuration)
         if not isinstance(loaded, SettingsError):
             return loaded

@@ -15,9 +15,7 @@ from pydantic import BaseModel, Field
 
 from codemode_server.guardrail_settings import GuardrailSettings as GuardrailSettings
 from codemode_server.http_settings import HttpSettings as HttpSettings
-from codemode_server.http_settings import PrincipalName
-from codemode_server.metric_settings import MetricSettings
-from codemode_server.page_settings import PageSettings
+from codemode_server.http_settings import MetricSettings, PageSettings, PrincipalName
 from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.privacy_settings import PrivacySettings as PrivacySettings
@@ -276,7 +274,7 @@ def json_schema() -> dict[str, Any]:
         definition["properties"] = {name: _as_written(field, schema["$defs"]) for name, field in properties.items()}
     server = schema["$defs"]["ServerSettings"]
     server["oneOf"] = [{"required": [spec.selector]} for spec in transports.transports()]
-    schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask", "decision")]
+    schema["$defs"]["PermissionRule"]["oneOf"] = [{"required": [name]} for name in ("allow", "deny", "ask")]
     schema["properties"]["servers"]["anyOf"][0]["additionalProperties"] = False
     schema["properties"]["mcpServers"] = {
         "description": "Servers in the format of hosts; a host's configuration can be pasted here.",
@@ -292,7 +290,6 @@ def json_schema() -> dict[str, Any]:
 
 
 def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """The model and those of its sections, at any depth."""
     from typing import get_args
 
     yield model

@@ -70,11 +70,9 @@ class Stores:
 
 
 def _retention(settings: StateSettings) -> tuple[Retention, Retention]:
-    """The retention of the audit, and that of the journal."""
     audit = Retention(settings.record_days, settings.record_mb * 2**20)
     return audit, Retention(settings.journal_hours / 24, settings.journal_mb * 2**20)
 
 
 def _execution_bytes(settings: StateSettings) -> int:
-    """Maximum bytes of one execution's values in the journal."""
     return settings.journal_mb * 2**20 // 4

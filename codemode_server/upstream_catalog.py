@@ -16,7 +16,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import UpstreamListing
 from codemode_server.first_listing import LastRun, is_protected, upstream_pool
 from codemode_server.gateway.learning import Learning
-from codemode_server.gateway.policy.permitted_prompts import PermittedPrompts
+from codemode_server.gateway.policy.permitted_prompts import with_permitted_prompts
 from codemode_server.gateway.policy.protected_listings import ProtectedListings
 from codemode_server.gateway.policy.visible_listings import SeenListings
 from codemode_server.stores import Stores
@@ -50,7 +50,7 @@ class UpstreamCatalog:
         self.pool = upstream_pool(loaded, listings, config, self.listings_changed)
         self._learning = learning
         self._protected = ProtectedListings(config, stores.token_cipher.fingerprint)
-        self._prompts = PermittedPrompts(config)
+        self._config = config
         self._connected = connected
         self._patience_until = math.inf
         self.revision = 0
@@ -106,7 +106,8 @@ class UpstreamCatalog:
         return self.revision
 
     def _newest(self) -> Catalog:
-        return self._prompts.within(Catalog.build(self._listings(), self._catalog, self._learning.known))
+        catalog = Catalog.build(self._listings(), self._catalog, self._learning.known)
+        return with_permitted_prompts(catalog, self._config.settings.permissions)
 
     def _listings(self) -> list[UpstreamListing]:
         return self._protected.within(self._visible.within(self.pool.listings()))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Awaitable, Callable
 
 import anyio
 import anyio.lowlevel
 
-from codemode_server.off_loop import Pace, read_large, run_large, run_sized
+from codemode_server.off_loop import read_large, run_large, run_sized
 
 
 async def test_large_work_runs_in_one_thread_at_a_time_and_small_work_at_once() -> None:
@@ -50,29 +48,3 @@ async def test_a_new_message_is_read_after_all_other_large_work() -> None:
         await anyio.wait_all_tasks_blocked()
         go_on.set()
     assert order == ["work 0", "work 1", "work 2", "read 0", "read 1", "read 2"]
-
-
-async def turns_of_others(rest: Callable[[], Awaitable[None]]) -> int:
-    """How many turns another task gets while 100 pieces of half a millisecond's work are done."""
-    turns, is_over = 0, False
-
-    async def other() -> None:
-        nonlocal turns
-        while not is_over:
-            await anyio.lowlevel.checkpoint()
-            turns += 1
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(other)
-        for _ in range(100):
-            until = time.perf_counter() + 0.0005
-            while time.perf_counter() < until:
-                pass
-            await rest()
-        is_over = True
-    return turns
-
-
-async def test_between_small_pieces_others_get_many_turns() -> None:
-    assert await turns_of_others(anyio.lowlevel.checkpoint) < 250, "control: one for each piece"
-    assert await turns_of_others(Pace().rest) > 300

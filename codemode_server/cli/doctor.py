@@ -14,7 +14,7 @@ from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.domain.errors import SettingsError
 from codemode_server.executions.approvals.desktop import NoNotifier, find_notifier
-from codemode_server.guardrails.loading import installed, load_guardrails
+from codemode_server.guardrails.loading import load_guardrails
 from codemode_server.privacy_packages import missing
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import (
@@ -119,15 +119,14 @@ def _privacy(settings: PrivacySettings) -> Check:
 
 
 def _guardrails(configured: Sequence[GuardrailSettings]) -> Check:
-    """Which there are and which are used; those that are used are loaded, as at the start of the product."""
-    there = ", ".join(f"{it.name} ({it.origin})" for it in installed())
+    """Loads those that are used, as at the start of the product."""
     try:
         used = ", ".join(it.name for it in load_guardrails(configured)) or "none"
     except SettingsError as error:
         return Check(
             "guardrails", "missing", f"{'; '.join(str(error).splitlines())}", "edit upstream.yaml, or install it"
         )
-    return Check("guardrails", "ok", f"used, in this order: {used}; installed: {there}")
+    return Check("guardrails", "ok", f"used, in this order: {used}")
 
 
 def _search(found: diagnostics.SearchDiagnosis) -> Check:

@@ -8,8 +8,7 @@ import anyio.to_thread
 
 from codemode_server.cli.person_at_terminal import terminal
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
-from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
+from codemode_server.domain.input_requests import NO_HOST_INPUT, Feature, HostInput, InputRefused, InputRequest
 from codemode_server.text import escaped, escaped_lines
 
 _HELP = "(an empty line gives the default in brackets, or leaves the field out; `!` declines)"

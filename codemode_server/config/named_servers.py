@@ -84,7 +84,7 @@ def spellings_of(servers: Iterable[str]) -> frozenset[str]:
 
 def _in_permissions(settings: Settings) -> Iterator[_Named]:
     for index, rule in enumerate(settings.permissions.rules):
-        yield _Named(("permissions", "rules", index, rule.key_of_server), rule.globs[0])
+        yield _Named(("permissions", "rules", index, rule.answer), rule.globs[0])
     stated = (label for it in settings.servers.values() for labels in it.labels.values() for label in labels)
     labels = frozenset({PRIVATE, UNTRUSTED, PUBLIC_SINK, *stated})
     for index, flow in enumerate(settings.permissions.flows.rules):

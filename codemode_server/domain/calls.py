@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from codemode_server.domain.ids import ExecutionId, JsonValue
 
@@ -43,6 +43,15 @@ class RetryReason(StrEnum):
         article = "a" if self is RetryReason.SIGN_IN else "an"
         name = "sign-in" if self is RetryReason.SIGN_IN else self.value.replace("_", " ")
         return f"tried again after {article} {name}"
+
+
+class ResultKey(NamedTuple):
+    """A key of some dict in a tool's result."""
+
+    server: str
+    tool: str
+    """Python names."""
+    key: str
 
 
 @dataclass(frozen=True, slots=True)

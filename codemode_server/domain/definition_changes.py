@@ -1,4 +1,4 @@
-"""Differences between two definitions of a tool: in a few words, and in full. No I/O.
+"""Differences between two definitions of a tool. No I/O.
 
 Every text of a server is escaped and stands within a line of ours, so that none of it can look like another line.
 """
@@ -24,8 +24,6 @@ _PARTS = {
     "task": "way to be called",
     "closedWorld": "claim to deal with nothing outside of its server",
 }
-_MAX_EXCERPT = 80
-_MAX_NAMES = 4
 _MAX_COMPARED_LINES = 1_000
 """Longer texts are shown as removed and added, since comparing takes the square of the time."""
 _MAX_LINE_CHARACTERS = 160
@@ -36,8 +34,6 @@ MAX_LINES = 400
 class DefinitionChange:
     """Difference between two definitions."""
 
-    summary: str
-    """A few words: `description (adds "…"), parameters (+bcc)`."""
     lines: tuple[str, ...]
     """A unified diff, without limit of length."""
 
@@ -52,57 +48,7 @@ def change_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> Defin
     """The difference of two canonical definitions; of an empty one nothing is known, so all of the other is shown."""
     changed = [part for part in _PARTS if before.get(part) != after.get(part)] if before else []
     lines = [line for part in changed or _PARTS for line in _diff(part, before.get(part), after.get(part))]
-    summary = ", ".join(_summary(part, before.get(part), after.get(part)) for part in changed)
-    return DefinitionChange(summary, tuple(lines))
-
-
-def _summary(part: str, before: Any, after: Any) -> str:
-    name = _PARTS[part]
-    if part in ("inputSchema", "outputSchema"):
-        return f"{name}{_schema_summary(before, after)}"
-    if part == "description":
-        added = _added(str(before), str(after))
-        return f"{name} (adds {_quoted(added)})" if added else f"{name} (leaves words out)"
-    if part in ("task", "closedWorld"):
-        return name
-    return f"{name} ({_quoted(str(before))} to {_quoted(str(after))})"
-
-
-def _schema_summary(before: Any, after: Any) -> str:
-    old, new = _properties(before), _properties(after)
-    names = [
-        *(f"+{_name(it)}" for it in new if it not in old),
-        *(f"-{_name(it)}" for it in old if it not in new),
-        *(f"~{_name(it)}" for it in new if it in old and old[it] != new[it]),
-    ]
-    more = [f"{len(names) - _MAX_NAMES} more"] if len(names) > _MAX_NAMES else []
-    return f" ({', '.join([*names[:_MAX_NAMES], *more])})" if names else ""
-
-
-def _properties(schema: Any) -> dict[str, Any]:
-    found = schema.get("properties") if isinstance(schema, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _added(before: str, after: str) -> str:
-    """The words of the second text between the common beginning and end."""
-    old, new = before.split(), after.split()
-    start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
-    start = min(len(old), len(new)) if start is None else start
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    return " ".join(new[start : len(new) - end])
-
-
-def _quoted(text: str) -> str:
-    shown = escaped(text[: _MAX_EXCERPT + 1])
-    return f'"{shown}"' if len(shown) <= _MAX_EXCERPT else f'"{shown[: _MAX_EXCERPT - 1]}…"'
-
-
-def _name(text: str) -> str:
-    shown = escaped(text[:41])
-    return shown if len(shown) <= 40 else f"{shown[:39]}…"
+    return DefinitionChange(tuple(lines))
 
 
 def _diff(part: str, before: Any, after: Any) -> Iterator[str]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 
-from codemode_server.domain.device_names import DEVICE_NAMES
 from codemode_server.domain.ids import PrincipalId
+
+DEVICE_NAMES = frozenset({"aux", "con", "nul", "prn", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
+"""In lower case; Windows ignores case."""
+
 
 PRINCIPAL_VARIABLE = "CODEMODE_PRINCIPAL"
 """Names the principal of this process. One in `.env` does not count, as that file may come with a folder."""

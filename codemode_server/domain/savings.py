@@ -6,7 +6,7 @@ An exchange is one call of one of our tools by the host. `docs/operating.md` has
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from codemode_server.domain.ids import ExecutionId
@@ -100,18 +100,7 @@ class TokenUsage:
         return self.direct(is_cached=is_cached) - self.spent(is_cached=is_cached)
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(
-            exchanges=self.exchanges + other.exchanges,
-            executions=self.executions + other.executions,
-            calls=self.calls + other.calls,
-            turns=self.turns + other.turns,
-            sent=self.sent + other.sent,
-            returned=self.returned + other.returned,
-            own_definitions=self.own_definitions + other.own_definitions,
-            arguments=self.arguments + other.arguments,
-            results=self.results + other.results,
-            direct_definitions=self.direct_definitions + other.direct_definitions,
-        )
+        return TokenUsage(**{it.name: getattr(self, it.name) + getattr(other, it.name) for it in fields(self)})
 
 
 @dataclass(frozen=True, slots=True)

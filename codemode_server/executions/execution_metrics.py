@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from codemode_server.executions.events import ExecutionEvent, ExecutionSettled
-from codemode_server.telemetry.instruments import EXECUTION_SECONDS, EXECUTIONS
-from codemode_server.telemetry.metrics import Metrics
+from codemode_server.telemetry.metrics import EXECUTION_SECONDS, EXECUTIONS, Metrics
 
 
 class ExecutionMetrics:

@@ -16,6 +16,7 @@ from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import MetaToolError, SandboxUnavailable
 from codemode_server.domain.executions import ExecutionKind, ExecutionRecord
 from codemode_server.domain.ids import ExecutionId, JsonValue
+from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.repetition import Repeat
 from codemode_server.domain.tools import Effect
@@ -33,7 +34,6 @@ from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.scheduling import Turns
 from codemode_server.executions.suspension import Suspensions
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.gateway.resumed_calls import ResumedCalls

@@ -20,7 +20,7 @@ from codemode_server.executions.execution import Execution
 from codemode_server.executions.stored_items import Item
 from codemode_server.front.rendering import SCHEME, render
 from codemode_server.front.tools.registry import Answer
-from codemode_server.json_bytes import size_as_json
+from codemode_server.json_values import size_as_json
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
 

@@ -17,7 +17,7 @@ import anyio.to_thread
 import uvicorn
 
 from codemode_server import http_connections
-from codemode_server.json_size import holds_too_many_values
+from codemode_server.json_values import holds_too_many_values
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -9,12 +9,12 @@ import anyio
 
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.input_requests import HostInput
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.host_waiting import WaitEnd
 from codemode_server.executions.pending_input import PendingInput
 from codemode_server.front.progress import report_progress
 from codemode_server.front.tools.registry import Answer, Host, ToolContext
-from codemode_server.gateway.host_input import HostInput
 
 _MAX_QUESTIONS = 5
 

@@ -59,7 +59,6 @@ def _at(value: Any, place: tuple[str | int, ...]) -> Any:
 
 
 def _copied(value: Any, depth: int) -> Any:
-    """A copy of the upper levels, in which blocks are."""
     if depth and isinstance(value, dict):
         return {key: _copied(item, depth - 1) for key, item in value.items()}
     return [_copied(item, depth - 1) for item in value] if depth and isinstance(value, list) else value

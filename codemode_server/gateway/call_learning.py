@@ -5,13 +5,20 @@ Subscribes to the pipeline's events.
 
 from __future__ import annotations
 
+from collections.abc import Set
+from itertools import islice
+from typing import Any
+
 from codemode_server.catalog.catalog import Tool
-from codemode_server.domain.calls import Recorded
+from codemode_server.domain.calls import Recorded, ResultKey
 from codemode_server.gateway.events import CallEnded, CallEvent
 from codemode_server.gateway.learning import Learning
-from codemode_server.gateway.received_keys import ResultKey, keys_in
 from codemode_server.gateway.targets import ToolTarget
+from codemode_server.json_values import values_in
 from codemode_server.sandbox.contract import Reply
+
+_MAX_VALUES = 200_000
+"""Values of one result in which keys are looked for that the check before the run has doubted."""
 
 
 class CallLearning:
@@ -38,3 +45,14 @@ class CallLearning:
             calls.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
         is_private = not calls.context.is_local
         self._learning.learn(call.server, tool, call.arguments, reply, is_private=is_private)
+
+
+def keys_in(value: Any, wanted: Set[str]) -> set[str]:
+    """Those of the wanted keys that any dict in a JSON value has."""
+    found: set[str] = set()
+    for inner in islice(values_in(value), _MAX_VALUES):
+        if isinstance(inner, dict):
+            found |= wanted & inner.keys()
+        if len(found) >= len(wanted):
+            break
+    return found

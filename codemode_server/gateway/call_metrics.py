@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.gateway.events import CallEnded, CallEvent, CallRetried, CallUnresolved
-from codemode_server.telemetry.instruments import CALL_RETRIES, CALL_SECONDS, CALLS
-from codemode_server.telemetry.metrics import Metrics
+from codemode_server.telemetry.metrics import CALL_RETRIES, CALL_SECONDS, CALLS, Metrics
 
 _NONE = "none"
 """The server and the decision of a call to what does not exist: its names are the program's choice."""

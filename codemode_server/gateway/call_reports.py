@@ -1,14 +1,21 @@
-"""Reports each call to the model, beside the result of the program. Subscribes to the pipeline's events."""
+"""Reports each call to the model, beside the result of the program. Subscribes to the pipeline's events.
+
+A call that failed on a path in /workspace is explained: that folder is in the sandbox, and servers can't read it.
+"""
 
 from __future__ import annotations
 
+import re
+from itertools import islice
+
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import CallStatus, Recorded, ToolCall
+from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
 from codemode_server.gateway.events import CallApprovalRequested, CallEnded, CallEvent, CallSent, CallUnresolved
 from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls, RunningCall, UnmarkedErrors
 from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
-from codemode_server.gateway.workspace_paths import message_on_path
+from codemode_server.json_values import values_in
 from codemode_server.sandbox.contract import Reply
 from codemode_server.text import clean_line
 
@@ -92,3 +99,27 @@ def _report_errors(event: CallEnded) -> None:
     if message := message_on_path(title_of(target), event.call.arguments, failure):
         calls.has_workspace_message = True
         calls.messages.append(message)
+
+
+_MAX_VALUES = 1_000
+_MAX_ERROR_CHARACTERS = 4_000
+_MAX_PATH_CHARACTERS = 100
+_PATH = re.compile(r"(?<![\w/.~-])/workspace(?![\w-])(?:/[^\s'\"`<>|;:,]*)?")
+
+
+def message_on_path(title: str, arguments: JsonValue, failure: str) -> str | None:
+    """The message for the model if a call of the tool `title` failed with an error that names such a path.
+
+    The path is an argument or within one, as in a query: `select * from '/workspace/a.csv'`.
+    """
+    found = _PATH.search(failure[:_MAX_ERROR_CHARACTERS])
+    if found is None:
+        return None
+    values = islice(values_in(arguments), _MAX_VALUES)
+    if not any(isinstance(value, str) and found[0] in _PATH.findall(value) for value in values):
+        return None
+    path = clean_line(found[0], _MAX_PATH_CHARACTERS)
+    return (
+        f"{title} failed on {path!r}: servers do not see the programs' /workspace; "
+        "read and write its files in the program, and pass their content"
+    )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import ResultWithheld
 from codemode_server.domain.ids import JsonValue
-from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.findings import Findings, RecognizerFailed
 from codemode_server.privacy_packages import missing
 from codemode_server.privacy_settings import PrivacySettings
@@ -64,9 +63,9 @@ class Detection:
             )
         return found
 
-    async def find_without_names(self, text: str) -> Findings:
-        """The findings in a text without the names that only a recognizer finds."""
-        return await run_sized(is_large(text), self._current().in_value, text)
+    def in_value(self, value: JsonValue) -> Findings:
+        """The findings in a value without the names that only a recognizer finds."""
+        return self._current().in_value(value)
 
     def find_at_once(self, text: str) -> Findings | None:
         """The findings in a short text; None for free text if a recognizer would have to search it."""

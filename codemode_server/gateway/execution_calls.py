@@ -12,12 +12,11 @@ import anyio
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.config.live import RequestContext
-from codemode_server.domain.calls import Ask, CallKey, CallStatus
+from codemode_server.domain.calls import Ask, CallKey, CallStatus, ResultKey
 from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
 from codemode_server.domain.savings import ServerTokens
 from codemode_server.domain.tools import Effect
-from codemode_server.gateway.host_input import NO_HOST_INPUT, HostInput
-from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.contract import HostWait
 from codemode_server.text import clean_line
 from codemode_server.upstreams.progress import CallProgress

@@ -229,7 +229,6 @@ def _message(params: Mapping[str, Any], server: str, remark: str) -> str:
 
 
 def _on_one_line(value: Any) -> Any:
-    """A part of a form, whose titles and descriptions have no line ends."""
     if isinstance(value, list):
         return [_on_one_line(part) for part in value]
     if not isinstance(value, dict):

@@ -149,7 +149,7 @@ class Gateway:
             error = UnknownTool(f"{server!r} no longer has the tool {tool!r}; search_tools finds what it has now")
             self._publish_unresolved(calls, server, tool, error)
             raise error
-        return await self._pipeline.run(calls, ToolTarget(offering, found, is_raw=True), arguments, is_program=False)
+        return await self._pipeline.run(calls, ToolTarget(offering, found, is_raw=True), arguments)
 
     async def read(
         self, calls: ExecutionCalls, server: str, named: str, arguments: dict[str, Any] | None = None
@@ -173,7 +173,7 @@ class Gateway:
             error = UnknownTool(f"{server!r} no longer has the prompt {name!r}")
             self._publish_unresolved(calls, server, name, error)
             raise error
-        return await self._pipeline.run(calls, PromptTarget(offering, found), arguments, is_program=False)
+        return await self._pipeline.run(calls, PromptTarget(offering, found), arguments)
 
     async def _newest(self, target: CallTarget) -> CallTarget:
         """The same tool as its server lists it now; what is gone, or no tool, stays as it was."""

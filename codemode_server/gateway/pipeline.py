@@ -47,13 +47,6 @@ from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.call_attempt import CallAttempt, status_of
 from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
 from codemode_server.gateway.call_input import CallInput
-from codemode_server.gateway.dry_run import (
-    CHANGED,
-    capture,
-    derives_from_placeholder,
-    has_to_capture,
-    placeholder_reply,
-)
 from codemode_server.gateway.events import (
     CallBegan,
     CallEnded,
@@ -65,6 +58,13 @@ from codemode_server.gateway.events import (
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.guarded_calls import CallGuard
 from codemode_server.gateway.journal import Journal
+from codemode_server.gateway.placeholders import (
+    CHANGED,
+    capture,
+    derives_from_placeholder,
+    has_to_capture,
+    placeholder_reply,
+)
 from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.policy.refusals import require_not_denied
 from codemode_server.gateway.privacy import CallPrivacy
@@ -114,9 +114,7 @@ class CallPipeline:
         self._sign_in_offers = sign_in_offers
         self._privacy = privacy or CallPrivacy(config)
 
-    async def run(
-        self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any], *, is_program: bool = True
-    ) -> Reply:
+    async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
         """Make one call for an execution and return what the program receives, or without a program the host.
 
         Raises:
@@ -145,12 +143,10 @@ class CallPipeline:
         status = CallStatus.FAILED if result.marked_error else CallStatus.SUCCEEDED
         status = CallStatus.CAPTURED if isinstance(attempt.decision, Capture) else status
         await self._end(attempt, status, reply, result, error=result.marked_error)
-        return await self._privacy.for_program(calls, target, reply) if is_program else reply
+        return reply
 
     async def _begin(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> CallAttempt:
-        """Give the call its number, its key and its decision."""
         began_at, seq, server, tool = time.perf_counter(), calls.next_seq(), target.server.raw_name, target.raw_name
-        arguments = await self._privacy.from_program(calls, arguments)
         derives = await run_sized(is_large(arguments), derives_from_placeholder, calls, arguments)
         is_captured = has_to_capture(calls, target, derives=derives)
         guarded = await self._guard.before(calls, target, arguments)
@@ -185,7 +181,6 @@ class CallPipeline:
             raise await self._guard.after_failure(calls, target, arguments, masked) from error
 
     async def _result(self, attempt: CallAttempt) -> Reply:
-        """The upstream's answer to this call, or to the same call in an earlier run of the program."""
         if isinstance(attempt.decision, Recorded):
             return recorded_reply(attempt.decision.outcome)
         if not attempt.derives:  # a placeholder may be of another type than the result will be
@@ -198,7 +193,6 @@ class CallPipeline:
         return await self._send(attempt)
 
     async def _stop_departure(self, attempt: CallAttempt) -> None:
-        """Have a person asked if a program that runs again makes another call than in its earlier run."""
         departure = await departure_of(attempt.calls, attempt.call, attempt.target)
         if departure is not None:
             attempt.decision = with_departure(attempt.decision, departure)
@@ -266,7 +260,6 @@ class CallPipeline:
         self._events.publish(CallInputRequested(attempt.calls, attempt.call, feature, status, shown))
 
     async def _follow_change(self, attempt: CallAttempt) -> None:
-        """Decide, check and ask again, as the configuration and the tool are now."""
         attempt.target = await self._newest(attempt.target)
         self._decide_again(attempt)
         require_not_denied(title_of(attempt.target), attempt.decision)
@@ -287,7 +280,6 @@ class CallPipeline:
         attempt.revision = self._config.revision
 
     async def _received(self, attempt: CallAttempt, reply: Reply) -> tuple[Reply, ResultSummary]:
-        """The program's result and its summary: without secrets, and as the guardrails leave it."""
         calls, target, redactor = attempt.calls, attempt.target, attempt.calls.context.redactor
         is_captured = isinstance(attempt.decision, Capture)
         protect = None if is_captured else partial(self._privacy.received, calls, target, attempt.release)

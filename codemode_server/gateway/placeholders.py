@@ -13,6 +13,7 @@ import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote_plus
 
 from codemode_server.catalog.json_schema import (
@@ -23,7 +24,13 @@ from codemode_server.catalog.json_schema import (
     properties_of,
     tuple_of,
 )
+from codemode_server.catalog.returns import result_schema
+from codemode_server.domain.calls import Ask, Capture, Decision, Deny, ToolCall
 from codemode_server.domain.ids import JsonValue
+from codemode_server.domain.tools import Effect
+from codemode_server.gateway.execution_calls import ExecutionCalls
+from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
+from codemode_server.sandbox.contract import Reply
 
 _BASE = 4_000_000_000_000_000
 """Numbers of placeholders begin here: JSON holds them exactly, and hardly any real number is in this range."""
@@ -185,3 +192,53 @@ def _calls_in_text(text: str) -> set[int]:
 def _calls_of_number(number: float) -> set[int]:
     seq = (int(number) - _BASE) // _PER_CALL if _BASE <= abs(number) < 2 * _BASE else 0
     return {seq} if 1 <= seq <= _MAX_CALLS else set()
+
+
+CHANGED = Deny("a dry run sends only calls that read, and this tool has changed since the call was decided")
+UNSTATED_EFFECT = "a dry run sends no call that may change something, and its server does not say that it only reads"
+"""The reason of a decision, by which the plan knows such a call in the journal."""
+_WRITE = "a dry run sends no call that may change something"
+_READING = "its arguments derive from a call that the dry run did not send"
+
+
+def derives_from_placeholder(calls: ExecutionCalls, arguments: dict[str, Any]) -> bool:
+    """True if these arguments derive from the placeholder of a captured call. May be called in a thread."""
+    return bool(calls.captured) and not calls_in(arguments).isdisjoint(calls.captured or ())
+
+
+def has_to_capture(calls: ExecutionCalls, target: CallTarget, *, derives: bool) -> bool:
+    """True if a call is captured and not sent. `derives`: its arguments derive from a placeholder."""
+    return calls.captured is not None and (target.effect is not Effect.READS or derives)
+
+
+def capture(calls: ExecutionCalls, call: ToolCall, target: CallTarget, decided: Decision) -> Decision:
+    """The decision on a call that is not sent, where `decided` is that of the policy."""
+    if isinstance(decided, Deny) or calls.captured is None:
+        return decided
+    calls.captured.add(call.seq)
+    is_reading = target.effect is Effect.READS
+    result_type = str(target.tool.returned.type) if isinstance(target, ToolTarget) else "Any"
+    asks = decided.reason if isinstance(decided, Ask) else ""
+    effect = UNSTATED_EFFECT if target.effect is Effect.UNKNOWN else _WRITE
+    return Capture(result_type, _READING if is_reading else effect, asks, is_reading)
+
+
+def placeholder_reply(call: ToolCall, target: CallTarget) -> Reply:
+    """Reply for the program in place of the result."""
+    title = title_of(target)
+    if not isinstance(target, ToolTarget):
+        return _reply(placeholder_of({}, None, call.seq, title))
+    found = placeholder_of(*result_schema(target.tool.definition, target.tool.observed), call.seq, title)
+    if not target.is_raw:
+        return _reply(found)
+    content = [{"type": "text", "text": f"<text of {title} #{call.seq}>"}]
+    return Reply({"content": content, "structuredContent": found.value, "isError": False})
+
+
+def _reply(found: Placeholder) -> Reply:
+    if not found.unknown:
+        return Reply(found.value)
+    return Reply(
+        [{"type": "placeholder", "value": found.value, "unknown": list(found.unknown), "number": found.number}],
+        "blocks",
+    )

@@ -17,13 +17,16 @@ from codemode_server.domain.calls import Ask, CallStatus, Capture, Deny, ToolCal
 from codemode_server.domain.executions import CallRecord
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.gateway.answer_order import MIN_PATIENCE_SECONDS
-from codemode_server.gateway.argument_differences import argument_differences, common_names, differing_names
-from codemode_server.gateway.placeholders import calls_in
-from codemode_server.gateway.resumed_calls import left_when_quiet, named
+from codemode_server.gateway.placeholders import UNSTATED_EFFECT, calls_in
+from codemode_server.gateway.resumed_calls import (
+    argument_differences,
+    common_names,
+    differing_names,
+    left_when_quiet,
+    named,
+)
 from codemode_server.text import clean_line
 
-UNSTATED_EFFECT = "a dry run sends no call that may change something, and its server does not say that it only reads"
-"""The reason of a decision, by which the plan knows such a call in the journal."""
 _MAX_NAMES = 3
 
 
@@ -150,7 +153,6 @@ class Plan:
         return next(unforeseen, None) or self._nearest(call)
 
     def _nearest(self, call: ToolCall) -> PlannedCall | None:
-        """The planned call that this one most probably takes the place of."""
         return max(self._of_tool(call), key=lambda it: common_names(it.call.arguments, call.arguments), default=None)
 
     def _taken(self, found: PlannedCall | None) -> PlannedCall | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -29,7 +28,7 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.privacy_tokens import KnownToken, TokenStore, first_of_its_kind, label_of
+from codemode_server.domain.privacy_tokens import TokenStore, first_of_its_kind, label_of
 from codemode_server.gateway.binary_parts import with_binary, without_binary
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -38,20 +37,17 @@ from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.gateway.release import (
     Release,
     TokenExplanations,
-    kinds_in_uri,
     never_made,
     restriction_of,
-    values_of,
 )
-from codemode_server.gateway.results import note_other_spellings
 from codemode_server.gateway.sent_arguments import arguments_to_send
 from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.findings import Finding, Findings
-from codemode_server.privacy.replacing import TokensOf, replaced, tokens_in, tokens_in_any_case
+from codemode_server.privacy.replacing import TokensOf, replaced, tokens_in_any_case
 from codemode_server.privacy.token_map import TokenMap
-from codemode_server.privacy.values_in_text import NotPlaceable, with_values
+from codemode_server.privacy.values_in_text import NotPlaceable
 from codemode_server.privacy_packages import missing
 from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
 from codemode_server.sandbox.contract import Reply
@@ -83,12 +79,7 @@ class CallPrivacy:
 
     @property
     def _map(self) -> TokenMap | None:
-        """The tokens, if something is protected."""
         return self._tokens if self.is_on else None
-
-    @property
-    def _programs_see_values(self) -> bool:
-        return self._settings.programs == "values"
 
     def mode_of(self, server: Server) -> ProtectionMode:
         """The protection of personal data in answers of a server."""
@@ -99,7 +90,7 @@ class CallPrivacy:
         if (tokens := self._map) is None:
             return None
         owner = None if principal is None else principal.principal_id
-        return tokens.values_of(owner, programs_see_values=self._programs_see_values)
+        return tokens.values_of(owner)
 
     async def refresh(self, principal: Principal) -> None:
         """Have `values_of` know what other products have found, and the person has forgotten.
@@ -110,44 +101,27 @@ class CallPrivacy:
         if (tokens := self._map) is not None:
             await tokens.refresh(principal.principal_id)
 
-    async def from_program(self, calls: ExecutionCalls, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with tokens in place of values that the program was given."""
-        if (tokens := self._map) is None or not self._programs_see_values:
-            return arguments
-        known = tokens.texts_of(calls.context.principal.principal_id)
-        return await run_sized(is_large(arguments), known.tokenized, arguments)
-
     async def release(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Release | None:
-        """The tokens in the arguments of a call with their values, and the known values that a program which sees them
-        has put there in other letters; None if there is nothing of that.
+        """The tokens in the arguments of a call with their values; None if there are none.
 
         Raises:
             JournalUnavailable: the store of the tokens can't be used.
         """
-        if (tokens := self._map) is None:
+        if (tokens := self._map) is None or isinstance(target, ResourceTarget):  # a token in a URI is no value
             return None
         has_many = is_large(arguments)
-        principal = calls.context.principal.principal_id
-        known, rewritten, invented = dict[str, KnownToken](), dict[str, str](), dict[str, str]()
-        if not isinstance(target, ResourceTarget):  # a token in a URI is no value
-            named = await run_sized(has_many, tokens_in_any_case, arguments)
-            meant = {token.upper() for token in named}
-            found = await tokens.find(principal, {*meant, *map(first_of_its_kind, meant)})
-            known = {token: it for token, it in found.items() if token in named}
-            invented = never_made(self._settings, target, named, found)
-        if self._programs_see_values:
-            texts = tokens.texts_of(principal)
-            if isinstance(target, ResourceTarget):
-                rewritten = await run_sized(is_large(target.found.uri), kinds_in_uri, texts, target)
-            else:
-                rewritten = await run_sized(has_many, texts.kinds_in, arguments)
-        if not known and not rewritten and not invented:
+        named = await run_sized(has_many, tokens_in_any_case, arguments)
+        meant = {token.upper() for token in named}
+        found = await tokens.find(calls.context.principal.principal_id, {*meant, *map(first_of_its_kind, meant)})
+        known = {token: it for token, it in found.items() if token in named}
+        invented = never_made(self._settings, target, named, found)
+        if not known and not invented:
             return None
         try:
             sent = await run_sized(has_many, arguments_to_send, target, arguments, known)
         except NotPlaceable as error:
-            return Release(arguments, known, rewritten, invented, str(error))
-        return Release(sent, known, rewritten, invented)
+            return Release(arguments, known, invented, str(error))
+        return Release(sent, known, invented)
 
     def restriction(self, target: CallTarget, release: Release | None) -> Deny | Ask | None:
         """The restriction of a call because of the values that it would send, or because its answer can't be
@@ -188,13 +162,12 @@ class CallPrivacy:
             ResultWithheld: it can't be handed on.
         """
         mode, sent = self.mode_of(target.server), dict[str, str]()
-        if release is not None and not self._programs_see_values:
+        if release is not None:
             sent = {token: it.original for token, it in release.known.items() if it.original is not None}
         if mode == "values" and not sent:
             return reply
         is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
-        has_blocks = is_raw or reply.encoding == "blocks"
-        value, binary = without_binary(reply) if has_blocks else (reply.value, [])
+        value, binary = without_binary(reply) if is_raw or reply.encoding == "blocks" else (reply.value, [])
         files = [(part, file) for part in binary if (file := part.file) is not None]
         texts = [file.text for _, file in files]
         if mode != "values":
@@ -248,37 +221,13 @@ class CallPrivacy:
     async def _tokenized(
         self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, found: Findings, tokens: TokensOf
     ) -> JsonValue:
-        """A value with these tokens in place of the findings, and for a program that sees tokens with those of known
-        names."""
         if found.found:
             value = await run_sized(is_large(value), replaced, value, found.found, tokens)
-        if (known := self._map) is None or self._programs_see_values:
+        if (known := self._map) is None:
             return value
         texts = known.texts_of(calls.context.principal.principal_id)
         named: JsonValue = await run_sized(is_large(value), texts.tokenized_result, value, target.server.raw_name)
         return value if named == value else named
-
-    async def for_program(self, calls: ExecutionCalls, target: CallTarget, reply: Reply) -> Reply:
-        """The reply as the program gets it: with the values, if the configuration says so.
-
-        Raises:
-            ResultWithheld: the store of the tokens can't be used.
-        """
-        tokens = self._map if self._programs_see_values else None
-        if tokens is None or self.mode_of(target.server) == "values":
-            return reply
-        has_many = is_large(reply.value)
-        named = await run_sized(has_many, tokens_in, reply.value)
-        try:
-            known = await tokens.find(calls.context.principal.principal_id, named)
-        except JournalUnavailable as error:
-            raise ResultWithheld(f"{title_of(target)} was called, and its result is withheld: {error}") from error
-        if not (values := values_of(known)):
-            return reply
-        put = partial(with_values, is_sent=False)
-        shown = replace(reply, value=await run_sized(has_many, put, reply.value, values))
-        note_other_spellings(calls, target.server.raw_name, reply, shown)
-        return shown
 
     async def error_text(self, calls: ExecutionCalls, target: CallTarget, error: CallError) -> str:
         """The text of an error of a call, without secrets and with tokens in place of personal data."""
@@ -291,7 +240,7 @@ class CallPrivacy:
         try:
             with anyio.CancelScope(shield=True):  # the outcome is still to be recorded
                 if isinstance(error, _OWN_ERRORS):
-                    found = await self._detection.find_without_names(text)
+                    found = await run_sized(is_large(text), self._detection.in_value, text)
                 else:
                     found = await self._detection.find(text, withheld)
                 tokens = await self._tokens_of(calls, target, found.found, withheld)
@@ -321,10 +270,11 @@ class CallPrivacy:
         """
         if (tokens := self._map) is None:
             return
-        known = tokens.texts_of(calls.context.principal.principal_id).known_in([address, unquote(address)])
-        kinds = {it.kind for it in known if it.original and not self._detection.allows(it.original)}
+        known = tokens.texts_of(calls.context.principal.principal_id)
+        values = known.kinds_in(address) | known.kinds_in(unquote(address))
+        kinds = {kind for value, kind in values.items() if not self._detection.allows(value)}
         if self.mode_of(target.server) != "values":
-            kinds |= {it.kind for it in (await self._detection.find_without_names(address)).found}
+            kinds |= {it.kind for it in self._detection.in_value(address).found}
         if kinds:
             message = (
                 f"the address that {target.server.name} asks the user to open has personal data "

@@ -203,7 +203,6 @@ class ReadSources:
             self._store.end(execution_id)
 
     def _forget(self) -> None:
-        """Forget what the person has forgotten by now."""
         for holder in self._store.forgotten():
             stored = self._stored.pop(holder, SourceSet())
             self._read.pop(holder, None)

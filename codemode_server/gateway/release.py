@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import Any
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Decision, Deny
@@ -14,11 +13,8 @@ from codemode_server.domain.privacy_tokens import KnownToken, first_of_its_kind,
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, released_to
-from codemode_server.gateway.targets import CallTarget, ResourceTarget
+from codemode_server.gateway.targets import CallTarget
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
-
-if TYPE_CHECKING:
-    from codemode_server.privacy.known_texts import KnownTexts
 
 _MAX_NAMED = 5
 """Tokens that a reason names."""
@@ -35,11 +31,10 @@ _TOKENS = (
     "they are: one that may receive the value gets it. Show them unchanged to the user, who can look them up with "
     "`codemode-server privacy show`"
 )
-_TOKENS_IN_PROGRAMS = (
+_IN_PROGRAMS = (
     "Programs can only compare, count and join whole tokens: have servers sort and filter by the values, and don't ask "
     "them for parts of values"
 )
-_VALUES_IN_PROGRAMS = "Programs see the values; only what leaves them has tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +45,6 @@ class Release:
     """With the values."""
     known: Mapping[str, KnownToken]
     """Those of the tokens that the principal has or had."""
-    rewritten: Mapping[str, str] = field(default_factory=dict)
-    """Tokens of values that a program, which sees values, has written in other letters → their kinds."""
     never_made: Mapping[str, str] = field(default_factory=dict)
     """Texts in the form of tokens of kinds that the tool may receive, which stand for nothing → the token with the same
     letters in another case; empty if there is none."""
@@ -60,7 +53,7 @@ class Release:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return tuple(sorted({*(it.kind for it in self.known.values()), *self.rewritten.values()}))
+        return tuple(sorted({it.kind for it in self.known.values()}))
 
     @property
     def forgotten(self) -> list[str]:
@@ -82,26 +75,18 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
     if release.never_made:
         return Deny(_why_refused(release.never_made), advice="")
     released = released_to(settings, Spellings.of_server(target.server), target.spellings)
-    is_all = ALL_KINDS in released
-    held = {token: it for token, it in release.known.items() if not is_all and it.kind not in released}
-    others = {token: kind for token, kind in release.rewritten.items() if not is_all and kind not in released}
-    if release.obstacle and (settings.on_release == "ask" or not (held or others)):
+    held = {token: it for token, it in release.known.items() if released.isdisjoint((it.kind, ALL_KINDS))}
+    if release.obstacle and (settings.on_release == "ask" or not held):
         return Deny(release.obstacle, advice="")
-    if not held and not others:
+    if not held:
         return None
-    of_kinds = {token: it.kind for token, it in held.items()} | others
+    of_kinds = {token: it.kind for token, it in held.items()}
     kinds = ", ".join(sorted({*of_kinds.values()}))
     name = f"{target.server.raw_name}/{target.raw_name}"
     if settings.on_release == "ask":
         return Ask(
             f"personal data ({kinds}) would go to {name}, and privacy.release does not name it",
-            (
-                *(line_with_value(token, it.kind, it.original) for token, it in sorted(held.items())),
-                *(
-                    f"the program passes the value of {token} ({kind}) itself, in another form"
-                    for token, kind in others.items()
-                ),
-            ),
+            tuple(line_with_value(token, it.kind, it.original) for token, it in sorted(held.items())),
         )
     return Deny(
         f"{name} may not receive personal data of the kind {kinds}, and the arguments have {_named(of_kinds)}; "
@@ -137,15 +122,6 @@ def _kinds_for(settings: PrivacySettings, target: CallTarget) -> frozenset[str]:
     return frozenset(released_to(settings, server, target.spellings))
 
 
-def kinds_in_uri(texts: KnownTexts, target: ResourceTarget) -> dict[str, str]:
-    """The tokens of known values in a URI, with their kinds, but for values that the server itself has put there."""
-    if target.is_linked:
-        return {}
-    given = target.found.resource.definition.uri if target.found.resource is not None else ""
-    of_server, uri = texts.kinds_in([given, unquote(given)]), target.found.uri
-    return {token: kind for token, kind in texts.kinds_in([uri, unquote(uri)]).items() if token not in of_server}
-
-
 def naming_release(decision: Decision, release: Release | None) -> Decision:
     """The decision on a call that sends personal data; records are to have the kinds."""
     if release is None or not isinstance(decision, Allow):
@@ -167,7 +143,6 @@ def _why_refused(never_made: Mapping[str, str]) -> str:
 
 
 def _named(kinds: Mapping[str, str]) -> str:
-    """Some of these tokens, one of each kind first, and how many more there are."""
     first = {kind: token for token, kind in sorted(kinds.items(), reverse=True)}
     ordered = [*sorted(first.values()), *sorted(kinds.keys() - {*first.values()})]
     more = len(ordered) - _MAX_NAMED
@@ -189,8 +164,7 @@ class TokenExplanations:
         self._informed[session] = None
         if len(self._informed) > _MAX_SESSIONS:
             self._informed.popitem(last=False)
-        programs = _VALUES_IN_PROGRAMS if settings.programs == "values" else _TOKENS_IN_PROGRAMS
-        calls.messages.append(f"{_TOKENS}. {programs}. {receivers(settings)}")
+        calls.messages.append(f"{_TOKENS}. {_IN_PROGRAMS}. {receivers(settings)}")
 
 
 def receivers(settings: PrivacySettings) -> str:

@@ -9,7 +9,7 @@ from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import CallTarget
-from codemode_server.json_bytes import json_bytes
+from codemode_server.json_values import json_bytes
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.contract import Reply
@@ -66,20 +66,9 @@ async def without_secrets(
     if protect is not None:
         reply = await protect(reply)
     for given, known in zip(given_uris, linked_uris(reply), strict=False):
-        _note_link(calls, server, known, given)
+        if len(calls.links) < _MAX_LINKS:
+            calls.links[server, known] = given
     return reply
-
-
-def note_other_spellings(calls: ExecutionCalls, server: str, known: Reply, shown: Reply) -> None:
-    """Have the links in a reply read by the URIs that they have in `shown`, too, which the program gets."""
-    for uri, other in zip(linked_uris(known), linked_uris(shown), strict=False):
-        if uri != other and (given := calls.links.get((server, uri))) is not None:
-            _note_link(calls, server, other, given)
-
-
-def _note_link(calls: ExecutionCalls, server: str, known: str, given: str) -> None:
-    if len(calls.links) < _MAX_LINKS:
-        calls.links[server, known] = given
 
 
 def linked_uris(reply: Reply) -> list[str]:

@@ -19,8 +19,9 @@ concurrent calls:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
 
@@ -38,9 +39,10 @@ from codemode_server.domain.calls import (
 )
 from codemode_server.domain.errors import ToolFailed
 from codemode_server.domain.executions import CallRecord
+from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.answer_order import AnswerOrder
-from codemode_server.gateway.argument_differences import argument_differences, common_names
+from codemode_server.gateway.placeholders import without_numbers
 from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.off_loop import is_large, run_sized
@@ -48,6 +50,7 @@ from codemode_server.sandbox.contract import Reply
 
 if TYPE_CHECKING:
     from codemode_server.gateway.execution_calls import ExecutionCalls
+
 
 _UNKNOWN = (CallStatus.STARTED, CallStatus.TIMED_OUT, CallStatus.CANCELLED, CallStatus.UNKNOWN)
 _MAX_NAMES = 3
@@ -259,3 +262,44 @@ def named(calls: Sequence[ToolCall]) -> str:
     """`call 1 (github/create_issue), …`."""
     shown = ", ".join(f"call {it.seq} ({it.server}/{it.tool})" for it in calls[:_MAX_NAMES])
     return f"{shown} and {len(calls) - _MAX_NAMES} more" if len(calls) > _MAX_NAMES else shown
+
+
+_MISSING = object()
+_MAX_EXCERPT = 200
+_BEFORE_DIFFERENCE = 30
+
+Arguments = Mapping[str, JsonValue]
+
+
+def differing_names(before: Arguments, now: Arguments) -> list[str]:
+    """The arguments of either call that the other one has not, or has with another value."""
+    return [it for it in dict.fromkeys([*before, *now]) if before.get(it, _MISSING) != now.get(it, _MISSING)]
+
+
+def common_names(before: Arguments, now: Arguments) -> int:
+    """How many arguments both calls have with the same value."""
+    return sum(now.get(name, _MISSING) == value for name, value in before.items())
+
+
+def argument_differences(before: Arguments, now: Arguments, redact: Callable[[str], str]) -> list[str]:
+    """A line `- name: …` and a line `+ name: …` for each argument that differs, from where it begins to differ.
+    `redact` masks secrets, before anything is cut."""
+    lines: list[str] = []
+    for name in differing_names(before, now):
+        one, other = (redact(_text(it.get(name, _MISSING))) for it in (before, now))
+        if one != other:
+            lines += [f"- {name}: {_excerpt(one, other)}", f"+ {name}: {_excerpt(other, one)}"]
+    return lines
+
+
+def _text(value: Any) -> str:
+    if value is _MISSING:
+        return "(not given)"
+    return json.dumps(without_numbers(value), ensure_ascii=False, default=str)
+
+
+def _excerpt(text: str, other: str) -> str:
+    first = next((at for at, (one, two) in enumerate(zip(text, other, strict=False)) if one != two), len(other))
+    start = max(0, min(first, len(text)) - _BEFORE_DIFFERENCE)
+    shown = text[start : start + _MAX_EXCERPT]
+    return f"{'…' if start else ''}{shown}{'…' if start + _MAX_EXCERPT < len(text) else ''}"

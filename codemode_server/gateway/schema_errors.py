@@ -57,7 +57,6 @@ def in_words(error: Any, reader: SchemaReader, depth: int = 0) -> str:
 
 
 def _missing(error: Any, reader: SchemaReader) -> str:
-    """The keys that are missing, each with the key that was given in its place."""
     missing = [key for key in error.validator_value if key not in error.instance][:_MAX_KEYS]
     is_closed = isinstance(error.schema, dict) and error.schema.get("additionalProperties") is False
     others = [] if is_closed else _others(error, reader)[:_MAX_HINTS]  # else each is reported by itself
@@ -67,7 +66,6 @@ def _missing(error: Any, reader: SchemaReader) -> str:
 
 
 def _unknown_keys(error: Any, reader: SchemaReader) -> str:
-    """The keys that are not allowed, each with the one that was meant, and those that are."""
     known = list(properties_of(reader.flat(error.schema)))
     free = [key for key in known if key not in error.instance]
     hints = {
@@ -81,7 +79,6 @@ def _unknown_keys(error: Any, reader: SchemaReader) -> str:
 
 
 def _others(error: Any, reader: SchemaReader) -> list[str]:
-    """Some of the given keys that the schema does not name."""
     known = properties_of(reader.flat(error.schema))
     return list(islice((key for key in error.instance if key not in known), _MAX_KEYS))
 

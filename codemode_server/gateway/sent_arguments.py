@@ -105,7 +105,6 @@ def _of_type(text: str, sent: Any, kinds: frozenset[str]) -> Any:
 
 
 def _members(flats: list[Flat], key: str) -> Iterator[Any]:
-    """The schemas of a key of an object."""
     for flat in flats:
         declared, others = properties_of(flat), flat.get("additionalProperties")
         if key in declared:
@@ -115,7 +114,6 @@ def _members(flats: list[Flat], key: str) -> Iterator[Any]:
 
 
 def _items(flats: list[Flat], at: int) -> Iterator[Any]:
-    """The schemas of an item of an array."""
     for flat in flats:
         items, first = flat.get("items"), tuple_of(flat)
         if at < len(first):

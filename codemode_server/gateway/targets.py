@@ -139,8 +139,24 @@ class ToolTarget:
         return None if self.is_raw or reply.encoding != "json" else unmarked_error(reply.value, redactor)
 
 
+class _ReadTarget:
+    """A resource or a prompt: it can only be read, and its answer is no error."""
+
+    __slots__ = ()
+    effect = Effect.READS
+
+    def is_selected(self, server: ServerSettings) -> bool:
+        return True
+
+    def marked_error(self, value: JsonValue) -> str | None:
+        return None
+
+    def unmarked_error(self, reply: Reply, redactor: Redactor) -> str | None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
-class ResourceTarget:
+class ResourceTarget(_ReadTarget):
     """A resource of an upstream: one that a result of this execution links to, a listed one, or an expansion of a
     listed template."""
 
@@ -149,7 +165,6 @@ class ResourceTarget:
     is_linked: bool
     raw_name = READ_METHOD
     name = READING
-    effect = Effect.READS
 
     @classmethod
     def of(cls, calls: ExecutionCalls, server: Server, named: str, arguments: dict[str, Any]) -> ResourceTarget:
@@ -179,9 +194,6 @@ class ResourceTarget:
             unknown_below="" if meant.is_complete else f"{MODULE}/",
         )
 
-    def is_selected(self, server: ServerSettings) -> bool:
-        return True
-
     def check(self, arguments: dict[str, Any]) -> None:
         if self.found.problem:
             raise InvalidArguments(self.found.problem)
@@ -200,20 +212,13 @@ class ResourceTarget:
     ) -> Reply:
         return await upstreams.read_resource(self.server.raw_name, self.found.uri, progress=progress, revision=revision)
 
-    def marked_error(self, value: JsonValue) -> str | None:
-        return None
-
-    def unmarked_error(self, reply: Reply, redactor: Redactor) -> str | None:
-        return None
-
 
 @dataclass(frozen=True, slots=True)
-class PromptTarget:
+class PromptTarget(_ReadTarget):
     """A prompt of an upstream, which a person chose in the host."""
 
     server: Server
     prompt: PromptDefinition
-    effect = Effect.READS
 
     @property
     def raw_name(self) -> str:
@@ -224,9 +229,6 @@ class PromptTarget:
     @property
     def spellings(self) -> Spellings:
         return prompt_spellings(self.prompt.name)
-
-    def is_selected(self, server: ServerSettings) -> bool:
-        return True
 
     def check(self, arguments: dict[str, Any]) -> None:
         missing = [it.name for it in self.prompt.arguments if it.is_required and it.name not in arguments]
@@ -248,12 +250,6 @@ class PromptTarget:
     ) -> Reply:
         names = self.server.raw_name, self.prompt.name
         return Reply(await upstreams.get_prompt(*names, arguments, progress=progress, revision=revision))
-
-    def marked_error(self, value: JsonValue) -> str | None:
-        return None
-
-    def unmarked_error(self, reply: Reply, redactor: Redactor) -> str | None:
-        return None
 
 
 CallTarget = ToolTarget | ResourceTarget | PromptTarget

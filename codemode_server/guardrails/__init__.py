@@ -5,16 +5,19 @@ This is the public interface for authors. A guardrail is a class derived from `G
 """
 
 from codemode_server.guardrails.guardrail import (
+    Ask,
+    Block,
     CallVerdict,
+    Change,
     GuardedCall,
     GuardedProgram,
     GuardedResult,
     Guardrail,
     NoSettings,
+    Pass,
     ProgramResult,
     ResultVerdict,
 )
-from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
 
 __all__ = [
     "Ask",

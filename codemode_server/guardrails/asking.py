@@ -20,8 +20,7 @@ from typing import Any
 
 import anyio
 
-from codemode_server.guardrails.guardrail import CallVerdict, Guardrail
-from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
+from codemode_server.guardrails.guardrail import Ask, Block, CallVerdict, Change, Guardrail, Pass
 from codemode_server.off_loop import is_large, run_sized
 
 logger = logging.getLogger(__name__)

@@ -14,9 +14,17 @@ from typing import Any, Generic, TypeVar
 from codemode_server.domain.calls import Ask as AskPerson
 from codemode_server.domain.calls import Deny
 from codemode_server.guardrails.asking import AskedGuardrail
-from codemode_server.guardrails.guardrail import GuardedCall, GuardedProgram, GuardedResult, ProgramResult
-from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
-from codemode_server.json_bytes import size_as_json
+from codemode_server.guardrails.guardrail import (
+    Ask,
+    Block,
+    Change,
+    GuardedCall,
+    GuardedProgram,
+    GuardedResult,
+    Pass,
+    ProgramResult,
+)
+from codemode_server.json_values import MAX_VALUES, is_nested_deeper, size_as_json, values_in
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.text import clean_line
 
@@ -26,7 +34,6 @@ MAX_REASON_CHARACTERS = 300
 MAX_CHANGED_BYTES = 16 * 2**20
 """Size of a value that a guardrail puts in place of another, as JSON."""
 _MAX_DEPTH = 100
-_MAX_VALUES = 500_000
 
 T = TypeVar("T")
 
@@ -175,22 +182,13 @@ def _why_no_result(value: Any) -> str:
 
 def _why_no_json(value: Any) -> str:
     """Why a value can't take the place of JSON; empty if it can."""
-    count, level = 0, [value]
-    for _ in range(_MAX_DEPTH):
-        below: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                if not all(isinstance(key, str) for key in item):
-                    return "a key of the changed value is no text"
-                below += item.values()
-            elif isinstance(item, list):
-                below += item
-            elif item is not None and not isinstance(item, str | bool | int | float):
-                return f"the changed value has a {type(item).__name__}, which JSON does not have"
-        count += len(level)
-        if not below or count > _MAX_VALUES:
-            break
-        level = below
-    else:
+    if is_nested_deeper(value, _MAX_DEPTH):
         return f"the changed value is nested more than {_MAX_DEPTH} deep"
-    return "the changed value is too large" if count > _MAX_VALUES or size_as_json(value) > MAX_CHANGED_BYTES else ""
+    for count, item in enumerate(values_in(value), start=1):
+        if count > MAX_VALUES:
+            return "the changed value is too large"
+        if isinstance(item, dict) and not all(isinstance(key, str) for key in item):
+            return "a key of the changed value is no text"
+        if item is not None and not isinstance(item, dict | list | str | bool | int | float):
+            return f"the changed value has a {type(item).__name__}, which JSON does not have"
+    return "the changed value is too large" if size_as_json(value) > MAX_CHANGED_BYTES else ""

@@ -11,7 +11,35 @@ from pydantic import BaseModel, ConfigDict
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.tools import Effect
-from codemode_server.guardrails.verdicts import Ask, Block, Change, Pass
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The guardrail has nothing against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """It passes with another value. The guardrails after this one, and then the permissions, see the new value."""
+
+    value: Any
+    """The whole value in place of the old one, in the same form."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person has to approve it first."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """It is refused."""
+
+    reason: str
+
 
 CallVerdict = Pass | Change | Ask | Block
 """The answer before something happens: a person can still be asked."""

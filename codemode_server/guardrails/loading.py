@@ -12,8 +12,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -28,34 +26,11 @@ from codemode_server.guardrails.chain import GuardrailChain
 from codemode_server.guardrails.guardrail import Guardrail
 from codemode_server.sandbox.guest.similar_names import similar_name
 
-GROUP = "codemode_server.guardrails"
-"""The group of entry points under which a package registers its guardrails."""
 BUILT_IN = {
     "secrets": "codemode_server.guardrails.builtin.secrets:SecretsGuardrail",
-    "size": "codemode_server.guardrails.builtin.size:SizeGuardrail",
     "domains": "codemode_server.guardrails.builtin.domains:DomainsGuardrail",
-    "rules": "codemode_server.guardrails.builtin.rules:RulesGuardrail",
     "personal_data": "codemode_server.guardrails.builtin.personal_data:PersonalDataGuardrail",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class InstalledGuardrail:
-    """A guardrail that the configuration can name. Nothing of it is imported."""
-
-    name: str
-    origin: str
-    """`built in`, or the package that registered it."""
-
-
-def installed() -> list[InstalledGuardrail]:
-    """All that have a name, the built-in ones first."""
-    found = [InstalledGuardrail(name, "built in") for name in BUILT_IN]
-    for point in sorted(_entry_points(), key=lambda it: it.name):
-        if point.name not in BUILT_IN:
-            package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
-            found.append(InstalledGuardrail(point.name, package))
-    return found
 
 
 def guardrail_chain(config: LiveConfig) -> GuardrailChain:
@@ -91,11 +66,10 @@ def _loaded(where: str, one: GuardrailSettings) -> AskedGuardrail:
 
 
 def _imported(where: str, use: str) -> type[Guardrail]:
-    place = use if ":" in use else BUILT_IN.get(use) or next((it.value for it in _entry_points() if it.name == use), "")
+    place = use if ":" in use else BUILT_IN.get(use, "")
     if not place:
-        names = [it.name for it in installed()]
-        meant = similar_name(use, names)
-        hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(names)}, or `package.module:Class`"
+        meant = similar_name(use, list(BUILT_IN))
+        hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(BUILT_IN)}, or `package.module:Class`"
         raise SettingsError(f"{where}.use: there is no guardrail {use!r}; {hint}")
     module_name, _, attribute = place.partition(":")
     try:
@@ -121,11 +95,6 @@ def _without_current_folder() -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
-
-
-def _entry_points() -> tuple[EntryPoint, ...]:
-    with _without_current_folder():
-        return tuple(entry_points(group=GROUP))
 
 
 def _problem(detail: ErrorDetails, kind: type[Guardrail]) -> str:

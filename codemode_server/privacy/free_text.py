@@ -62,25 +62,16 @@ def free_pieces(searched: SearchedText) -> list[Piece] | None:
 
 
 def _pieces(text: str, start: int) -> Iterator[Piece]:
-    if len(text) <= MAX_PIECE_CHARACTERS:
-        yield Piece(start, text, True)
-        return
+    """Long text in parts that end, if possible, with a line, a sentence or a word in their second half."""
     at = 0
-    while at < len(text):
-        end = _piece_end(text, at)
+    while len(text) - at > MAX_PIECE_CHARACTERS:
+        half, most = at + MAX_PIECE_CHARACTERS // 2, at + MAX_PIECE_CHARACTERS
+        ends = ([found.end() for found in end.finditer(text, half, most)] for end in _ENDS)
+        end = next((places[-1] for places in ends if places), most)
         yield Piece(start + at, text[at:end], False)
         at = end
-
-
-def _piece_end(text: str, at: int) -> int:
-    """Where the piece ends that begins here: at the end of a line if there is one in its second half."""
-    if len(text) - at <= MAX_PIECE_CHARACTERS:
-        return len(text)
-    half = at + MAX_PIECE_CHARACTERS // 2
-    for end in _ENDS:
-        if places := [found.end() for found in end.finditer(text, half, at + MAX_PIECE_CHARACTERS)]:
-            return places[-1]
-    return at + MAX_PIECE_CHARACTERS
+    if at < len(text):
+        yield Piece(start + at, text[at:], not at)
 
 
 def names_in(piece: Piece, spans: Iterable[Span]) -> Iterator[tuple[int, int, Kind, float]]:

@@ -38,12 +38,6 @@ def is_given_name(word: str) -> bool:
     return word[:1].isupper() and folded(word) in _names()
 
 
-def begins_with_given_name(text: str) -> bool:
-    """True if the first word of a text is a given name, in any letter case."""
-    first, *_ = re.split(r"[ ,-]", text.strip(), maxsplit=1)
-    return folded(first) in _names()
-
-
 def is_listed(word: str) -> bool:
     """True if a folded word is a given name."""
     return word in _names()

@@ -1,8 +1,8 @@
 """The known personal values of one principal, and where they stand in texts.
 
 Values are searched for as they were first seen, in any letter case, between words; disguised or partial values are not
-found. A name of one word, a date of birth and other words that are no telling value alone are replaced in their own
-fields by the detector, and searched for here only if programs see values.
+found. A name of one word, a date of birth and others that tell nobody by themselves are not searched for: the detector
+replaces them in their own fields.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from urllib.parse import quote
 from ahocorasick_rs import AhoCorasick, MatchKind
 
 from codemode_server.domain.privacy_tokens import KnownToken, TokenChanges
-from codemode_server.json_texts import texts_in
 from codemode_server.known_values import DistinctKeys, Span, merged, with_spans_replaced
 from codemode_server.privacy.findings import Kind
 from codemode_server.privacy.given_names import is_person
@@ -53,13 +52,12 @@ class KnownTexts:
             for one in changes.tokens:
                 if one.original is None:
                     self._forget(one.token)
-                elif one.token not in self._known:
+                elif one.token not in self._known and ((is_telling := _is_telling(one)) or _is_full_name(one)):
                     self._known[one.token] = one
-                    if _is_telling(one.kind, one.original):
+                    if is_telling:
                         self._telling.add(one.token)
-                    if len(one.original) >= _MIN_CHARACTERS or one.kind == Kind.NAME:
-                        self._by_folded.setdefault(folded(one.original), one.token)
-                        added.append(folded(one.original))
+                    self._by_folded.setdefault(folded(one.original), one.token)
+                    added.append(folded(one.original))
             if added:
                 self._index(added)
             self.last_change = changes.number
@@ -79,13 +77,14 @@ class KnownTexts:
 
     def spans(self, text: str) -> list[Span]:
         """Start, end and token of each telling value, in order, without overlaps."""
-        return self._spans(text, lambda known, there: known.token in self._telling)
+        return self._spans(text, lambda known: known.token in self._telling)
 
-    def all_spans(self, text: str) -> list[Span]:
-        """As `spans`, with the values that are not telling; a name of one word as it is written."""
-        return self._spans(text, _is_written_so)
+    def kinds_in(self, text: str) -> dict[str, str]:
+        """The telling values in a text, with their kinds."""
+        known = [self._known.get(token) for _, _, token in self.spans(text)]
+        return {it.original: it.kind for it in known if it is not None and it.original is not None}
 
-    def _spans(self, text: str, counts: Callable[[KnownToken, str], bool]) -> list[Span]:
+    def _spans(self, text: str, counts: Callable[[KnownToken], bool]) -> list[Span]:
         if len(text) < 2 or not self._automata:
             return []
         low, found = folded(text), list[Span]()
@@ -95,7 +94,7 @@ class KnownTexts:
                     known := self._known.get(self._by_folded.get(low[start:end], ""))
                 ):
                     is_in_token = text[start - 1 : start] == "<" and text[end : end + 1] == ">"
-                    if counts(known, text[start:end]) and not is_in_token:
+                    if counts(known) and not is_in_token:
                         found.append((start, end, known.token))
         return merged(sorted(found, key=lambda it: (it[0], -it[1])))
 
@@ -108,51 +107,24 @@ class KnownTexts:
                 return stop
         return 0
 
-    def tokenized(self, value: Any) -> Any:
-        """The arguments of a program that sees values, with tokens in place of those that it has not rewritten; a name
-        of one word has to be a whole text."""
-
-        def spans(text: str) -> list[Span]:
-            return self._spans(
-                text, lambda known, there: known.original == there and (not _is_word(known) or there == text)
-            )
-
-        return with_tokens(value, spans)
-
     def tokenized_result(self, value: Any, server: str) -> Any:
         """The result of a server with tokens in place of known names of several words: those of persons, and those that
         this server had first. So no server can turn words of another one into tokens by calling them names."""
 
-        def is_name(known: KnownToken, _: str) -> bool:
-            is_own = known.server == server or known.token in self._telling
-            return known.kind == Kind.NAME and not _is_word(known) and is_own
+        def is_name(known: KnownToken) -> bool:
+            return _is_full_name(known) and (known.server == server or known.token in self._telling)
 
         return with_tokens(value, lambda text: self._spans(text, is_name), with_keys=False) if self._automata else value
-
-    def known_in(self, value: Any) -> list[KnownToken]:
-        """The tokens of the known values in the texts, keys and numbers of a JSON value."""
-        texts = [*texts_in(value), *(str(it) for it in _numbers_in(value))]
-        tokens = {token for text in texts for _, _, token in self.all_spans(text)}
-        return [known for token in tokens if (known := self._known.get(token)) is not None]
-
-    def kinds_in(self, value: Any) -> dict[str, str]:
-        return {known.token: known.kind for known in self.known_in(value)}
 
 
 @dataclass(frozen=True)
 class EveryValue:
-    """The known values of principals as `KnownValues`: the telling ones, or all where programs see values."""
+    """The known values of several principals as `KnownValues`."""
 
     texts: Collection[KnownTexts]
-    programs_see_values: bool
 
     def spans(self, text: str) -> list[Span]:
-        found = [
-            span
-            for one in self.texts
-            for span in (one.all_spans(text) if self.programs_see_values else one.spans(text))
-        ]
-        return merged(sorted(found)) if len(self.texts) > 1 else found
+        return merged(sorted(span for one in self.texts for span in one.spans(text)))
 
 
 def without_echo(value: Any, sent: Mapping[str, str]) -> Any:
@@ -205,12 +177,9 @@ def with_tokens(value: Any, spans_of: SpansOf, *, with_keys: bool = True) -> Any
 
 def folded(text: str) -> str:
     """A text in small letters, each character in its place, without surrogates."""
-    low = text.lower() if text.isascii() else _SURROGATE.sub("?", text.lower())
-    return (
-        low
-        if len(low) == len(text)
-        else "".join(it.lower() if len(it.lower()) == 1 else it for it in _SURROGATE.sub("?", text))
-    )
+    text = text if text.isascii() else _SURROGATE.sub("?", text)
+    low = text.lower()
+    return low if len(low) == len(text) else "".join(it.lower() if len(it.lower()) == 1 else it for it in text)
 
 
 def _replaced(text: str, spans_of: SpansOf) -> str:
@@ -228,8 +197,9 @@ def _is_within_word(text: str, at: int) -> bool:
     return text[at - 1 : at].isalnum() and text[at : at + 1].isalnum() and not is_after_escape
 
 
-def _is_telling(kind: str, text: str) -> bool:
-    match kind:
+def _is_telling(known: KnownToken) -> bool:
+    text = known.original or ""
+    match known.kind:
         case Kind.BIRTH_DATE:  # few enough to try them all: a token would tell which guess is right
             return False
         case Kind.NAME:
@@ -240,18 +210,5 @@ def _is_telling(kind: str, text: str) -> bool:
             return len(text) >= _MIN_CHARACTERS
 
 
-def _is_word(known: KnownToken) -> bool:
-    """True if it is a name of one word."""
-    return known.kind == Kind.NAME and " " not in (known.original or "")
-
-
-def _is_written_so(known: KnownToken, text: str) -> bool:
-    return not _is_word(known) or (text == known.original and text[:1].isupper())
-
-
-def _numbers_in(value: Any) -> list[int | float]:
-    if isinstance(value, dict):
-        return [number for item in value.values() for number in _numbers_in(item)]
-    if isinstance(value, list):
-        return [number for item in value for number in _numbers_in(item)]
-    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else []
+def _is_full_name(known: KnownToken) -> bool:
+    return known.kind == Kind.NAME and " " in (known.original or "")

@@ -8,7 +8,7 @@ from typing import Any
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN, TOKEN_IN_ANY_CASE
-from codemode_server.json_texts import texts_in
+from codemode_server.json_values import texts_in
 from codemode_server.known_values import DistinctKeys, merged, with_spans_replaced
 from codemode_server.privacy.encodings import Wrapping, unwrapped, wrapped
 from codemode_server.privacy.findings import Finding

@@ -7,6 +7,9 @@ memory serves to find known values in texts.
 
 from __future__ import annotations
 
+import ipaddress
+import re
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence, Set
 from typing import TYPE_CHECKING
 
@@ -16,11 +19,11 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.privacy_tokens import KnownToken, PersonalValue, TokenStore
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import run_sized
-from codemode_server.privacy.findings import Finding
-from codemode_server.privacy.normal_forms import normal_form
+from codemode_server.privacy.findings import Finding, Kind
 
 if TYPE_CHECKING:
     from codemode_server.privacy.known_texts import KnownTexts
+
 
 _FEW = 200
 """So many values are prepared on the event loop."""
@@ -40,12 +43,13 @@ class TokenMap:
 
         return self._texts.setdefault(principal, KnownTexts())
 
-    def values_of(self, principal: PrincipalId | None, *, programs_see_values: bool) -> KnownValues:
+    def values_of(self, principal: PrincipalId | None) -> KnownValues:
         """The known values of a principal, or of all in a text that belongs to nobody, as in a log. For any thread."""
+        if principal is not None:
+            return self.texts_of(principal)
         from codemode_server.privacy.known_texts import EveryValue
 
-        texts = tuple(self._texts.values()) if principal is None else (self.texts_of(principal),)
-        return EveryValue(texts, programs_see_values)
+        return EveryValue(tuple(self._texts.values()))
 
     async def refresh(self, principal: PrincipalId) -> None:
         """Take over what other products and the command line have changed.
@@ -98,3 +102,54 @@ def _personal_values(
     return [
         PersonalValue(kind, normal_form(kind, value, regions), value, (kind, value) in numbers) for kind, value in found
     ]
+
+
+_SEPARATORS = re.compile(r"[\s./()-]+")
+_NO_DIGIT = re.compile(r"\D+")
+
+
+def normal_form(kind: str, value: str, regions: tuple[str, ...]) -> str:
+    """`Ann@X.org` and `ann@x.org` are one address, `+49 30 901820` and `0049-30-901820` one number. `regions` are the
+    countries whose national phone numbers are known.
+
+    Values that differ in a letter or digit are different: whoever gives `ann@fass.de` says nothing of `ann@faß.de`.
+    """
+    text = unicodedata.normalize("NFC", value).strip()
+    match kind:
+        case Kind.PHONE:
+            return _phone(text, regions)
+        case Kind.CARD | Kind.IBAN | Kind.NATIONAL_ID:
+            return _SEPARATORS.sub("", text).upper() if text.isascii() else text
+        case Kind.IP:
+            try:
+                return str(ipaddress.ip_address(text))
+            except ValueError:
+                return text
+        case Kind.EMAIL | Kind.NAME | Kind.ADDRESS:
+            return spelling(text)
+        case _:
+            return text
+
+
+def spelling(text: str) -> str:
+    """A text without what its letter case and white space say."""
+    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+
+
+def _phone(text: str, regions: tuple[str, ...]) -> str:
+    """In E.164 with the extension, where that is certain; else without separators."""
+    import phonenumbers
+
+    text = f"+{text[2:]}" if text.startswith("00") else text
+    digits = _NO_DIGIT.sub("", text)
+    for region in (None,) if text.startswith("+") else regions:
+        try:
+            number = phonenumbers.parse(text, region)
+        except phonenumbers.NumberParseException:
+            continue
+        extension = number.extension or ""
+        has_all = digits.endswith(phonenumbers.national_significant_number(number) + extension)
+        if has_all and phonenumbers.is_valid_number(number):
+            whole = str(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164))
+            return f"{whole};{extension}" if extension else whole
+    return _SEPARATORS.sub("", text)

@@ -57,30 +57,21 @@ class NotPlaceable(ValueError):
     """Raised when a value can't be put in a text without changing the meaning of the rest; the message says why."""
 
 
-def with_values(value: Any, values: Values, *, is_sent: bool = True) -> Any:
+def with_values(value: Any, values: Values, key: str = "") -> Any:
     """A JSON value with the values of these tokens in their places. A text that is a token and nothing else becomes
-    the value as JSON has it; a key and a longer text take it as text, escaped if the text is JSON or, if `is_sent`,
-    SQL.
+    the value as JSON has it; a key and a longer text take it as text, escaped if the text is JSON or SQL. `key` is that
+    of the value, or of the list around it.
 
     Raises:
-        NotPlaceable: not without `is_sent`.
+        NotPlaceable: a value would change the meaning of what is around it.
     """
-    return _with_values(value, values, "", is_sent)
-
-
-def _with_values(value: Any, values: Values, key: str, is_sent: bool) -> Any:
-    """`key` is that of the value, or of the list around it."""
     if isinstance(value, str):
-        return values[value] if value in values else _within(value, values, key, is_sent)
+        return values[value] if value in values else _within(value, values, key)
     if isinstance(value, dict):
-        made = {
-            _within(name, values, "", is_sent): _with_values(item, values, name, is_sent)
-            for name, item in value.items()
-        }
-        if is_sent:
-            _check_keys(value, values, len(made))
+        made = {_within(name, values, ""): with_values(item, values, name) for name, item in value.items()}
+        _check_keys(value, values, len(made))
         return made
-    return [_with_values(item, values, key, is_sent) for item in value] if isinstance(value, list) else value
+    return [with_values(item, values, key) for item in value] if isinstance(value, list) else value
 
 
 def _check_keys(given: Mapping[str, Any], values: Values, count: int) -> None:
@@ -97,13 +88,11 @@ def _check_keys(given: Mapping[str, Any], values: Values, count: int) -> None:
             )
 
 
-def _within(text: str, values: Values, key: str, is_sent: bool) -> str:
+def _within(text: str, values: Values, key: str) -> str:
     if "<" not in text or not any(found[0] in values for found in TOKEN.finditer(text)):
         return text
     if text.lstrip(_SPACE)[:1] in ("{", "[", '"') and (pieces := _json_pieces(text)):
-        return "".join(_in_json(piece, values, is_sent) for piece in pieces)
-    if not is_sent:
-        return _plain(text, values)
+        return "".join(_in_json(piece, values) for piece in pieces)
     name = key.replace("_", "").casefold()
     clause = _CLAUSE.search(text) if _SQL.match(text) else None
     is_compared = clause is not None and _COMPARED.search(text, clause.end()) is not None
@@ -155,12 +144,12 @@ def _json_pieces(text: str) -> list[str]:
     return [*pieces, text[place:]]
 
 
-def _in_json(text: str, values: Values, is_sent: bool) -> str:
+def _in_json(text: str, values: Values) -> str:
     """As it is written, where no value needs an escape; else written anew. `text` is JSON, or white space."""
     if not (held := text.strip(_SPACE)):
         return text
     texts = {token: str(value) for token, value in values.items()}
-    meant, plain = with_values(json.loads(held), texts, is_sent=is_sent), _plain(text, values)
+    meant, plain = with_values(json.loads(held), texts), _plain(text, values)
     try:
         is_meant = json.loads(plain.strip(_SPACE)) == meant
     except ValueError:

@@ -262,7 +262,6 @@ def _are_of_person(keys: tuple[str, ...]) -> bool:
 
 
 def _is_searched(key: str) -> bool:
-    """True if a key may be personal data itself."""
     return not key.isidentifier() or len(key) > _MAX_NAME_CHARACTERS or _KEY_DIGITS.search(key) is not None
 
 
@@ -344,7 +343,6 @@ def _find(text: str, sought: str, start: int, end: int) -> int:
 
 
 def _quoted_end(text: str, at: int) -> int:
-    """The position after a cell in quotes."""
     end = text.find('"', at + 1)
     while end >= 0 and text.startswith('"', end + 1):
         end = text.find('"', end + 2)

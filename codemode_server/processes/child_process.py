@@ -153,7 +153,6 @@ class ChildProcess:
         return not self._is_group_there()
 
     def _signal_group(self, number: int) -> bool:
-        """Send a signal to the group; gives whether it was there."""
         if sys.platform == "win32":
             raise NotImplementedError  # its callers have a branch for that
         try:

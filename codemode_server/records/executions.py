@@ -257,7 +257,6 @@ class Records:
         return None if text is None else self.config.redactor.line(text, limit)
 
     def _shown(self, it: ExecutionRecord) -> ExecutionRecord:
-        """An execution of the journal, which has its code complete."""
         return replace(it, code=None if it.code is None else code_as_configured(it.code, self.config))
 
     async def _settle(self) -> None:

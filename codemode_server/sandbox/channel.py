@@ -26,8 +26,7 @@ from codemode_server.domain.errors import (
     ResultTooDeep,
     ResultTooLarge,
 )
-from codemode_server.json_bytes import size_as_json
-from codemode_server.json_size import MAX_VALUES
+from codemode_server.json_values import MAX_VALUES, size_as_json
 from codemode_server.off_loop import LARGE_BYTES, Pace, is_large, read_large, run_large, run_sized
 from codemode_server.processes.framing import FramingError
 from codemode_server.processes.stream_readers import FrameReader

@@ -32,7 +32,7 @@ How much may be on its way, so that neither end has to hold more than it can:
 * The host also stops reading while the arguments of the calls that are being made take more memory than one call may.
   They make room when the call is done, which no guest can delay; so a guest may write a frame before it reads any.
 * Otherwise the host reads on, whether or not the guest reads its answers: an honest guest's write always ends.
-* A frame holds at most `json_size.MAX_VALUES` values and keys; they are counted before it is parsed.
+* A frame holds at most `json_values.MAX_VALUES` values and keys; they are counted before it is parsed.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.json_escapes import read_json
-from codemode_server.json_size import MAX_VALUES, holds_too_many_values, values_at_most
+from codemode_server.json_values import MAX_VALUES, holds_too_many_values, read_json, values_at_most
 from codemode_server.processes import framing
 from codemode_server.sandbox.contract import Limits, ProgramError
 from codemode_server.sandbox.text_memory import text_memory

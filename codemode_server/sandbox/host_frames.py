@@ -8,8 +8,7 @@ from typing import Any
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.repetition import Repeat
-from codemode_server.json_bytes import json_bytes
-from codemode_server.json_size import MAX_VALUES
+from codemode_server.json_values import MAX_VALUES, json_bytes
 from codemode_server.processes import framing
 from codemode_server.sandbox.contract import Program
 

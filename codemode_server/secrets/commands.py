@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL
@@ -40,33 +40,31 @@ async def output_of(command: str, *, env: Mapping[str, str], cwd: Path, seconds:
         SecretUnavailable: it could not be started, failed, took too long, or printed nothing, too much or no text.
     """
     words = words_of(command)
-    shown = repr(words[0])
-    reaper, child = Reaper(), None
+    shown, reaper = repr(words[0]), Reaper()
     reaper.start()
     try:
         child = await ChildProcess.start(words, env=env, cwd=cwd, stdin=DEVNULL)
     except (OSError, ValueError) as error:
+        await reaper.aclose()
         reason = getattr(error, "strerror", None) or "it is no valid command"
         raise SecretUnavailable(f"the command {shown} can't be started: {reason}") from None
-    finally:
-        if child is None:
-            await reaper.aclose()
-    output, errors = bytearray(), OutputTail()
-    is_in_time = False
+    output, errors = OutputTail(), OutputTail()
     try:
         reaper.watch(child.pid)
-        with anyio.move_on_after(seconds):
+        with anyio.move_on_after(seconds) as in_time:
             await _read_until_exit(child, output, errors)
-            is_in_time = True
     finally:
-        await _end(child, reaper)
-    if len(output) > MAX_OUTPUT_BYTES:
+        with anyio.CancelScope(shield=True):
+            if await child.end_group(_GRACE_S):
+                reaper.forget(child.pid)
+            await reaper.aclose()
+    if output.is_cut:
         raise SecretUnavailable(f"the command {shown} printed more than {MAX_OUTPUT_BYTES // 2**10} KiB")
-    if not is_in_time:
+    if in_time.cancelled_caught:
         raise SecretUnavailable(f"the command {shown} did not end within {seconds:g} s{_said(errors, output)}")
     if child.returncode:
         raise SecretUnavailable(f"the command {shown} ended with code {child.returncode}{_said(errors, output)}")
-    return _text(bytes(output), shown, errors)
+    return _text(bytes(output.data), shown, errors)
 
 
 def words_of(command: str) -> list[str]:
@@ -93,44 +91,25 @@ def _words_on_windows(command: str) -> list[str]:
     return [word.replace('"', "") for word in re.findall(r'(?:[^\s"]|"[^"]*")+', command)]
 
 
-async def _read_until_exit(child: ChildProcess, output: bytearray, errors: OutputTail) -> None:
-    """Read both pipes until the command has exited or printed too much."""
+async def _read_until_exit(child: ChildProcess, output: OutputTail, errors: OutputTail) -> None:
+    ended: list[OutputTail] = []
 
-    async def read_output() -> None:
-        async for chunk in child.stdout:
-            output.extend(chunk[: MAX_OUTPUT_BYTES + 1 - len(output)])
-            if len(output) > MAX_OUTPUT_BYTES:
-                tasks.cancel_scope.cancel()
+    async def read(stream: ByteReceiveStream, into: OutputTail, max_bytes: int) -> None:
+        async for chunk in stream:
+            into.add(chunk, max_bytes)
+            if output.is_cut:
+                readers.cancel_scope.cancel()
+        ended.append(into)
 
-    async def wait() -> None:
+    async with anyio.create_task_group() as readers:
+        readers.start_soon(read, child.stdout, output, MAX_OUTPUT_BYTES)
+        readers.start_soon(read, child.stderr, errors, _MAX_ERROR_BYTES)
         while child.returncode is None:  # noqa: ASYNC110 - `wait` also waits for pipes that others hold
             await anyio.sleep(_POLL_S)
-        await anyio.sleep(_DRAIN_S)
-        tasks.cancel_scope.cancel()
-
-    async def read_both() -> None:
-        async with anyio.create_task_group() as readers:
-            readers.start_soon(read_output)
-            readers.start_soon(_read_errors, child.stderr, errors)
-        while child.returncode is None:  # noqa: ASYNC110 - it has closed its pipes and runs on
-            await anyio.sleep(_POLL_S)
-        tasks.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read_both)
-        tasks.start_soon(wait)
-
-
-async def _read_errors(stream: ByteReceiveStream, errors: OutputTail) -> None:
-    async for chunk in stream:
-        errors.add(chunk, _MAX_ERROR_BYTES)
-
-
-async def _end(child: ChildProcess, reaper: Reaper) -> None:
-    with anyio.CancelScope(shield=True):
-        if await child.end_group(_GRACE_S):
-            reaper.forget(child.pid)
-        await reaper.aclose()
+        with anyio.move_on_after(_DRAIN_S):
+            while len(ended) < 2:  # noqa: ASYNC110 - as above
+                await anyio.sleep(_POLL_S)
+        readers.cancel_scope.cancel()
 
 
 def _text(output: bytes, shown: str, errors: OutputTail) -> str:
@@ -139,20 +118,16 @@ def _text(output: bytes, shown: str, errors: OutputTail) -> str:
     except UnicodeDecodeError:
         raise SecretUnavailable(f"the command {shown} printed something that is not UTF-8") from None
     if not text:
-        raise SecretUnavailable(f"the command {shown} printed nothing{_said(errors, b'')}")
+        raise SecretUnavailable(f"the command {shown} printed nothing{_said(errors, OutputTail())}")
     if "\0" in text:
         raise SecretUnavailable(f"the command {shown} printed a NUL character")
     return text
 
 
-def _said(errors: OutputTail, output: bytes | bytearray) -> str:
+def _said(errors: OutputTail, output: OutputTail) -> str:
     """The end of standard error, for a message, without anything that was printed as the secret."""
     said = errors.text
-    for word in sorted(set(_printed_words(output)), key=len, reverse=True):
+    for word in sorted({word for word in output.text.split() if len(word) >= 4}, key=len, reverse=True):
         said = said.replace(word, "***")
     said = re.sub(r"\s+", " ", said)
     return f": {said[-_SHOWN_CHARACTERS:]}" if said else ""
-
-
-def _printed_words(output: bytes | bytearray) -> Sequence[str]:
-    return [word for word in output.decode("utf-8", "replace").split() if len(word) >= 4]

@@ -154,7 +154,6 @@ class EncryptedFileStore:
         return self.folder / file_name
 
     def _remove_unfinished(self) -> None:
-        """Remove what killed processes were writing."""
         for path in self.folder.glob(f"{UNFINISHED}*"):
             with suppress(OSError):
                 if time.time() - path.lstat().st_mtime > _ABANDONED_S:
@@ -170,7 +169,6 @@ def _encoded(name: str) -> str:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turn errors of the system into ones for the person."""
     try:
         yield
     except NotPrivate as error:

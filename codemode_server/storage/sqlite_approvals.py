@@ -19,7 +19,7 @@ from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import Effect
-from codemode_server.json_bytes import json_bytes
+from codemode_server.json_values import json_bytes
 from codemode_server.private_cipher import ValueUnreadable
 from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread

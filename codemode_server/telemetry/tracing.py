@@ -97,7 +97,6 @@ class Tracing:
 
 
 def _run_all(actions: Sequence[Callable[[], object]], until: float) -> None:
-    """Runs all at once, and waits for them until this time."""
     threads = [threading.Thread(target=_logged, args=(action,), daemon=True) for action in actions]
     for thread in threads:
         thread.start()
@@ -113,7 +112,6 @@ def _logged(action: Callable[[], object]) -> None:
 
 
 def _provider(service_name: str) -> Any:
-    """The tracer provider of the process, created if there is none."""
     from opentelemetry import trace
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider

@@ -8,7 +8,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.guardrails import Block, GuardedCall, GuardedProgram, GuardedResult, Guardrail, Pass, ProgramResult
 from codemode_server.guardrails.asking import AskedGuardrail
 from codemode_server.guardrails.chain import Finding, GuardrailChain
-from codemode_server.guardrails.verdicts import Ask, Change
+from codemode_server.guardrails.guardrail import Ask, Change
 
 
 def guarded_call(tool: str, effect: Effect = Effect.UNKNOWN, **arguments: Any) -> GuardedCall:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 
 import httpx2
 
-from codemode_server.json_depth import is_nested_deeper
+from codemode_server.json_values import is_nested_deeper
 from codemode_server.off_loop import LARGE_BYTES, Pace, read_large
 from codemode_server.processes.stream_readers import BoundedBytes
 from codemode_server.upstreams._large_results import LargeResults

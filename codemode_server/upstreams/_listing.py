@@ -12,7 +12,7 @@ from codemode_server.catalog.summaries import server_purpose
 from codemode_server.domain.definitions import canonical_text, digest_of
 from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.json_size import MAX_VALUES
+from codemode_server.json_values import MAX_VALUES
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.text import clean, clean_line
 from codemode_server.upstreams._link import Answer

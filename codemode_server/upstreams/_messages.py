@@ -16,9 +16,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codemode_server.json_depth import is_nested_deeper
-from codemode_server.json_escapes import holds_surrogate_escapes, replace_lone_surrogates
-from codemode_server.json_size import MAX_VALUES, holds_too_many_values
+from codemode_server.json_values import (
+    MAX_VALUES,
+    holds_surrogate_escapes,
+    holds_too_many_values,
+    is_nested_deeper,
+    replace_lone_surrogates,
+)
 from codemode_server.off_loop import LARGE_BYTES, is_large
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from typing import Any
 
 from codemode_server.domain.errors import ResultTooDeep, ResultTooLarge, ToolFailed
 from codemode_server.domain.ids import JsonValue
-from codemode_server.json_depth import is_nested_deeper
-from codemode_server.json_size import MAX_VALUES
+from codemode_server.json_values import MAX_VALUES, is_nested_deeper
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams._embedded import embedded_files

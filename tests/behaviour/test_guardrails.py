@@ -99,10 +99,10 @@ async def audited(host: Host, capsys: pytest.CaptureFixture[str], execution_id: 
 
 class TestBeforeACall:
     async def test_a_blocked_call_is_not_sent_and_the_program_gets_the_reason(self, tmp_path: Path) -> None:
-        rule = {"use": "rules", "settings": {"rules": [{"tool": "github/*", "require": "args.owner == 'acme'"}]}}
-        async with in_memory(configuration(tmp_path, guardrails=[rule])) as host:
-            answer = await host.run(CREATE + "create_issue('evil', 'web', 'Bug')")
-            assert "guardrail 'rules': requires `args.owner == 'acme'`" in answer.text
+        rail = {"use": "domains", "settings": {"allow": ["good.example"]}}
+        async with in_memory(configuration(tmp_path, guardrails=[rail])) as host:
+            answer = await host.run(CREATE + "create_issue('acme', 'web', 'see https://evil.example')")
+            assert "guardrail 'domains'" in answer.text
             assert "tell the user" in answer.text
             assert host.reached("create_issue") == []
             assert (await host.run(ISSUE)).value["number"] == 1, "control"

@@ -80,9 +80,8 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("programs", ["tokens", "values"])
-async def test_nothing_that_a_program_answers_has_a_value(tmp_path: Path, programs: str) -> None:
-    async with in_memory(people(tmp_path, programs=programs)) as host:
+async def test_nothing_that_a_program_answers_has_a_value(tmp_path: Path) -> None:
+    async with in_memory(people(tmp_path)) as host:
         for name, code in WAYS.items():
             answer = (await host.run(code)).result.model_dump_json()
             assert not values_in(answer), name
@@ -97,7 +96,7 @@ async def test_each_of_these_ways_has_a_value_without_the_section(tmp_path: Path
 
 
 async def test_stored_results_session_logs_and_files_have_tokens_too(tmp_path: Path) -> None:
-    async with in_memory(people(tmp_path, programs="values")) as host:
+    async with in_memory(people(tmp_path)) as host:
         first = await host.run(CUSTOMERS + "open('/workspace/rows.txt', 'w').write(str(rows))\nrows")
         kept = await host.run(f"from codemode import results\nresults[{first.content['execution_id']!r}]")
         assert not values_in(kept.text)
@@ -105,7 +104,6 @@ async def test_stored_results_session_logs_and_files_have_tokens_too(tmp_path: P
         file = (await host.call("read_tool", path="/workspace/rows.txt")).text
         assert "<EMAIL_1>" in file
         assert not values_in(file)
-        assert values_in((tmp_path / "state/workspaces/default/rows.txt").read_text()), "control: the program had them"
         log = await host.run("import glob\nprint(open(glob.glob('/workspace/sessions/*.json')[0]).read())")
         assert not values_in(log.text)
 
@@ -129,7 +127,7 @@ async def test_progress_that_a_server_reports_has_the_kind_in_place_of_the_value
 
 
 async def test_a_direct_tool_answers_with_tokens(tmp_path: Path) -> None:
-    path = people(tmp_path, programs="values", server={"expose": "direct"})
+    path = people(tmp_path, server={"expose": "direct"})
     async with in_memory(path) as host:
         tools = [it.name for it in (await host.client.list_tools()).tools]
         answer = await host.call(next(it for it in tools if it.endswith("customers")))
@@ -167,11 +165,3 @@ async def test_programs_join_on_tokens_across_servers(tmp_path: Path) -> None:
     )
     async with in_memory(path) as host:
         assert (await host.run(code)).value == ["<NAME_1>", "<NAME_1>"]
-
-
-async def test_a_program_cannot_send_a_value_in_other_letters_where_it_may_not_go(tmp_path: Path) -> None:
-    send = CUSTOMERS + "from servers.people import fail\nfail(rows[0]['email'].upper())"
-    async with in_memory(people(tmp_path, programs="values")) as host:
-        assert "people/fail may not receive personal data of the kind email" in (await host.run(send)).text
-    async with in_memory(people(tmp_path, programs="values", release={"people": ["email"]})) as host:
-        assert "no account for" in (await host.run(send)).text, "the control"

@@ -16,8 +16,6 @@ import anyio.to_thread
 import pytest
 
 from codemode_server.cli import approvals, run
-from codemode_server.cli.status import report
-from codemode_server.config import load
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalId, Question
 from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId, PrincipalId
@@ -168,13 +166,3 @@ def test_a_command_without_a_terminal_approves_nothing(config: Path) -> None:
     assert "needs a person at a terminal" in ran.stderr
     (found,) = stored(config, asked())
     assert found.answer is None
-
-
-async def test_the_status_counts_the_open_questions_with_the_command_that_answers(tmp_path: Path) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    path = configuration(tmp_path, {}, permissions={"rules": [{"ask": "github"}]})
-    page, _ = await report(load(path), 5)
-    assert "for you" not in page, "control: nothing waits"
-    await anyio.to_thread.run_sync(lambda: stored(path, asked("a1"), asked("a2"), asked("a3", expires_at=1.0)))
-    page, _ = await report(load(path), 5)
-    assert "approvals: 2 calls wait for you; `codemode-server approvals` shows them" in page

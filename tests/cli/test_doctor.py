@@ -1,5 +1,4 @@
-"""`doctor` says where programs run, and changes nothing. What this machine has differs from machine to machine, so
-a machine that lacks something is made by a bad MSB_HOME, and one that has everything by answers put in its place."""
+"""`doctor` says where programs run, and changes nothing; a machine that lacks something is made by a bad MSB_HOME."""
 
 from __future__ import annotations
 
@@ -7,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.cli import doctor
-from codemode_server.sandbox.backends.microvm import backend, image, probe_cache, runtime
-from codemode_server.sandbox.backends.microvm.probe_cache import ProbeResult
-from codemode_server.sandbox.registry import DEFAULT_IMAGE, Check, SandboxSettings
-from codemode_server.settings import SearchSettings
+from codemode_server.sandbox.backends.microvm import runtime
+from codemode_server.sandbox.registry import DEFAULT_IMAGE
 from tests.cli.test_commands import Run, command
-from tests.microvm.images import Image
 
 CHECKS = [
     "platform",
@@ -91,49 +86,3 @@ def test_a_machine_without_microvms_is_well_unless_they_are_asked_for(
     )
     assert destination(done).startswith(told)
     assert ("\n  MSB_HOME: set MSB_HOME in the environment" in done.stdout) == (sandbox != "{backend: wasm}")
-
-
-@pytest.fixture
-async def capable(msb_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This machine, with virtualization and an image."""
-
-    async def nothing_wrong() -> None:
-        return None
-
-    monkeypatch.setattr(runtime, "virtualization", nothing_wrong)
-    monkeypatch.setattr(probe_cache, "folder", lambda: tmp_path / "verdicts")
-    await image.load_archive(Image().save_as_docker_does(tmp_path / "image.tar"), DEFAULT_IMAGE)
-
-
-async def examine(settings: SandboxSettings, *, boot: bool = True) -> tuple[doctor.Report, Check]:
-    search = SearchSettings(ranker="lexical")
-    report = await doctor.examine(settings, search, boot=boot, announce=lambda line: None)
-    (booted,) = [check for check in report.checks if check.name == "boot"]
-    return report, booted
-
-
-@pytest.mark.usefixtures("capable")
-@pytest.mark.parametrize("settings", [SandboxSettings(), SandboxSettings(require="microvm")], ids=["auto", "required"])
-async def test_a_machine_that_boots_one_runs_programs_there(
-    settings: SandboxSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def boot(given: SandboxSettings) -> float:
-        return 0.31
-
-    report, booted = await examine(settings, boot=False)
-    assert (booted.state, booted.message) == ("skipped", "not tried")
-    assert (report.is_met, report.destination) == (
-        True,
-        "microVMs of microsandbox, one to a session, if one boots here",
-    )
-
-    monkeypatch.setattr(backend, "trial_boot", boot)
-    report, booted = await examine(settings)
-    assert (booted.state, booted.message) == ("ok", "booted in 0.3 s")
-    assert (report.is_met, report.destination) == (True, "microVMs of microsandbox, one to a session")
-    assert [check.state for check in report.checks] == ["ok"] * len(CHECKS)
-    assert "to fix" not in report.text
-
-    report, booted = await examine(settings, boot=False)
-    assert (booted.state, booted.message) == ("ok", "booted in 0.3 s, when it was last tried")
-    assert await probe_cache.examine(settings) == ProbeResult(works=True, boot_seconds=0.31)

@@ -20,7 +20,6 @@ import anyio.to_thread
 import pytest
 
 from codemode_server import logs
-from codemode_server.cli import logs as logs_command
 from codemode_server.cli import run
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import (
@@ -48,10 +47,6 @@ CODE = "from servers.github import get_issue\nget_issue(number=7)"
 
 def written(folder: Path, payloads: str) -> Path:
     return configuration(folder, {}, state={"dir": str(folder / "state"), "payloads": payloads})
-
-
-def files(folder: Path) -> list[str]:
-    return [path.name for path in folder.rglob("*")]
 
 
 async def command(path: Path, *arguments: str) -> int:
@@ -157,17 +152,6 @@ def without_times(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_times(item) for key, item in value.items() if not key.endswith("_at")}
     return value
-
-
-async def test_one_that_is_not_there_is_an_error_and_an_empty_list_is_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = written(tmp_path, "all")
-    assert await command(path, "list") == 0
-    assert capsys.readouterr().out == "no executions are recorded\n"
-    assert files(tmp_path) == ["upstream.yaml"], "and nothing is written"
-    assert await command(path, "show", NAME) == 2
-    assert "executions list" in capsys.readouterr().err
 
 
 async def test_a_program_is_resumed_and_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -302,21 +286,3 @@ async def test_the_newest_records_are_printed_the_newest_last(
     path = logged(tmp_path, "one", "two", "three")
     found = await printed(path, capsys, "--lines", "2")
     assert [line.partition(": ")[2] for line in found] == ["two", "three"]
-
-
-def test_following_goes_on_with_the_next_file(tmp_path: Path) -> None:
-    logged(tmp_path, "before")
-    place = tmp_path / "state" / "logs" / "codemode.log"
-    following = logs_command.followed(place, pause=lambda: steps.pop(0)())
-
-    def append(line: str) -> None:
-        with place.open("a") as log:
-            log.write(line)
-
-    def rename() -> None:
-        place.rename(place.with_name("codemode.log.1"))
-        place.touch(mode=0o600)
-        append("after\n")
-
-    steps = [lambda: append("now\nhal"), lambda: append("f\n"), rename]
-    assert [next(following) for _ in range(3)] == ["now", "half", "after"]

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import stat
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -183,26 +182,6 @@ class TestTheCommand:
         assert "Open the pages" in page, "it was admitted"
         assert not await anyio.Path(file.removeprefix("file://")).exists()
         assert "/open/" not in file, "the command line of the browser has no address"
-
-    async def test_serves_the_pages_itself_where_the_product_was_killed(self, tmp_path: Path) -> None:
-        path = configured(tmp_path)
-        command = [sys.executable, "-m", "codemode_server", "serve", "--http", "127.0.0.1:0", "--config", str(path)]
-        product = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        try:
-            with anyio.fail_after(60):
-                while not files(tmp_path):
-                    await anyio.sleep(0.02)
-            assert await found(path) is not None, "control"
-            left = files(tmp_path)[0]
-            product.send_signal(signal.SIGKILL)
-            await anyio.to_thread.run_sync(product.wait)
-            assert left.exists(), "control: it could not remove it"
-            shown = await anyio.to_thread.run_sync(ui, path)
-        finally:
-            product.kill()
-            product.communicate()
-        assert "Ctrl+C ends them." in shown
-        assert not left.exists()
 
 
 def ui(path: Path, options: Sequence[str] = ("--no-browser",)) -> str:

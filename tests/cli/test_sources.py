@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -85,22 +84,5 @@ async def test_the_running_product_forgets_at_once_and_what_is_read_afterwards_c
     assert [it["server"] for it in again["sources"]] == ["board", "bank", "web"], "it is stored again, too"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-async def test_the_audit_has_what_was_forgotten(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
-    await host.run(READS)
-    await anyio.to_thread.run_sync(at_terminal, _program(host, "forget"))
-    capfd.readouterr()
-    assert await anyio.to_thread.run_sync(run, ["audit", "verify", "--config", command(host)[-1]]) == 0
-    assert "bank.read: private" in _audited(host.folder)[-1]
-
-
 def _program(host: Host, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "codemode_server", *command(host, *arguments)]
-
-
-def _audited(folder: Path) -> list[str]:
-    import sqlite3
-
-    with sqlite3.connect(folder / "state" / "codemode.db") as database:
-        rows = database.execute("SELECT * FROM audit WHERE kind = 'sources_forgotten'").fetchall()
-    return [str(row) for row in rows]

@@ -66,7 +66,7 @@ def test_a_mistake_in_a_rule_is_one_sentence_on_its_line(folder: Folder, rule: s
 
 
 def test_a_rule_with_everything_is_understood(folder: Folder) -> None:
-    rule = "{server: s*, tool: create_*, effect: write, when: 'args.n < 5', limit: 5/hour, decision: ask, reason: why}"
+    rule = "{ask: s*/create_*, effect: write, when: 'args.n < 5', limit: 5/hour, reason: why}"
     (found,) = folder.load(f"permissions:\n  rules:\n    - {rule}\n").settings.permissions.rules
     assert found.text == "ask: s*/create_*, effect: write, when: args.n < 5, limit: 5/hour"
     assert found.reason == "why"

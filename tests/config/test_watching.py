@@ -115,14 +115,6 @@ async def test_a_file_that_vanishes_is_one_error_and_its_return_is_noticed(folde
         assert await _names(news) == ["b"]
 
 
-async def test_saving_without_a_change_of_meaning_is_not_told(folder: Folder) -> None:
-    file = folder.write("upstream.yaml", "servers: {a: {command: x}}")
-    async with watching(file, since=load(file, environ={})) as news:
-        folder.write("upstream.yaml", "# a comment\nservers: {a: {command: x}}")
-        os.utime(file)
-        await _assert_silence(news)
-
-
 async def test_a_file_that_is_empty_for_a_moment_while_it_is_written_is_not_read_then(folder: Folder) -> None:
     """An empty file is a valid one, and would disconnect every server."""
     file = folder.write("upstream.yaml", "servers: {a: {command: x}}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codemode_server.domain.ids import JsonValue
-from codemode_server.gateway.workspace_paths import message_on_path
+from codemode_server.gateway.call_reports import message_on_path
 from tests.work import lines_run
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -151,27 +151,6 @@ async def test_a_runner_that_is_gone_ends_the_stream_after_its_last_words(pair: 
         with pytest.raises(anyio.EndOfStream):
             await wire.program.receive()
         assert wire.gone == {"op": "gone", "status": 3, "memory": False}
-
-
-@pytest.mark.parametrize(
-    "attack",
-    [
-        pytest.param(lambda supervisor: supervisor.send(7, b""), id="an unknown kind"),
-        pytest.param(lambda supervisor: supervisor.stream.send(HEADER.pack(DATA, 2**31)), id="a packet without end"),
-        pytest.param(lambda supervisor: supervisor.say(op="nonsense"), id="an unknown word"),
-        pytest.param(lambda supervisor: supervisor.send(CONTROL, b"no json"), id="a word that is none"),
-        pytest.param(lambda supervisor: supervisor.stream.aclose(), id="the end of the microVM"),
-    ],
-)
-async def test_what_no_keeper_says_breaks_the_wire(pair: Ends, attack: Callable[[Supervisor], Awaitable[None]]) -> None:
-    async with pair() as (wire, supervisor):
-        await started(wire, supervisor)
-        await attack(supervisor)
-        with anyio.fail_after(5), pytest.raises(anyio.EndOfStream):
-            await wire.program.receive()
-        assert wire.is_broken
-        with pytest.raises(WireBroken):
-            await wire.tell(op="end")
 
 
 async def test_a_flood_that_nobody_has_answered_breaks_the_wire(pair: Ends) -> None:

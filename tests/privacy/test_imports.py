@@ -33,5 +33,8 @@ def test_a_search_imports_no_recognizer_of_names_that_is_not_set() -> None:
     search = "from codemode_server.privacy.detector import Detector\nDetector().in_value({'note': 'Ann Lee came'})"
     assert not imported_by(search) & {"presidio_analyzer", "spacy"}
     needs_presidio()
-    load = f"from codemode_server.privacy.presidio_models import PresidioModels\nPresidioModels([{MODEL!r}])"
+    load = (
+        "import anyio\nfrom codemode_server.privacy.name_recognizer import NameRecognizer\n"
+        f"anyio.run(NameRecognizer(({MODEL!r},)).load)"
+    )
     assert imported_by(load) >= {"presidio_analyzer", "spacy"}, "the control"

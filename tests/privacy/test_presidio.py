@@ -31,9 +31,11 @@ def refuse(event, arguments):
         raise PermissionError(event)
 
 sys.addaudithook(refuse)
-from codemode_server.privacy.presidio_models import PresidioModels
-models = PresidioModels([{MODEL!r}])
-print([len(it) for it in models.persons_in(["Ann Lee: ann.lee@example.co.uk, see www.example.co.uk"])])
+import anyio
+from codemode_server.privacy.name_recognizer import NameRecognizer
+models = NameRecognizer(({MODEL!r},))
+found = anyio.run(models.persons_in, ["Ann Lee: ann.lee@example.co.uk, see www.example.co.uk"])
+print([len(it) for it in found])
 """
 
 

@@ -23,7 +23,6 @@ STUBS = {
     "by_index": 'def by_index(pageIdx: int = ...) -> Any:\n    """List.\n\n    pageIdx: Page number (0-based).\n    """',
     "by_offset": "def by_offset(start_at: int = 0, limit: int = 3) -> Any: ...",
     "same_cursor": "def same_cursor(cursor: str = ...) -> Any: ...",
-    "same_page": "def same_page(page: int = 1) -> Any: ...",
     "endless": "def endless(cursor: str = ...) -> Any: ...",
     "text": "def text(page: int = ...) -> Any: ...",
     "by_start": "def by_start(url: str, max_length: int = 5000, start_index: int = 0) -> Any: ...",
@@ -109,8 +108,6 @@ def _page(tool: str, given: dict[str, Any]) -> Any:
             return f"{'abcdefghijkl'[start : start + 5]}{note if start < 10 else ''}"
         case "same_cursor":
             return {"items": [{"id": 1}], "cursor": "A"}
-        case "same_page":
-            return [{"id": 1}, {"id": 2}]
         case "endless":
             return {"items": [], "next_cursor": str(int(given.get("cursor", 0)) + 1)}
         case "two_lists":

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Callable
-from types import FrameType
 
 import pytest
 
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
 from tests.tables import rows, tables
+from tests.work import lines_run
 
 TABLES = tables(__file__)
 
@@ -54,28 +53,20 @@ SLOW: dict[str, Callable[[int], str]] = {
 }
 
 
-def steps_of(body: str) -> int:
-    """Number of function calls, also of those in C, that the rule makes for a whole program."""
+def work_for(body: str) -> int:
+    """Number of lines of Python that the rule runs for a whole program."""
     tree = ast.parse(IMPORTS + "async def f():\n    a0 = echo()\n" + body)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    steps = 0
 
-    def count(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal steps
-        steps += event in ("call", "c_call")
-
-    previous = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        uses = CallUses(tree)
+    def uses() -> None:
+        rule = CallUses(tree)
         for call in calls:
-            uses.use_of(call)
-    finally:
-        sys.setprofile(previous)
-    return steps
+            rule.use_of(call)
+
+    return lines_run(uses)
 
 
 @pytest.mark.parametrize("kind", SLOW)
 def test_the_work_for_a_program_made_to_be_slow_grows_with_its_size_only(kind: str) -> None:
-    once, twice = steps_of(SLOW[kind](150)), steps_of(SLOW[kind](300))
+    once, twice = work_for(SLOW[kind](150)), work_for(SLOW[kind](300))
     assert twice < 2.2 * once, "quadratic work would be four times as much"

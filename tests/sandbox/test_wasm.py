@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -118,32 +116,6 @@ def test_a_component_of_other_sources_is_not_run(tmp_path: Path, stamp: str, mes
     build.stamp_path(made).write_text(stamp)
     with pytest.raises(SandboxUnavailable, match=f"{message}.*run: make setup"):
         component.checked_component(made)
-
-
-async def test_native_code_that_does_not_load_is_made_again(
-    wasm: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The digest fits, yet wasmtime refuses it: as after a change that the key doesn't know of."""
-    compiled: list[Path] = []
-
-    def copied(_component: Path, target: Path, _lock: int) -> None:
-        """What the compiler makes, without the 20 seconds."""
-        for made in (known, known.with_name(f"{known.name}.sha256")):
-            shutil.copy2(made, target.with_name(made.name))
-        compiled.append(target)
-
-    known = component.native_code(build.COMPONENT, component.cache_folder(), lambda _: None)
-    native = tmp_path / known.name
-    for path, content in (
-        (native, b"\x7fELF no code"),
-        (native.with_name(f"{native.name}.sha256"), hashlib.sha256(b"\x7fELF no code").hexdigest().encode()),
-    ):
-        path.write_bytes(content)
-        path.chmod(0o600)
-    monkeypatch.setattr(component, "_compile", copied)
-    async with WasmBackend(warm=1, cache=tmp_path) as own:
-        assert (await own.run(one_program("6 * 7"), Tools())).value == 42
-    assert compiled == [native]
 
 
 async def test_clean_workers_are_kept_and_others_replaced(wasm: object) -> None:

@@ -16,13 +16,13 @@ from itertools import islice
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, no_refusal
 from codemode_server.catalog.mistyped_tools import mistyped_tools
+from codemode_server.domain.calls import ResultKey
 from codemode_server.executions.preflight.call_checks import Bound, bind
 from codemode_server.executions.preflight.certainty import Certainty, own_nodes
 from codemode_server.executions.preflight.imports import failing_imports, shadowed_imports
 from codemode_server.executions.preflight.names import Form, Names
 from codemode_server.executions.preflight.reading import Reading, line_of
 from codemode_server.gateway.arguments import known_problems
-from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_for_module
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
 from codemode_server.sandbox.guest.similar_names import similar_name

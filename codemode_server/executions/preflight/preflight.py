@@ -14,7 +14,7 @@ import anyio.to_thread
 from codemode_server.background_tasks import OwnsTasks
 from codemode_server.catalog.catalog import Catalog, RefusalOf, no_refusal
 from codemode_server.config.live import LiveConfig
-from codemode_server.gateway.received_keys import ResultKey
+from codemode_server.domain.calls import ResultKey
 from codemode_server.off_loop import without_collector
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first

@@ -17,11 +17,11 @@ from functools import cached_property, lru_cache
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader, properties_of
 from codemode_server.catalog.returns import declared_result
+from codemode_server.domain.calls import ResultKey
 from codemode_server.executions.preflight.call_checks import NOT_CONSTANT, Bound, constant_of
 from codemode_server.executions.preflight.checker import Diagnostic
 from codemode_server.executions.preflight.findings import Finding, Findings
 from codemode_server.gateway.arguments import known_problems
-from codemode_server.gateway.received_keys import ResultKey
 from codemode_server.sandbox.guest.await_rule import Use
 
 _IMPORT = "from _cm import pending as _cm_pending, loose as _cm_loose\n"

@@ -15,8 +15,8 @@ import tokenize
 from collections.abc import Iterable, Iterator
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.domain.device_names import DEVICE_NAMES
 from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.principal_names import DEVICE_NAMES
 from codemode_server.executions.preflight.reading import Reading, bound_by, line_of, read
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
 from codemode_server.text import clean, escaped

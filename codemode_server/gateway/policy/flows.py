@@ -125,13 +125,11 @@ def flows_to(
 def _rules_to(
     permissions: PermissionSettings, server: Spellings, tool: Spellings, labels: frozenset[str]
 ) -> list[tuple[int, FlowRule]]:
-    """The rules that may forbid calls of this tool, with their numbers."""
     numbered = enumerate(permissions.flows.rules, start=1)
     return [(number, rule) for number, rule in numbered if _fits(rule.to, server, tool, labels)]
 
 
 def _fits(pattern: str, server: Spellings, tool: Spellings, labels: frozenset[str]) -> bool:
-    """True if a pattern of a flow rule matches this tool, which has these labels."""
     server_glob, has_tool, tool_glob = pattern.partition("/")
     if not has_tool and pattern in labels:
         return True

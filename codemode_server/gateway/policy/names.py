@@ -76,7 +76,6 @@ def fits(names: Spellings, glob: str, *, is_wide: bool) -> bool:
 
 
 def _may_begin(glob: str, start: str) -> bool:
-    """True if a glob matches any name that begins with `start`."""
     fixed = re.split(r"[*?[]", glob, maxsplit=1)[0]
     return fixed.startswith(start) or (fixed != glob and start.startswith(fixed))
 

@@ -1,8 +1,11 @@
-"""The step of the policy that applies `permissions` of the configuration in force."""
+"""The step of the policy that applies `permissions` of the configuration in force, and the counters of its limits."""
 
 from __future__ import annotations
 
 import math
+import time
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -11,11 +14,52 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.conditions import Arguments
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Deny
+from codemode_server.domain.ids import PrincipalId
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.rates import Rates
 from codemode_server.gateway.policy.rules import PermissionRules, Rule, RuleDecision, Subject, deciding_rule
 from codemode_server.gateway.targets import CallTarget, ToolTarget
+from codemode_server.permission_settings import RuleLimit
 from codemode_server.settings import PermissionSettings
+
+_MAX_WINDOWS = 10_000
+"""Counters of principals and rules; beyond it those are dropped whose time has passed."""
+
+
+class Rates:
+    """Used on the event loop only, so that calls at the same time can't exceed a limit. Lost with the product."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._windows: dict[tuple[PrincipalId, str], deque[float]] = {}
+        """Principal and text of the rule → when each call that counts stops counting."""
+
+    def seconds_until_free(self, calls: ExecutionCalls, rule: str, limit: RuleLimit) -> float | None:
+        """None if the limit lets one more call through; infinite if it never does in this execution."""
+        if limit.seconds is None:
+            return None if calls.counted[rule] < limit.calls else float("inf")
+        window = self._window(calls, rule)
+        return None if len(window) < limit.calls else window[-limit.calls] - self._now()
+
+    def count(self, calls: ExecutionCalls, rule: str, limit: RuleLimit) -> None:
+        if limit.seconds is None:
+            calls.counted[rule] += 1
+            return
+        window = self._window(calls, rule)
+        window.append(self._now() + limit.seconds)
+        self._windows[calls.context.principal.principal_id, rule] = window
+        if len(self._windows) > _MAX_WINDOWS:
+            self._drop_passed()
+
+    def _window(self, calls: ExecutionCalls, rule: str) -> deque[float]:
+        window = self._windows.get((calls.context.principal.principal_id, rule), deque())
+        now = self._now()
+        while window and window[0] <= now:
+            window.popleft()
+        return window
+
+    def _drop_passed(self) -> None:
+        now = self._now()
+        self._windows = {key: window for key, window in self._windows.items() if window and window[-1] > now}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,19 @@ A step is one reason to restrict calls, in a module of its own in this package: 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import Allow, Ask, Capture, Decision, Deny, Recorded
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.permission_step import PermissionStep
-from codemode_server.gateway.policy.rates import CallQuota
-from codemode_server.gateway.targets import CallTarget
+from codemode_server.gateway.policy.permission_step import PermissionStep, Rates
+from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
+from codemode_server.gateway.targets import CallTarget, ToolTarget
+from codemode_server.permission_settings import RuleLimit
 
+_QUOTA = "limits.calls_per_minute"
 _STRICTNESS: dict[type[Decision], int] = {Allow: 0, Ask: 1, Capture: 2, Recorded: 3, Deny: 4}
 """Nobody is asked about a call that is only captured or replayed, since nothing is sent."""
 
@@ -27,6 +30,18 @@ class PolicyStep(Protocol):
         """The decision on a call with these raw argument names, with the reason; None if the step has no say in it."""
 
 
+class ChangedToolsStep:
+    """Refuses calls of tools whose definition is hidden until the person accepts it."""
+
+    def __init__(self, definitions: ToolDefinitions) -> None:
+        self._definitions = definitions
+
+    def decide(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Deny | None:
+        if not isinstance(target, ToolTarget):
+            return None
+        return self._definitions.refusal(target.server.raw_name, target.tool.definition)
+
+
 class Policy:
     """Decides under the configuration in force."""
 
@@ -36,7 +51,7 @@ class Policy:
         """`steps` come after the rules of the configuration."""
         self._config = config
         self._permissions = permissions or PermissionStep(config)
-        self._quota = CallQuota()
+        self._rates = Rates()
         self._steps = tuple(steps)
 
     def decide(
@@ -62,12 +77,18 @@ class Policy:
         )
         is_free = is_counted or is_made or is_captured
         per_minute = 0 if is_free else self._config.settings.limits.calls_per_minute
-        refusal = self._quota.refusal(calls, per_minute)
+        limit = RuleLimit(per_minute, 60.0)
+        wait = self._rates.seconds_until_free(calls, _QUOTA, limit) if per_minute else None
+        refusal = None
+        if wait is not None:
+            why = f"{_QUOTA} is {per_minute:,}; the next call is possible in {math.ceil(wait)} s"
+            refusal = Deny(why, advice="")
         steps = (step.decide(calls, target, arguments) for step in self._steps)
         decision = most_restrictive([one for one in (ruling.decision, refusal, *steps, also) if one is not None])
         if isinstance(decision, Allow | Ask):
             self._permissions.count(calls, ruling)
-            self._quota.count(calls, per_minute)
+            if per_minute:
+                self._rates.count(calls, _QUOTA, limit)
         return decision
 
 

@@ -8,11 +8,9 @@ the person.
 
 from __future__ import annotations
 
-import hmac
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codemode_server.catalog.naming import Kind, name_alone, server_names
 from codemode_server.config.live import LiveConfig
@@ -20,14 +18,12 @@ from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.privacy_tokens import label_of
 from codemode_server.domain.resources import PromptDefinition, ResourceDefinition
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, without_output
+from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of
 from codemode_server.privacy.replacing import replaced
 from codemode_server.privacy_packages import is_installed
 from codemode_server.privacy_settings import PrivacySettings
-
-if TYPE_CHECKING:
-    from codemode_server.privacy.detector import Detector
 
 _TEXTS_OF_TOOL = ("title", "description", "input_schema", "output_schema")
 _VALUES = ("enum", "const", "default", "examples", "example")
@@ -44,11 +40,9 @@ class ProtectedListings:
         """`fingerprint`: see `TokenCipher`; a plain hash of a URI would tell whether a guess of it is right."""
         self._config = config
         self._fingerprint = fingerprint
-        self._spare_key = secrets.token_bytes(32)
-        """For fingerprints as long as the key of the tokens can't be used."""
         self._made: dict[str, tuple[PrivacySettings, UpstreamListing, UpstreamListing]] = {}
         """The listing of each server and the one that is shown, under these settings."""
-        self._detector: tuple[PrivacySettings, Detector] | None = None
+        self._detection = Detection(config)
 
     def within(self, listings: Iterable[UpstreamListing]) -> list[UpstreamListing]:
         """These listings as they are shown."""
@@ -107,11 +101,10 @@ class ProtectedListings:
         """A URI with personal data with the kinds, and a mark that tells it from others; empty if it has none."""
         if (text := self._text(uri)) == uri:
             return ""
-        data = uri.encode("utf-8", "surrogatepass")
         try:
-            mark = self._fingerprint(data, f"uri/{server}")
+            mark = self._fingerprint(uri.encode("utf-8", "surrogatepass"), f"uri/{server}")
         except JournalUnavailable:
-            mark = hmac.digest(self._spare_key, data, "sha256")
+            return text
         return f"{text}#{mark.hex()[:_MARK_CHARACTERS]}"
 
     def _prompt(self, prompt: PromptDefinition) -> PromptDefinition:
@@ -132,22 +125,11 @@ class ProtectedListings:
     def _masked(self, value: Any) -> Any:
         """A value with the kinds in place of what is found, the same object if nothing is; None if it can't be
         searched, as without the detection, when no call of the server is allowed."""
-        detector = self._detection()
-        findings = detector.in_value(value) if detector is not None else None
+        findings = self._detection.in_value(value) if is_installed() else None
         if findings is None or not findings.is_complete:
             return None
         labels = {(it.kind, it.value): f"<{label_of(it.kind)}>" for it in findings.found}
         return replaced(value, findings.found, labels) if labels else value
-
-    def _detection(self) -> Detector | None:
-        settings = self._config.settings.privacy
-        if self._detector is None or self._detector[0] is not settings:
-            if not is_installed():
-                return None
-            from codemode_server.privacy.detector import Detector
-
-            self._detector = settings, Detector(settings.detection)
-        return self._detector[1]
 
 
 def _without_values(shown: Any, given: Any) -> Any:

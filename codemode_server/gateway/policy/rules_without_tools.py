@@ -20,8 +20,7 @@ def rules_without_tools(permissions: PermissionSettings, catalog: Catalog) -> It
     """
     for index, rule in enumerate(permissions.rules):
         if (found := _without_tool(rule, catalog)) is not None:
-            key = "tool" if rule.decision is not None else rule.key_of_server
-            yield f"permissions.rules[{index}].{key}: {found}"
+            yield f"permissions.rules[{index}].{rule.answer}: {found}"
 
 
 def _without_tool(rule: PermissionRule, catalog: Catalog) -> str | None:

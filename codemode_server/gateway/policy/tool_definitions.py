@@ -117,7 +117,6 @@ def change_of(store: DefinitionStore, it: KnownDefinition, known: KnownTools, pr
 
 
 def _accepted_before(it: KnownDefinition, known: KnownTools) -> KnownDefinition | None:
-    """The definition that was accepted last of the tool that it is a change of."""
     accepted = [one for one in known.get(it.former, {}).values() if one.is_accepted and one.digest != it.digest]
     return max(accepted, key=lambda one: one.accepted_at or 0.0, default=None)
 

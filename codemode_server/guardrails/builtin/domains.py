@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 import idna
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
-from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
+from codemode_server.guardrails.builtin.texts import ArgumentsGuardrail, Unreadable, spellings_of, texts_of
 from codemode_server.guardrails.guardrail import GuardedCall
 
 _Domain = Annotated[str, Field(min_length=1, max_length=253)]

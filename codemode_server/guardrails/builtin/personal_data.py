@@ -13,8 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from codemode_server.extras import install_command
-from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
-from codemode_server.guardrails.builtin.texts import Unreadable, spellings_of, texts_of
+from codemode_server.guardrails.builtin.texts import ArgumentsGuardrail, Unreadable, spellings_of, texts_of
 from codemode_server.guardrails.guardrail import GuardedCall
 from codemode_server.privacy.detector import Detector
 from codemode_server.privacy_packages import is_installed
@@ -68,7 +67,6 @@ class PersonalDataGuardrail(ArgumentsGuardrail):
         return frozenset(kind for glob, kinds in release.items() if call.matches(glob) for kind in kinds)
 
     def _found(self, arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        """The place and the kind of each finding."""
         if sum(len(text) for _, text in texts_of(arguments)) > MAX_CHARACTERS:
             raise Unreadable(f"the arguments have more than {MAX_CHARACTERS:,} characters, and are not searched")
         findings = self._detector.in_value(arguments)

@@ -10,8 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from codemode_server.guardrails.builtin.arguments_guardrail import ArgumentsGuardrail
-from codemode_server.guardrails.builtin.texts import spellings_of, texts_of
+from codemode_server.guardrails.builtin.texts import ArgumentsGuardrail, spellings_of, texts_of
 from codemode_server.guardrails.guardrail import GuardedCall
 from codemode_server.known_tokens import ADDRESS_WITH_PASSWORD, PRIVATE_KEY, has_known_token
 

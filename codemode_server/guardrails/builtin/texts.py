@@ -1,4 +1,4 @@
-"""Finds the texts in JSON values, keys too, each with its spellings as other programs may read it."""
+"""Finds the texts in the arguments of calls, keys too, each with its spellings as other programs may read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from codemode_server.json_texts import texts_in
+from codemode_server.guardrails.guardrail import Ask, Block, CallVerdict, GuardedCall, Guardrail, Pass
+from codemode_server.json_values import texts_in
 
 _MAX_DECODED = 4
 """How often a text is percent-decoded: an address within an address within an address."""
@@ -55,3 +56,24 @@ def spellings_of(text: str) -> Iterator[str]:
         if (decoded := unquote(plain)) == plain:
             return
         text = decoded
+
+
+class ArgumentsGuardrail(Guardrail):
+    """Blocks or asks about a call in which it finds something, as `action` says; blocks one that it can't read."""
+
+    def before_call(self, call: GuardedCall) -> CallVerdict:
+        try:
+            reason = self.problem(call)
+        except Unreadable as error:
+            return Block(str(error))
+        if not reason:
+            return Pass()
+        return Ask(reason) if self.settings.action == "ask" else Block(reason)
+
+    def problem(self, call: GuardedCall) -> str:
+        """Problem in the arguments; empty if none.
+
+        Raises:
+            Unreadable: they have more in them than is read.
+        """
+        raise NotImplementedError

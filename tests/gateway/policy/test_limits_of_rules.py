@@ -11,9 +11,8 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.permission_step import PermissionStep
+from codemode_server.gateway.policy.permission_step import PermissionStep, Rates
 from codemode_server.gateway.policy.policy import Policy
-from codemode_server.gateway.policy.rates import Rates
 from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.redaction import NO_SECRETS
 from codemode_server.settings import PermissionSettings, Settings

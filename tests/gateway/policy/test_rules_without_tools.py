@@ -33,11 +33,6 @@ def test_a_mistyped_tool_is_reported_with_the_one_that_was_meant(answer: str) ->
     ]
 
 
-def test_a_rule_that_is_written_out_is_reported_at_its_tool() -> None:
-    (warning,) = warnings({"decision": "deny", "server": "git", "tool": "git_rest"})
-    assert warning.startswith("permissions.rules[0].tool: ")
-
-
 def test_a_tool_that_no_other_resembles_is_reported_without_a_guess() -> None:
     assert warnings({"deny": "git/push_force"}) == ["permissions.rules[0].deny: matches no tool of git"]
 

@@ -43,26 +43,6 @@ def sizes(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_newest_files_go_first_and_no_more_than_needed(folder: Path) -> None:
-    write(folder / "old", MB)
-    before = contents(folder, 100)
-    for name in ("first", "second", "third"):
-        write(folder / name, MB)
-    removed = trim(folder, before, 2 * MB)
-    assert sizes(folder) == {"old": MB, "first": MB}
-    assert removed.text == "2 files removed, 2 MiB in all: 'third', 'second'"
-
-
-def test_a_file_that_has_grown_is_cut_back(folder: Path) -> None:
-    (folder / "log").write_bytes(b"old" * 10_000)
-    before = contents(folder, 100)
-    with (folder / "log").open("ab") as log:
-        log.write(bytes(3 * MB))
-    removed = trim(folder, before, MB)
-    assert (folder / "log").read_bytes() == b"old" * 10_000
-    assert removed.text == "1 cut back to its earlier size, 3 MiB in all: 'log'"
-
-
 def test_files_deeper_than_any_path_are_removed(folder: Path) -> None:
     before = contents(folder, 100)
     here = os.open(folder, os.O_RDONLY)

@@ -111,11 +111,3 @@ def test_any_resource_is_files_or_a_failure(uri: str, result: Any) -> None:
     except ToolFailed:
         return
     assert isinstance(reply.value, list)
-
-
-BASE64 = "iVBORw0KGgo" + "A" * 400
-encodings = [BASE64, f"data:image/png;base64,{BASE64}", "base64", "image/png", "x" * 300, "JVBERi0" + "=" * 300]
-keyed = st.dictionaries(
-    st.sampled_from(["data", "blob", "mimeType", "encoding", "name", "filename", "content", "type", "a"]),
-    st.one_of(st.sampled_from(encodings), values),
-)

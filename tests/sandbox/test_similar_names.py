@@ -9,9 +9,6 @@ from tests.tables import rows, tables
 
 TABLES = tables(__file__)
 
-TIMES = ["source_timezone", "time", "target_timezone"]
-KEYS = ["number", "title", "labels", "created_at", "html_url"]
-
 
 @pytest.mark.parametrize(("wrong", "known", "meant"), rows(TABLES["meant"]))
 def test_a_name_with_the_same_words_is_suggested(wrong: str, known: list[str], meant: str) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +20,8 @@ import bpe_openai
 from mcp import Client, StdioServerParameters
 
 from benchmarks import attack_table, attacks, start
+from benchmarks.product import resident_mib
+from benchmarks.search.corpora import Missing, catalog_of, toolsets
 from codemode_server import __version__
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Catalog
@@ -28,7 +29,7 @@ from codemode_server.catalog.tree import list_dir, read_tool
 from codemode_server.config import load
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState, definition_text
-from codemode_server.executions.preflight.preflight import Checked, Preflight
+from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.front.instructions import instructions
 from codemode_server.front.meta_tools import definitions
 from codemode_server.search.answer import search_tools
@@ -41,7 +42,6 @@ HERE = Path(__file__).parent
 UPSTREAM = str(HERE / "upstream.py")
 SEARCH = {"ranker": "static"}
 """What an installation without extras ranks by; a model would be loaded beside what is timed here."""
-TOOLSETS = HERE.parent.parent / "shared" / "toolsets"
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def main(arguments: list[str]) -> int:
         tools_in_context(),
         *discovery(),
         *anyio.run(execution),
-        *anyio.run(checking),
-        *stubs(),
+        anyio.run(checking),
+        stubs(),
         token_estimate(),
         *under_attack(attacked),
     ]
@@ -76,28 +76,21 @@ def main(arguments: list[str]) -> int:
 
 
 def first_answers() -> list[Row]:
-    initialize, tools_list = start.measure(SEARCH)
-
-    def row(what: str, found: start.Comparison, limit: float) -> Row:
+    tools = f"{start.SERVERS} upstreams with {start.SERVERS * start.TOOLS_EACH:,} tools, over a bare MCPServer"
+    rows = []
+    for what, limit, found in zip(
+        ("host handshake", "start to the list of the four tools"), (0.5, 1.3), start.measure(SEARCH), strict=True
+    ):
         milliseconds = f"{found.ours_ms:.0f} over {found.peer_ms:.0f} ms; least {found.least_ratio:.2f} x"
-        return Row(
-            f"{what}, {start.SERVERS} upstreams with {start.SERVERS * start.TOOLS_EACH:,} tools, over a bare MCPServer",
-            f"{found.ratio:.2f} x ({milliseconds})",
-            f"under {limit} x",
-            found.ratio < limit,
-        )
-
-    return [row("host handshake", initialize, 0.5), row("start to the list of the four tools", tools_list, 1.3)]
+        measured = f"{found.ratio:.2f} x ({milliseconds})"
+        rows.append(Row(f"{what}, {tools}", measured, f"under {limit} x", found.ratio < limit))
+    return rows
 
 
 def tools_in_context() -> Row:
     tokens = _tokens(json.dumps(definitions(Settings())) + instructions())
-    return Row(
-        "the four tools and the instructions in the model's context",
-        f"{tokens:,} tokens",
-        "under 1,200",
-        tokens < 1_200,
-    )
+    what = "the four tools and the instructions in the model's context"
+    return Row(what, f"{tokens:,} tokens", "under 1,200", tokens < 1_200)
 
 
 def discovery() -> list[Row]:
@@ -106,47 +99,35 @@ def discovery() -> list[Row]:
     started = time.perf_counter()
     levels.index(collections(catalog))
     built = time.perf_counter() - started
-    queries = [
-        "create an issue in a repository",
-        "list unread messages",
-        "delete record",
-        "export report as pdf",
-        "weather",
-    ]
+    queries = ("create an issue in a repository", "list unread messages", "delete record", "export as pdf", "weather")
     names = [server.name for server in catalog.servers]
     works: dict[str, Callable[[int], object]] = {
         "list_dir": lambda n: list_dir(catalog, f"/servers/{names[n % len(names)]}").text,
         "read_tool": lambda n: read_tool(catalog, catalog.servers[n % 60].tools[n % 50].path).text,
         "search_tools": lambda n: search_tools(catalog, levels, queries[n % len(queries)]).text,
     }
-    rows = []
+    at = f"{catalog.tool_count:,} tools"
+    rows = [Row(f"index of {at} built", f"{built:.2f} s", "under 1 s", built < 1)]
     for name, work in works.items():
-        p50, p95 = _percentiles([_timed(work, number) for number in range(300)])
-        rows.append(
-            Row(
-                f"{name} at {catalog.tool_count:,} tools",
-                f"p50 {p50:.2f} ms, p95 {p95:.2f} ms",
-                "p50 under 10 ms",
-                p50 < 10,
-            )
-        )
-    rows.append(Row(f"index of {catalog.tool_count:,} tools built", f"{built:.2f} s", "under 1 s", built < 1))
+        times = []
+        for number in range(300):
+            started = time.perf_counter()
+            work(number)
+            times.append((time.perf_counter() - started) * 1e3)
+        rows.append(Row(f"{name} at {at}", _percentiles(times), "p50 under 10 ms", statistics.median(times) < 10))
     return rows
 
 
 async def execution() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "upstream.yaml"
-        config.write_text(
-            json.dumps(
-                {
-                    "servers": {"bench": {"command": sys.executable, "args": [UPSTREAM]}},
-                    "state": {"dir": f"{folder}/state"},
-                    "search": SEARCH,
-                    "results": {"structured_content": True},
-                }
-            )
-        )
+        settings = {
+            "servers": {"bench": {"command": sys.executable, "args": [UPSTREAM]}},
+            "state": {"dir": f"{folder}/state"},
+            "search": SEARCH,
+            "results": {"structured_content": True},
+        }
+        config.write_text(json.dumps(settings))
         async with App.open(load(config)) as app, Client(app.front) as client:
 
             async def run(code: str) -> Any:
@@ -157,19 +138,10 @@ async def execution() -> list[Row]:
             await client.list_tools()
             await app.pool.wait_settled(30)
             await run("1+1")
-            one = [await _timed_async(lambda: run("1+1")) for _ in range(60)]
-            p50, p95 = _percentiles(one)
-            rows = [
-                Row(
-                    'execute_code("1+1"), warm, wasm',
-                    f"p50 {p50:.1f} ms, p95 {p95:.1f} ms",
-                    "p50 under 15 ms",
-                    p50 < 15,
-                )
-            ]
-            rows.append(await _call_overhead(run))
-            rows.append(await _many_rows(run))
-            return rows
+            times = [await _milliseconds(lambda: run("1+1")) for _ in range(60)]
+            is_kept = statistics.median(times) < 15
+            one = Row('execute_code("1+1"), warm, wasm', _percentiles(times), "p50 under 15 ms", is_kept)
+            return [one, await _call_overhead(run), await _many_rows(run)]
 
 
 async def _call_overhead(run: Callable[[str], Awaitable[Any]], calls: int = 200) -> Row:
@@ -184,40 +156,29 @@ async def _call_overhead(run: Callable[[str], Awaitable[Any]], calls: int = 200)
     async with Client(StdioServerParameters(command=sys.executable, args=[UPSTREAM])) as peer:
         for _ in range(3):
             inside.append(await run(code))
-            times = [await _timed_async(lambda: peer.call_tool("echo", {"number": 1})) for _ in range(calls)]
+            times = [await _milliseconds(lambda: peer.call_tool("echo", {"number": 1})) for _ in range(calls)]
             direct.append(statistics.median(times))
     more = min(inside) - min(direct)
-    return Row(
-        "a call from a program to an upstream, over a direct call from a client",
-        f"{more:+.2f} ms ({min(inside):.2f} over {min(direct):.2f} ms)",
-        "under 2 ms more",
-        more < 2,
-    )
+    what = "a call from a program to an upstream, over a direct call from a client"
+    return Row(what, f"{more:+.2f} ms ({min(inside):.2f} over {min(direct):.2f} ms)", "under 2 ms more", more < 2)
 
 
 async def _many_rows(run: Callable[[str], Awaitable[Any]]) -> Row:
     code = (
         "from servers.bench import rows\n[r for r in rows() if r['status'] == 'pending' and r['amount'] > 13_000][:5]"
     )
-    before = _resident_mib()
+    before = peak = resident_mib(os.getpid())
     times = []
-    peak = before
     for _ in range(5):
-        started = time.perf_counter()
-        value = await run(code)
-        times.append(time.perf_counter() - started)
-        assert len(value) == 5
-        peak = max(peak, _resident_mib())
-    seconds, grown = statistics.median(times), peak - before
-    return Row(
-        "10,000 rows through a program, only 5 reach the model",
-        f"{seconds:.2f} s, {grown:.0f} MiB more on the host",
-        "under 1 s, under 64 MiB",
-        seconds < 1 and grown < 64,
-    )
+        times.append(await _milliseconds(lambda: run(code)))
+        peak = max(peak, resident_mib(os.getpid()))
+    seconds, grown = statistics.median(times) / 1e3, peak - before
+    what = "10,000 rows through a program, only 5 reach the model"
+    is_kept = seconds < 1 and grown < 64
+    return Row(what, f"{seconds:.2f} s, {grown:.0f} MiB more on the host", "under 1 s, under 64 MiB", is_kept)
 
 
-async def checking(runs: int = 100) -> list[Row]:
+async def checking(runs: int = 100) -> Row:
     """The check before a program runs: our own part, and the type checker's, warm."""
     catalog = Catalog.build(_listings(60, 50))
 
@@ -227,62 +188,32 @@ async def checking(runs: int = 100) -> list[Row]:
     program = (HERE / "program.txt").read_text()
     preflight = Preflight(catalog=lambda: catalog, listed=listed, config=LiveConfig())
     async with preflight.open():
-        started = time.perf_counter()
-        checked = await preflight.check(program)
-        first = (time.perf_counter() - started) * 1e3
-        assert checked == Checked(), checked
+        first = await _milliseconds(lambda: preflight.check(program))
         # Each a little other than the last, as programs are.
         programs = [program.replace("report", f"report_{number}") for number in range(runs)]
-        times = [await _timed_async(lambda code=code: preflight.check(code)) for code in programs]  # type: ignore[misc]
+        times = [await _milliseconds(lambda code=code: preflight.check(code)) for code in programs]  # type: ignore[misc]
         resident = preflight.resident_bytes / 2**20
-        small = [await _timed_async(lambda: preflight.check("1 + 1")) for _ in range(runs)]
-    p50, p95 = _percentiles(times)
-    lines = len(program.splitlines())
-    return [
-        Row(
-            f"check of a program of {lines} lines before it runs, at {catalog.tool_count:,} tools",
-            f"p50 {p50:.1f} ms, p95 {p95:.1f} ms; the first {first:.0f} ms; type checker {resident:.0f} MiB",
-            "p50 under 50 ms",
-            p50 < 50,
-        ),
-        Row("check of `1 + 1`, which starts no type checker", f"p50 {statistics.median(small):.2f} ms"),
-    ]
+    what = f"check of a program of {len(program.splitlines())} lines before it runs, at {catalog.tool_count:,} tools"
+    measured = f"{_percentiles(times)}; the first {first:.0f} ms; type checker {resident:.0f} MiB"
+    return Row(what, measured, "p50 under 50 ms", statistics.median(times) < 50)
 
 
-def stubs() -> list[Row]:
+def stubs() -> Row:
     """A stub against the JSON definition it stands for, over the tools of real servers, where those are at hand."""
-    if not TOOLSETS.is_dir():
-        return [Row("tokens of the stubs over their JSON definitions", "skipped: the tool sets are not at hand")]
-    listings = []
-    for path in sorted(TOOLSETS.glob("*.json")):
-        tools = json.loads(path.read_text())["tools"]
-        listings.append(
-            UpstreamListing(
-                path.stem,
-                UpstreamState.READY,
-                tuple(
-                    ToolDefinition(
-                        tool["name"], tool.get("description") or "", None, tool["inputSchema"], tool.get("outputSchema")
-                    )
-                    for tool in tools
-                ),
-            )
-        )
-    catalog = Catalog.build(listings)
+    try:
+        catalog = catalog_of(toolsets())
+    except Missing as reason:
+        return Row("tokens of the stubs over their JSON definitions", f"skipped: {reason}")
     started = time.perf_counter()
-    sources = [tool.stub.source for tool in catalog.tools()]
+    written = sum(_tokens(tool.stub.source) for tool in catalog.tools())
     seconds = time.perf_counter() - started
     defined = sum(_tokens(definition_text(tool.definition)) for tool in catalog.tools())
-    written = sum(map(_tokens, sources))
-    ratio = written / defined
-    return [
-        Row(
-            f"tokens of {len(sources):,} stubs over their JSON definitions",
-            f"{ratio:.2f} x ({written:,} over {defined:,}); generated in {seconds:.2f} s",
-            "under 1 x",
-            ratio < 1,
-        )
-    ]
+    return Row(
+        f"tokens of {catalog.tool_count:,} stubs over their JSON definitions",
+        f"{written / defined:.2f} x ({written:,} over {defined:,}); generated in {seconds:.2f} s",
+        "under 1 x",
+        written < defined,
+    )
 
 
 def under_attack(found: list[attacks.Cost]) -> list[Row]:
@@ -348,29 +279,15 @@ def _listings(servers: int, tools: int) -> list[UpstreamListing]:
     ]
 
 
-def _timed(work: Callable[[int], object], number: int) -> float:
-    started = time.perf_counter()
-    work(number)
-    return (time.perf_counter() - started) * 1e3
-
-
-async def _timed_async(work: Callable[[], Awaitable[object]]) -> float:
+async def _milliseconds(work: Callable[[], Awaitable[object]]) -> float:
     started = time.perf_counter()
     await work()
     return (time.perf_counter() - started) * 1e3
 
 
-def _percentiles(milliseconds: list[float]) -> tuple[float, float]:
-    cuts = statistics.quantiles(milliseconds, n=20)
-    return statistics.median(milliseconds), cuts[18]
-
-
-def _resident_mib() -> float:
-    """Resident memory of this process, which is the host's side of the product here; MiB."""
-    if Path("/proc/self/statm").exists():
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    told = subprocess.run(["ps", "-o", "rss=", "-p", str(os.getpid())], check=True, capture_output=True, text=True)
-    return int(told.stdout) / 1024
+def _percentiles(milliseconds: list[float]) -> str:
+    high = statistics.quantiles(milliseconds, n=20)[18]
+    return f"p50 {statistics.median(milliseconds):.2f} ms, p95 {high:.2f} ms"
 
 
 _ENCODING = bpe_openai.get_encoding("o200k_base")

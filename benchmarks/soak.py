@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.product import HERE, HostSession, NoAnswer, Product, children, is_zombie, resident_mib, threads
 
-UPSTREAM = str(HERE / "soak_upstream.py")
+UPSTREAM = str(HERE / "upstream.py")
 HOSTS = 3
 MAX_FAULTS = 20
 PROGRAMS_PER_SESSION = 25
@@ -92,7 +92,7 @@ class Soak:
         """Run at least `programs` programs, measured after each of `rounds` rounds."""
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        web = subprocess.Popen([sys.executable, UPSTREAM, str(port)])
+        web = subprocess.Popen([sys.executable, UPSTREAM, "--port", str(port)])
         product = Product(self._configuration(port), self.folder)
         try:
             product.start()

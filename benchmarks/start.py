@@ -14,28 +14,12 @@ from pathlib import Path
 HERE = Path(__file__).parent
 UPSTREAM = str(HERE / "upstream.py")
 SERVERS, TOOLS_EACH = 50, 60
-REQUESTS = (
-    {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "bench", "version": "1"},
-        },
-    },
+_CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+REQUESTS: tuple[dict[str, object], ...] = (
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _CLIENT},
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
     {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
 )
-
-
-@dataclass(frozen=True)
-class Start:
-    """Seconds from the start of the process."""
-
-    initialize: float
-    tools_list: float
 
 
 @dataclass(frozen=True)
@@ -60,14 +44,9 @@ def measure(search: dict[str, str], runs: int = 11) -> tuple[Comparison, Compari
         _fill_cache(config, Path(folder) / "stubs")
         for command in (peer, product):
             _start(command)  # the first start compiles and fills the disk cache
-        ours, theirs = [], []
-        for _ in range(runs):
-            theirs.append(_start(peer))
-            ours.append(_start(product))
-    return (
-        _compare([start.initialize for start in ours], [start.initialize for start in theirs]),
-        _compare([start.tools_list for start in ours], [start.tools_list for start in theirs]),
-    )
+        pairs = [(_start(peer), _start(product)) for _ in range(runs)]
+    initialize, tools_list = ([(theirs[at], ours[at]) for theirs, ours in pairs] for at in (0, 1))
+    return _compare(initialize), _compare(tools_list)
 
 
 def _fill_cache(config: Path, stubs: Path) -> None:
@@ -77,7 +56,8 @@ def _fill_cache(config: Path, stubs: Path) -> None:
     assert written == SERVERS * TOOLS_EACH, f"{written} stubs"
 
 
-def _start(command: list[str]) -> Start:
+def _start(command: list[str]) -> list[float]:
+    """Seconds from the start of the process to each answer."""
     started = time.perf_counter()
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE.parent
@@ -96,9 +76,10 @@ def _start(command: list[str]) -> Start:
     process.stdin.close()
     process.wait(60)
     process.stdout.close()
-    return Start(*times)
+    return times
 
 
-def _compare(ours: list[float], theirs: list[float]) -> Comparison:
+def _compare(pairs: list[tuple[float, float]]) -> Comparison:
+    theirs, ours = zip(*pairs, strict=True)
     our_s, peer_s = statistics.median(ours), statistics.median(theirs)
     return Comparison(our_s / peer_s, our_s * 1e3, peer_s * 1e3, min(ours) / min(theirs))

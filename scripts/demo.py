@@ -31,7 +31,7 @@ from scripts.npm import Unavailable
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".cache" / "demo"
 
-UPSTREAMS = {"git": "git", "time": "time", "orders": "sqlite"}
+UPSTREAMS = ("git", "time", "sqlite")
 
 PROGRAM = """\
 import asyncio, re
@@ -66,8 +66,17 @@ class DemoFailed(Exception):
 
 
 def main() -> None:
+    WORK.mkdir(parents=True, exist_ok=True)
     try:
-        _prepare_and_run()
+        installed = real_servers.commands(UPSTREAMS)
+        repository, database = _repository(), _orders()
+        servers = {
+            "git": [*installed["git"], "--repository", str(repository)],
+            "time": [*installed["time"], "--local-timezone", "UTC"],
+            "orders": [*installed["sqlite"], "--db-path", str(database)],
+        }
+        with _Collector() as collector:
+            anyio.run(_demo, servers, repository, collector)
     except* subprocess.CalledProcessError as failures:
         failed = failures.exceptions[0]
         sys.exit(f"demo: {failed}\n{getattr(failed, 'stderr', '') or ''}")
@@ -79,77 +88,66 @@ def _first(error: BaseException) -> BaseException:
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _prepare_and_run() -> None:
-    installed = real_servers.commands(UPSTREAMS.values())
-    commands = {name: installed[server] for name, server in UPSTREAMS.items()}
-    repository = _repository()
-    database = _orders()
-    with _Collector() as collector:
-        config = _configuration(commands, repository, database, collector.address)
-        anyio.run(_demo, config, commands, repository, database, collector)
-
-
-async def _demo(
-    config: Path, commands: dict[str, list[str]], repository: Path, database: Path, collector: _Collector
-) -> None:
-    program = PROGRAM.format(repository=str(repository))
+async def _demo(servers: dict[str, list[str]], repository: Path, collector: _Collector) -> None:
+    config = WORK / "upstream.yaml"
+    settings = {
+        "servers": {name: {"command": command[0], "args": command[1:]} for name, command in servers.items()},
+        "permissions": {"rules": [{"allow": "git/git_log"}, {"allow": "git/git_show"}, {"deny": "git/*"}]},
+        "tracing": {"otlp_endpoint": collector.address},
+        "state": {"dir": str(WORK / "state")},
+    }
+    config.write_text(json.dumps(settings, indent=2))
+    command = ["-m", "codemode_server", "--config", str(config)]
     seen = 0
-    host = StdioServerParameters(
-        command=sys.executable, args=["-m", "codemode_server", "--config", str(config)], env={"LANG": "C.UTF-8"}
-    )
-    async with Client(host) as client:
-        tools = (await client.list_tools()).tools
-        shown = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
-        instructions = client.instructions or ""
-        seen += estimate_tokens(shown + instructions)
-        _heading("1. The host connects: what the model has in its context from now on")
-        print(f"   {', '.join(tool.name for tool in tools)}: {estimate_tokens(shown + instructions)} tokens")
-        steps: tuple[tuple[str, str, dict[str, Any]], ...] = (
-            ("2. The model looks around", "list_dir", {"path": "/servers"}),
-            ("3. … searches", "search_tools", {"query": "commit history and diffs", "limit": 3}),
-            ("4. … reads what it needs", "read_tool", {"path": "servers/git/git_log.py, servers/orders/read_query.py"}),
-            ("5. … and writes one program", "execute_code", {"code": program}),
-        )
-        for heading, tool, arguments in steps:
-            _heading(heading)
-            print(_indented(f"{tool}({_arguments(arguments)})"))
+    async with Client(StdioServerParameters(command=sys.executable, args=command, env={"LANG": "C.UTF-8"})) as client:
+
+        async def call(tool: str, **arguments: Any) -> str:
+            nonlocal seen
             result = await client.call_tool(tool, arguments, read_timeout_seconds=180)
             text = "\n".join(getattr(block, "text", "") for block in result.content)
             if result.is_error:
                 raise DemoFailed(f"{tool} failed:\n{text}")
-            print(_indented(text, "   │ "))
             seen += estimate_tokens(json.dumps(arguments)) + estimate_tokens(text)
+            return text
+
+        tools = (await client.list_tools()).tools
+        shown = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
+        seen += estimate_tokens(shown + (client.instructions or ""))
+        _heading("1. The host connects: what the model has in its context from now on")
+        print(f"   {', '.join(tool.name for tool in tools)}: {seen} tokens")
+        steps: tuple[tuple[str, str, dict[str, Any]], ...] = (
+            ("2. The model looks around", "list_dir", {"path": "/servers"}),
+            ("3. … searches", "search_tools", {"query": "commit history and diffs", "limit": 3}),
+            ("4. … reads what it needs", "read_tool", {"path": "servers/git/git_log.py, servers/orders/read_query.py"}),
+            ("5. … and writes one program", "execute_code", {"code": PROGRAM.format(repository=str(repository))}),
+        )
+        for heading, tool, arguments in steps:
+            _heading(heading)
+            print(_indented(f"{tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"))
+            print(_indented(await call(tool, **arguments), "   │ "))
         _heading("6. The programs of examples/programs/")
         for path in sorted((ROOT / "examples" / "programs").glob("*.py")):
             code = path.read_text().replace('REPOSITORY = "."', f"REPOSITORY = {str(repository)!r}")
-            result = await client.call_tool("execute_code", {"code": code}, read_timeout_seconds=180)
-            text = "\n".join(getattr(block, "text", "") for block in result.content)
-            if result.is_error:
-                raise DemoFailed(f"examples/programs/{path.name} failed:\n{text}")
-            print(_indented(f"{path.name}\n{text}", "   │ "))
-            seen += estimate_tokens(json.dumps({"code": code})) + estimate_tokens(text)
+            print(_indented(f"{path.name}\n{await call('execute_code', code=code)}", "   │ "))
     _heading("7. What was traced beneath it (OpenTelemetry, from the product's own exporter)")
     collector.print_tree("execution")
     _heading("8. Tokens through the model (estimated)")
-    await _compare(seen, commands, repository, database, collector)
-
-
-async def _compare(
-    seen: int, commands: dict[str, list[str]], repository: Path, database: Path, collector: _Collector
-) -> None:
-    definitions = 0
-    quiet = (WORK / "upstreams.log").open("w")
-    for name, command in commands.items():
-        arguments = _upstream_arguments(name, repository, database)
-        peer = stdio_client(StdioServerParameters(command=command[0], args=arguments), errlog=quiet)
-        async with Client(peer, mode="legacy") as upstream:
-            for tool in (await upstream.list_tools()).tools:
-                definitions += estimate_tokens(
-                    json.dumps({"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema})
-                )
-    results = collector.total("codemode.result_tokens", "execution")
+    definitions, results = await _definition_tokens(servers), collector.total("codemode.result_tokens", "execution")
     print(f"   plain MCP: {definitions:>9,} of tool definitions + {results:,} of results = {definitions + results:,}")
     print(f"   here:      {seen:>9,} all in all, {(1 - seen / (definitions + results)):.1%} less")
+
+
+async def _definition_tokens(servers: dict[str, list[str]]) -> int:
+    """Tokens of the definitions of all tools, as a host without the product gets them."""
+    tokens = 0
+    with (WORK / "upstreams.log").open("w") as log:
+        for command in servers.values():
+            peer = stdio_client(StdioServerParameters(command=command[0], args=command[1:]), errlog=log)
+            async with Client(peer, mode="legacy") as upstream:
+                for tool in (await upstream.list_tools()).tools:
+                    definition = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+                    tokens += estimate_tokens(json.dumps(definition))
+    return tokens
 
 
 def _repository() -> Path:
@@ -183,30 +181,6 @@ def _orders() -> Path:
         connection.execute("CREATE TABLE orders (id INTEGER, customer TEXT, status TEXT, amount REAL, day TEXT)")
         connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", rows)
     connection.close()
-    return path
-
-
-def _upstream_arguments(name: str, repository: Path, database: Path) -> list[str]:
-    return {
-        "git": ["--repository", str(repository)],
-        "time": ["--local-timezone", "UTC"],
-        "orders": ["--db-path", str(database)],
-    }[name]
-
-
-def _configuration(commands: dict[str, list[str]], repository: Path, database: Path, collector: str) -> Path:
-    path = WORK / "upstream.yaml"
-    servers = {
-        name: {"command": command[0], "args": _upstream_arguments(name, repository, database)}
-        for name, command in commands.items()
-    }
-    settings = {
-        "servers": servers,
-        "permissions": {"rules": [{"allow": "git/git_log"}, {"allow": "git/git_show"}, {"deny": "git/*"}]},
-        "tracing": {"otlp_endpoint": collector},
-        "state": {"dir": str(WORK / "state")},
-    }
-    path.write_text(json.dumps(settings, indent=2))
     return path
 
 
@@ -252,18 +226,12 @@ class _Collector:
 
     def print_tree(self, root: str, children_shown: int = 6) -> None:
         def show(span: Span, depth: int) -> None:
-            told = {pair.key: pair.value for pair in span.attributes}
+            known = {pair.key: pair.value for pair in span.attributes}
             milliseconds = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e6
-            verdict = f" · {told['codemode.verdict'].string_value}" if "codemode.verdict" in told else ""
-            tokens = (
-                f" · {told['codemode.result_tokens'].int_value:,} tokens" if "codemode.result_tokens" in told else ""
-            )
-            print(f"   {'  ' * depth}└ {span.name} · {milliseconds:.1f} ms{verdict}{tokens}")
-            children = sorted(
-                (child for child in self.spans if child.parent_span_id == span.span_id),
-                key=lambda child: child.start_time_unix_nano,
-            )
-            for child in children[:children_shown]:
+            verdict = f" · {known['codemode.verdict'].string_value}" if "codemode.verdict" in known else ""
+            print(f"   {'  ' * depth}└ {span.name} · {milliseconds:.1f} ms{verdict}")
+            children = [child for child in self.spans if child.parent_span_id == span.span_id]
+            for child in sorted(children, key=lambda child: child.start_time_unix_nano)[:children_shown]:
                 show(child, depth + 1)
             if len(children) > children_shown:
                 print(f"   {'  ' * (depth + 1)}… and {len(children) - children_shown} more like these")
@@ -277,16 +245,9 @@ def _heading(text: str) -> None:
     print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}")
 
 
-def _arguments(arguments: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name}=…\n{value.rstrip()}\n" if name == "code" else f"{name}={value!r}" for name, value in arguments.items()
-    )
-
-
 def _indented(text: str, prefix: str = "   ") -> str:
     return "\n".join(prefix + line for line in text.splitlines())
 
 
 if __name__ == "__main__":
-    WORK.mkdir(parents=True, exist_ok=True)
     main()

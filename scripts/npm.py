@@ -1,5 +1,8 @@
 """Installs npm packages into .cache/npm, once, and the Node that runs them, as requirements/npm locks them.
 
+`python -m scripts.npm SET` prints the folder with the commands of a set, a folder in requirements/npm, and the folder
+with Node, as a PATH; where they can't be had, it ends with 1 and one line that says why.
+
 The lock of a set has the version and the digest of each package, and npm refuses anything else. Few systems have the
 Node that they need; npm carries its binary as a package. Standard library only.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import platform
 import re
 import shutil
@@ -21,15 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "requirements" / "npm"
 CACHE = ROOT / ".cache" / "npm"
 SECONDS = 240
-NPM = (
-    "npm",
-    "ci",
-    "--ignore-scripts",
-    "--no-audit",
-    "--no-fund",
-    "--loglevel=error",
-    "--fetch-retry-mintimeout=500",
-)
+NPM = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retry-mintimeout=500")
 
 
 class Unavailable(Exception):
@@ -93,13 +89,7 @@ def install(
     """
     try:
         done = subprocess.run(
-            command,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
+            command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{title} took more than {seconds} s") from None
@@ -113,3 +103,10 @@ def _reason(stderr: str) -> str:
         r"^npm (?:error|ERR!) (?!code|syscall|errno|type|\s*at |A complete log)(.+)", stderr, re.MULTILINE
     )
     return lines[0] if lines else ""
+
+
+if __name__ == "__main__":
+    try:
+        print(commands_of(sys.argv[1]), node_folder(), sep=os.pathsep)
+    except Unavailable as reason:
+        sys.exit(f"npm: {reason}")

@@ -1,7 +1,7 @@
 """Real MCP servers that run offline and without credentials, installed into .cache: `python -m scripts.real_servers`.
 
-For the demo, the proof in tests/proof, and the benchmark of the stubs. They and all that they need
-are locked in requirements/. Servers that need the same `mcp` share an environment. Standard library only.
+For the demo, the proof in tests/proof, and the benchmark of the stubs. They and all that they need are locked in
+requirements/. Servers that need the same `mcp` share an environment. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,38 +12,28 @@ import re
 import shutil
 import sys
 import venv
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from scripts.npm import Unavailable, commands_of, install, node_folder
 
-CACHE = Path(__file__).resolve().parents[1] / ".cache" / "servers"
-SECONDS = 300
-LOCKS = Path(__file__).resolve().parents[1] / "requirements"
-
-
-@dataclass(frozen=True)
-class RealServer:
-    """One of them: its command, and the environment it is in; "npm" for those of npm."""
-
-    script: str
-    environment: str
-
-
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".cache"
+SECONDS = 900
 SERVERS = {
-    "git": RealServer("mcp-server-git", "mcp2"),
-    "time": RealServer("mcp-server-time", "mcp2"),
-    "excel": RealServer("excel-mcp-server", "mcp2"),
-    "sqlite": RealServer("mcp-server-sqlite", "mcp1"),
-    "duckdb": RealServer("mcp-server-duckdb", "mcp1"),
-    "everything": RealServer("mcp-server-everything", "npm"),
-    "filesystem": RealServer("mcp-server-filesystem", "npm"),
-    "memory": RealServer("mcp-server-memory", "npm"),
-    "thinking": RealServer("mcp-server-sequential-thinking", "npm"),
-    "calc": RealServer("calc-mcp", "npm"),
-    "cyangit": RealServer("git-mcp-server", "npm"),
+    "git": ("mcp-server-git", "mcp2"),
+    "time": ("mcp-server-time", "mcp2"),
+    "excel": ("excel-mcp-server", "mcp2"),
+    "sqlite": ("mcp-server-sqlite", "mcp1"),
+    "duckdb": ("mcp-server-duckdb", "mcp1"),
+    "everything": ("mcp-server-everything", "npm"),
+    "filesystem": ("mcp-server-filesystem", "npm"),
+    "memory": ("mcp-server-memory", "npm"),
+    "thinking": ("mcp-server-sequential-thinking", "npm"),
+    "calc": ("calc-mcp", "npm"),
+    "cyangit": ("git-mcp-server", "npm"),
 }
+"""The command of each, and the environment it is in; "npm" for those of npm."""
 
 
 def commands(names: Iterable[str] = SERVERS) -> dict[str, list[str]]:
@@ -52,42 +42,47 @@ def commands(names: Iterable[str] = SERVERS) -> dict[str, list[str]]:
     Raises:
         Unavailable: PyPI or npm can't be had, or not what they need.
     """
-    return {name: _command(SERVERS[name]) for name in names}
+    found = {}
+    for name in names:
+        script, place = SERVERS[name]
+        if place == "npm":
+            found[name] = [str(node_folder() / "node"), str(commands_of("servers") / script)]
+        else:
+            found[name] = [str(python_of(place).with_name(script))]
+    return found
 
 
-def python_of(environment: str) -> Path:
+def python_of(name: str) -> Path:
     """The interpreter of an environment, with all that its servers need.
 
     Raises:
         Unavailable: PyPI can't be had.
     """
-    folder = CACHE / environment
-    lock_file = LOCKS / f"servers-{environment}.txt"
-    wanted = lock_file.read_text()
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{environment}.lock").open("w") as lock:
+    lock = ROOT / "requirements" / f"servers-{name}.txt"
+    return environment(f"servers/{name}", ("--require-hashes", "--requirement", str(lock)), lock.read_text())
+
+
+def environment(name: str, wanted: Sequence[str], version: str) -> Path:
+    """The interpreter of an environment in .cache that has what these arguments of pip install, installed once for each
+    version.
+
+    Raises:
+        Unavailable: PyPI can't be had.
+    """
+    folder = CACHE / name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = folder / ".installed"
-        if not done.exists() or done.read_text() != wanted:
-            _install(folder, lock_file)
-            done.write_text(wanted)
+        if not done.exists() or done.read_text() != version:
+            print(f"installing {name} (once)", file=sys.stderr)
+            shutil.rmtree(folder, ignore_errors=True)
+            # With our own pip: one in the environment itself would take longer than the rest.
+            venv.create(folder, with_pip=False, symlinks=os.name == "posix")
+            pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install"]
+            install([*pip, "--quiet", "--no-input", *wanted], "pip install", SECONDS, _reason)
+            done.write_text(version)
     return folder / "bin" / "python"
-
-
-def _command(server: RealServer) -> list[str]:
-    if server.environment == "npm":
-        return [str(node_folder() / "node"), str(commands_of("servers") / server.script)]
-    return [str(python_of(server.environment).with_name(server.script))]
-
-
-def _install(folder: Path, lock_file: Path) -> None:
-    """With our own pip: one in the environment itself would take longer than the rest."""
-    print(f"installing what {lock_file.name} names (once)", file=sys.stderr)
-    shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder, with_pip=False, symlinks=os.name == "posix")
-    pip = (sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check")
-    options = ("--quiet", "--no-input", "--require-hashes", "--requirement", str(lock_file))
-    install([*pip, "install", *options], "pip install", SECONDS, _reason)
 
 
 def _reason(stderr: str) -> str:

@@ -22,13 +22,14 @@ from typing import TextIO
 import anyio
 from mcp import Client, StdioServerParameters, stdio_client
 
-from benchmarks.peers.environment import folder
 from codemode_server import __version__
 from scripts.npm import Unavailable
+from scripts.real_servers import environment
 
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "PEERS.md"
 UPSTREAM = [str(HERE.parent / "upstream.py"), "600"]
+REQUIREMENTS = ("toolplane==0.5.2", "fastmcp==4.1.2", "pydantic-monty==1.4.0")
 RUNS = 21
 WARM_UP = 3
 MANY = 11
@@ -103,7 +104,8 @@ def _ours(place: Path) -> Server:
 
 
 def _peers(place: Path) -> list[Server]:
-    bin_folder, versions = folder()
+    python = environment("peers", REQUIREMENTS, "\n".join(REQUIREMENTS))
+    versions = dict(one.split("==") for one in REQUIREMENTS)
     config = place / "fastmcp.json"
     config.write_text(json.dumps({"mcpServers": {"bench": {"command": sys.executable, "args": UPSTREAM}}}))
     toml = place / "toolplane.toml"
@@ -111,14 +113,14 @@ def _peers(place: Path) -> list[Server]:
     return [
         Server(
             f"toolplane {versions['toolplane']}",
-            (str(bin_folder / "toolplane"), "serve", "mcp", "--config", str(toml)),
+            (str(python.with_name("toolplane")), "serve", "mcp", "--config", str(toml)),
             "execute_code",
             one="return 1 + 1",
             call='await call_tool("mcp:bench/echo_5", {"number": 1})',
         ),
         Server(
             f"FastMCP {versions['fastmcp']} `CodeMode`",
-            (str(bin_folder / "python"), str(HERE / "fastmcp_server.py"), str(config)),
+            (str(python), str(HERE / "fastmcp_server.py"), str(config)),
             "execute",
             one="return 1 + 1",
             call='await call_tool("echo_5", {"number": 1})',

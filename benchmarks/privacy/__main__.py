@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.privacy.records import KINDS, Record, records
-from benchmarks.privacy.scoring import Scores
+from benchmarks.privacy.made import KINDS, records
+from benchmarks.privacy.scoring import Record, Scores
 from benchmarks.privacy.unseen import COUNT, unseen
 from codemode_server.privacy.detector import Detector
 
@@ -43,8 +43,8 @@ def _report(count: int, seed: int) -> str:
         f"`make bench-privacy` on {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, seed {seed}."
         " A finding is right if it has the kind and covers the value but for two characters, separators aside.",
         "",
-        f"- **made**: {count:,} records by the rules that the detector was developed with (other seeds), in 15 formats,"
-        " HTML and XML among them, whose tables are not read any more.",
+        f"- **made**: {count:,} records in six languages and seven formats, by rules like those that the detector was"
+        " developed with.",
         f"- **unseen**: {COUNT} records in result formats of published servers, with values from lists of their own."
         " The detector was not tuned on them.",
         "",

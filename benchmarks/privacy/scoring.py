@@ -6,12 +6,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-
-from benchmarks.privacy.records import Record
+from typing import Any
 
 Found = tuple[str, str]
 """Kind and value."""
 _OTHER = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One value as a tool may answer it, and what in it is personal: kinds and values."""
+
+    value: Any
+    truths: tuple[Found, ...]
 
 
 @dataclass

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import phonenumbers
 from stdnum import iban, luhn
 
-from benchmarks.privacy.records import Record
+from benchmarks.privacy.scoring import Record
 
 COUNT = 300
 _GIVEN = (
@@ -249,4 +249,4 @@ def unseen(seed: int = 27) -> Iterator[Record]:
     for number in range(COUNT):
         form = _FORMS[number % len(_FORMS)]
         value, truths = form(make, make.person(), make.person())
-        yield Record(value, form.__name__.removeprefix("_"), "", tuple(truths), ())
+        yield Record(value, tuple(truths))

@@ -1,184 +1,147 @@
-"""What stubs tell of results, on twenty tasks for real servers: writes benchmarks/TYPES.md.
+"""What stubs say of results, on twenty tasks for eleven real servers: writes benchmarks/TYPES.md.
 
-For each style of stub: how many of the keys that a task's program uses its types tell before the first call, and how
-many tokens a model reads to know them. Where a style does not tell all, a model has to look: the cost of the program
-that prints each tool's result is told beside it.
+For each style of stub: how many of the keys that a task's program uses are in its types before the first call, and how
+many tokens a model reads to know them.
 """
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import json
+import re
 import sys
 import tempfile
-from collections import Counter
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import bpe_openai
+from mcp import Client
 
-from benchmarks.result_types.exploring import Fate, Run, all_tasks, fate_of, misspelt, run_task
-from benchmarks.result_types.keys import Use
-from benchmarks.result_types.product import Product, product
-from benchmarks.result_types.styles import STYLES, Stubs, Style, learned_in_steps
+from benchmarks.result_types.world import World, configuration, make_world
+from codemode_server.app import App
+from codemode_server.catalog.catalog import Catalog, Tool
+from codemode_server.catalog.tree import read_tool
+from codemode_server.config import load
+from codemode_server.config.live import RequestContext
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
+from codemode_server.gateway.execution_calls import ExecutionCalls
 from scripts.npm import Unavailable
 
+HERE = Path(__file__).parent
+REPORT = HERE.parent / "TYPES.md"
+STYLES = ("none", "declared", "one call", "learned")
+_SETTLE_SECONDS = 120
 _ENCODING = bpe_openai.get_encoding("o200k_base")
-REPORT = Path(__file__).parent.parent / "TYPES.md"
 _HEAD = """\
-# What stubs tell of results
+# What stubs say of results
 
 `make bench-types`: twenty tasks on eleven real MCP servers, offline. The programs are in `result_types/tasks`, written
-as a model writes them, and each was run in the sandbox.
+as a model writes them, and each is run in the sandbox.
 
-- A *key* is one that a program asks a result for by name, at one place of it: found by running the program with results
-  that note what they are asked. What the program's own SQL names (`SELECT name …`) needs no type and is counted apart.
-  Keys of dicts that are said to have any keys are data and not counted.
+- A *key* is one that a program asks a result for by name. What the program's own SQL names needs no type.
 - *none*: stubs without types of results. *declared*: types from `outputSchema` alone. *one call*: after one earlier
-  call of each tool. *learned*: after a few of each (`result_types/calls.json`; where an argument such as
-  `action` chooses what comes, each choice that matters is among them).
-- *known*: keys that the types in the stubs tell before the task's first call. *read*: tokens (o200k) of the answer of
-  `read_tool` for the task's tools.
-- *look*: tokens of a program that only prints what each of its tools gives, and of the answer: what a model runs first
-  if it is not told. Its arguments are as good as the task's own and the data here is small, so this is the least that
-  looking costs; it is a turn of the conversation besides.
-- A model *has to look* if a key is not told, or not even whether a result is a text, a list or a dict, or if the task
-  goes by the layout of a text, which no type tells (04, 05, 06).
+  call of each tool. *learned*: after a few of each (`result_types/calls.json`).
+- *known*: keys that are in the types of the task's tools. *read*: tokens (o200k) of `read_tool` for these tools.
 """
 
 
-@dataclass(frozen=True)
-class Row:
-    """One task."""
-
-    run: Run
-    stubs: dict[Style, Stubs]
-
-    @property
-    def uses(self) -> list[Use]:
-        """The keys that the program can't know of itself."""
-        return [use for use in self.run.tracked.uses if not use.is_in_query]
-
-    @property
-    def in_query(self) -> int:
-        return len(self.run.tracked.uses) - len(self.uses)
-
-    @property
-    def present(self) -> list[Use]:
-        """All keys that it might have used, by the same rule; keys that are data apart."""
-        learned = self.stubs["learned"]
-        return [it for it in self.run.tracked.present if not it.is_in_query and not learned.is_data(it)]
-
-    def known(self, style: Style) -> int:
-        return sum(self.stubs[style].tells(use) for use in self.uses)
-
-    def known_present(self, style: Style) -> int:
-        return sum(self.stubs[style].tells(key) for key in self.present)
-
-    def read(self, style: Style) -> int:
-        return tokens(self.stubs[style].text(self.run.task.tools))
-
-    @property
-    def look(self) -> int:
-        return sum(map(tokens, self.run.exploring))
-
-    def has_to_look(self, style: Style) -> bool:
-        """Whether something that the program goes by is not told: a key, what kind of thing a result is at all, or how
-        a text is laid out."""
-        untold_form = any(not self.stubs[style].tells_form(tool) for tool in self.run.task.tools)
-        return untold_form or self.run.task.takes_text_apart or self.known(style) < len(self.uses)
-
-    def spent(self, style: Style) -> int:
-        """Tokens until all keys are known."""
-        return self.read(style) + (self.look if self.has_to_look(style) else 0)
+async def measure(folder: Path) -> str:
+    world = make_world(folder)
+    tasks = {path.stem: path.read_text() for path in sorted((HERE / "tasks").glob("t*.py"))}
+    async with App.open(load(configuration(world))) as app, Client(app.front) as client:
+        await client.list_tools()
+        app.connect()
+        await app.pool.wait_settled(_SETTLE_SECONDS)
+        catalogs = await _catalogs(app, world)
+        for name, code in tasks.items():
+            arguments = {"code": world.filled(code)}
+            result = await client.call_tool("execute_code", arguments, read_timeout_seconds=120)
+            if (result.structured_content or {}).get("status") != "succeeded":
+                raise RuntimeError(f"{name}: {result.content}")
+    rows = [["task", "keys", *(f"known: {style}" for style in STYLES), *(f"read: {style}" for style in STYLES)]]
+    sums = [0] * (1 + 2 * len(STYLES))
+    for name, code in tasks.items():
+        figures = _figures(code, catalogs)
+        sums = [one + other for one, other in zip(sums, figures, strict=True)]
+        rows.append([name[1:].replace("_", " "), *(f"{figure:,}" for figure in figures)])
+    rows.append([f"**all {len(tasks)}**", *(f"{figure:,}" for figure in sums)])
+    rows.insert(1, ["---"] * len(rows[0]))
+    return f"{_HEAD}\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """All that the report is made of."""
+async def _catalogs(app: App, world: World) -> list[Catalog]:
+    """One for each style."""
+    listings = [server.listing for server in app.catalog().servers]
+    bare = [
+        dataclasses.replace(one, tools=tuple(dataclasses.replace(tool, output_schema=None) for tool in one.tools))
+        for one in listings
+    ]
+    catalogs = [Catalog.build(bare), Catalog.build(listings)]
+    context, execution = RequestContext.of(Session("types"), app.config), ExecutionId("types")
+    record = ExecutionRecord(
+        execution, context.principal, context.session, IsolationLevel.WASM, ExecutionStatus.RUNNING, time.time()
+    )
+    await app.stores.journal.begin_execution(record)
+    calls = ExecutionCalls(execution, context)
+    corpus: list[dict[str, Any]] = json.loads((HERE / "calls.json").read_text())
+    for some in (slice(1), slice(1, None)):
+        for one in corpus:
+            for arguments in one["arguments"][some]:
+                await app.gateway.call(calls, one["server"], one["tool"], world.filled(arguments))
+        catalogs.append(app.catalog())
+    return catalogs
 
-    rows: list[Row]
-    fates: dict[Style, Counter[Fate]]
-    """Of programs with a misspelt key."""
+
+def _figures(code: str, catalogs: list[Catalog]) -> list[int]:
+    """The number of keys, then for each style the known ones, then for each style the tokens."""
+    keys = set(_keys(code))
+    imported = re.findall(r"^from servers\.(\w+) import (.+)$", code, re.MULTILINE)
+    names = [(server, tool) for server, tools in imported for tool in re.split(r"\s*,\s*", tools)]
+    every = [[catalog.tool(*name) for name in names] for catalog in catalogs]
+    known = [len(keys & {key for tool in tools for key in _result_keys(tool)}) for tools in every]
+    texts = [
+        read_tool(catalog, ", ".join(tool.path for tool in tools)).text
+        for catalog, tools in zip(catalogs, every, strict=True)
+    ]
+    return [len(keys), *known, *(len(_ENCODING.encode(text)) for text in texts)]
 
 
-async def measure(folder: Path) -> Measured:
-    async with product(folder / "tasks", learns=False) as running:
-        runs = [await run_task(running, task) for task in all_tasks()]
-        fates: dict[Style, Counter[Fate]] = {"declared": await _fates(running, runs)}
-    async with product(folder / "learning") as running:
-        stubs = await learned_in_steps(running)
-        fates["learned"] = await _fates(running, runs)
-    return Measured([Row(run, stubs) for run in runs], fates)
+def _keys(code: str) -> Iterator[str]:
+    """The keys that a program takes from dicts and that its SQL does not name."""
+    nodes = list(ast.walk(ast.parse(code)))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    sql = {word for text in texts if "SELECT" in text for word in re.findall(r"\w+", text)}
+    for node in nodes:
+        match node:
+            case (
+                ast.Subscript(slice=ast.Constant(value=str(key)), ctx=ast.Load())
+                | ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str(key)), *_])
+                | ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In()])
+            ) if key not in sql:
+                yield key
 
 
-async def _fates(running: Product, runs: list[Run]) -> Counter[Fate]:
-    return Counter([await fate_of(running, code) for run in runs for code in misspelt(run)])
+def _result_keys(tool: Tool) -> Iterator[str]:
+    """The keys in the type of a tool's result, at any depth."""
+    classes = tool.stub.classes
+    waiting = list(tool.returned.type.classes)
+    for name in waiting:  # grows as it goes
+        for key, kind in classes[name]:
+            yield key.removesuffix("?")
+            waiting += [word for word in re.findall(r"\w+", kind) if word in classes and word not in waiting]
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = anyio.run(measure, Path(folder))
-    parts = [*_head(), *_tasks(found.rows), *_totals(found.rows), *_mistakes(found.fates)]
-    text = "\n".join(parts) + "\n"
+        text = anyio.run(measure, Path(folder))
     REPORT.write_text(text)
     print(text)
-
-
-def tokens(text: str) -> int:
-    return len(_ENCODING.encode(text))
-
-
-def _head() -> list[str]:
-    return [_HEAD]
-
-
-def _tasks(rows: list[Row]) -> list[str]:
-    head = "| task | keys | in SQL | " + " | ".join(f"known: {style}" for style in STYLES) + " | "
-    head += " | ".join(f"read: {style}" for style in STYLES) + " | look |"
-    lines = [head, "|---" * (3 + 2 * len(STYLES) + 1) + "|"]
-    for row in rows:
-        cells = [row.run.task.name[1:].replace("_", " "), len(row.uses), row.in_query or ""]
-        cells += [row.known(style) for style in STYLES]
-        cells += [f"{row.read(style):,}" for style in STYLES]
-        lines.append("| " + " | ".join(map(str, [*cells, f"{row.look:,}"])) + " |")
-    return [*lines, ""]
-
-
-def _totals(rows: list[Row]) -> list[str]:
-    keys = sum(len(row.uses) for row in rows)
-    present = sum(len(row.present) for row in rows)
-    lines = [
-        f"## All {len(rows)} tasks: {keys} keys used, {present} that there were to use",
-        "",
-        "| style | known of the used | known of all | tasks that need a look | tokens read | read and looked |",
-        "|---|---|---|---|---|---|",
-    ]
-    for style in STYLES:
-        known = sum(row.known(style) for row in rows)
-        looks = sum(row.has_to_look(style) for row in rows)
-        read = sum(row.read(style) for row in rows)
-        spent = sum(row.spent(style) for row in rows)
-        known_present = sum(row.known_present(style) for row in rows)
-        cells = [f"{known} ({known / keys:.0%})", f"{known_present} ({known_present / present:.0%})", looks]
-        lines.append("| " + " | ".join(map(str, [style, *cells, f"{read:,}", f"{spent:,}"])) + " |")
-    untold = [key for row in rows for key in row.present if not row.stubs["learned"].tells(key)]
-    names = ", ".join(f"`{key}`" for key in dict.fromkeys(untold))
-    return [*lines, "", f"Not told by the learned stubs: {names or 'none'}.", ""]
-
-
-def _mistakes(fates: dict[Style, Counter[Fate]]) -> list[str]:
-    lines = [
-        "## Misspelt keys",
-        "",
-        "The same programs with one key misspelt at a time: whether the product refuses them before anything runs,",
-        "warns beside what came of it, or says nothing of types (most of these then fail with a `KeyError`).",
-        "",
-        "| style | programs | refused | warned | nothing said |",
-        "|---|---|---|---|---|",
-    ]
-    for style, fate in fates.items():
-        lines.append(f"| {style} | {fate.total()} | {fate['refused']} | {fate['warned']} | {fate['unseen']} |")
-    return [*lines, ""]
 
 
 if __name__ == "__main__":

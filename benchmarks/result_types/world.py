@@ -100,7 +100,7 @@ def servers(world: World) -> dict[str, Any]:
     }
 
 
-def configuration(world: World, *, learns: bool) -> Path:
+def configuration(world: World) -> Path:
     """Write the upstream.yaml of this world, with a state of its own."""
     path = world.folder / "upstream.yaml"
     settings = {
@@ -108,7 +108,6 @@ def configuration(world: World, *, learns: bool) -> Path:
         "state": {"dir": str(world.folder / "state")},
         "sandbox": {"backend": "wasm"},
         "permissions": {"default": "allow"},
-        "types": {"learn": learns},
         "search": {"ranker": "lexical"},
         "results": {"structured_content": True},
     }

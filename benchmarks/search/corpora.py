@@ -28,31 +28,16 @@ OWN = "own"
 LATER = "later"
 """More of the same, written when the search was nearly done."""
 
-_KEYS = {
-    "@antv__mcp-server-chart": "chart",
-    "@azure__mcp": "azure",
-    "@coo-quack__calc-mcp": "calc",
-    "@cyanheads__git-mcp-server": "cyanheads-git",
-    "@easecloudio__mcp-metabase-server": "metabase",
-    "@hubspot__mcp-server": "hubspot",
-    "@notionhq__notion-mcp-server": "notion",
-    "@playwright__mcp": "playwright",
-    "@postman__postman-mcp-server": "postman",
-    "@twilio-alpha__mcp": "twilio",
-    "awslabs-aws-dataprocessing-mcp-server": "aws-dataprocessing",
-    "awslabs-aws-documentation-mcp-server": "aws-documentation",
-    "awslabs-aws-pricing-mcp-server": "aws-pricing",
-    "awslabs-cloudwatch-mcp-server": "cloudwatch",
-    "awslabs-dynamodb-mcp-server": "dynamodb",
-    "awslabs-eks-mcp-server": "eks",
-    "awslabs-s3-tables-mcp-server": "s3-tables",
-    "chrome-devtools-mcp": "chrome-devtools",
-    "markitdown-mcp": "markitdown",
-    "mcp-atlassian": "atlassian",
-    "mcp-clickhouse": "clickhouse",
-    "office-powerpoint-mcp-server": "powerpoint",
-    "redis-mcp-server": "redis",
-}
+_NAMES = """
+    @antv__mcp-server-chart=chart @azure__mcp=azure @coo-quack__calc-mcp=calc @cyanheads__git-mcp-server=cyanheads-git
+    @easecloudio__mcp-metabase-server=metabase @hubspot__mcp-server=hubspot @notionhq__notion-mcp-server=notion
+    @playwright__mcp=playwright @postman__postman-mcp-server=postman @twilio-alpha__mcp=twilio
+    awslabs-aws-dataprocessing-mcp-server=aws-dataprocessing awslabs-aws-documentation-mcp-server=aws-documentation
+    awslabs-aws-pricing-mcp-server=aws-pricing awslabs-cloudwatch-mcp-server=cloudwatch
+    awslabs-dynamodb-mcp-server=dynamodb awslabs-eks-mcp-server=eks awslabs-s3-tables-mcp-server=s3-tables
+    chrome-devtools-mcp=chrome-devtools markitdown-mcp=markitdown mcp-atlassian=atlassian mcp-clickhouse=clickhouse
+    office-powerpoint-mcp-server=powerpoint redis-mcp-server=redis
+"""
 """File of a toolset → the key that people write in their configuration; where none, the end of the file's name."""
 
 
@@ -135,7 +120,7 @@ def toolsets() -> tuple[Entry, ...]:
 
 def _toolset(path: Path) -> Iterator[Entry]:
     listed = json.loads(path.read_text())
-    key = _KEYS.get(path.stem) or path.stem.rpartition("server-")[2]
+    key = dict(pair.split("=") for pair in _NAMES.split()).get(path.stem) or path.stem.rpartition("server-")[2]
     told = listed.get("initialize") or {}
     about = describe_server((told.get("serverInfo") or {}).get("description"), told.get("instructions"))
     for tool in listed["tools"]:

@@ -1,7 +1,6 @@
 """Runs a command where real microVMs boot: on this machine, or in an emulated one where it has no virtualization.
 
     scripts/vm/run -- CMD …      run CMD in this folder; the exit status is CMD's
-    scripts/vm/prepare           make what that needs here, once, and boot one microVM for a proof
 
 CMD has this environment, and besides: CODEMODE_VM, `hardware` or `emulated`; CODEMODE_VM_IMAGE and
 CODEMODE_VM_IMAGE_NO_PYTHON, the names of two images that are loaded; CODEMODE_VM_ARCHIVE, the first as a
@@ -38,13 +37,10 @@ LONGEST_HOME = 60
 """Of microsandbox's home: the names of its sockets come after it, and a socket's path has 107 bytes at most."""
 
 MSB = Path(sys.executable).with_name("msb")
-SMOKE = Path(__file__).with_name("smoke.py")
 
 
 def main(arguments: list[str]) -> int:
     match arguments:
-        case ["prepare"]:
-            return _or_no_machine([sys.executable, str(SMOKE)])
         case ["run", "--", _, *_]:
             return _or_no_machine(arguments[2:])
         case _:

@@ -129,7 +129,7 @@ def need_debian(purpose: str, *, root: bool = False) -> None:
         )
     if root and os.geteuid() != 0:
         raise Unavailable(
-            f"{purpose} takes root, once.\nRun: sudo env CODEMODE_VM_CACHE={cache_folder()} scripts/vm/prepare"
+            f"{purpose} takes root, once.\nRun: sudo env CODEMODE_VM_CACHE={cache_folder()} scripts/vm/run -- true"
         )
 
 

@@ -54,7 +54,7 @@ def installed_codex() -> tuple[ModelHost, NodeTools]:
 def _installed(name: str) -> NodeTools:
     """Skips where npm or its registry can't be had, but not in CI, where that would go unnoticed for ever."""
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.node_tools", name], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "scripts.npm", name], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if done.returncode:
         reason = done.stderr.strip()

@@ -141,7 +141,7 @@ class ModelHost:
     """One host."""
 
     name: str
-    """Of its set in `scripts/node_tools.py`."""
+    """Of its set in `requirements/npm`."""
     binaries: tuple[str, ...]
     """Below node_modules, each a glob: what to run. An npm script would only copy it, and none is run here."""
     configure: Callable[[Project], Mapping[str, str]]

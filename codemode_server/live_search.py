@@ -72,10 +72,7 @@ class LiveSearch:
         found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
             search_tools, catalog, stack, query, detail_level, server, limit, effect, refusals.of, skills
         )
-        found = found.marked(lambda tool: refusals.asks_first(catalog.server(tool.server), tool))
-        if query.strip():
-            self._usage.found(owner.session, found.tools)
-        return found
+        return found.marked(lambda tool: refusals.asks_first(catalog.server(tool.server), tool))
 
     async def _ready(self, owner: Owner | None = None) -> RankerStack:
         """The rankers with the current catalog and use, and the skills of a session, indexed off the event loop."""

@@ -167,8 +167,7 @@ class TypeSettings(Section):
 
     learn: bool = True
     """Learn the types of results from calls, for tools that do not declare one. They are kinds and names of fields,
-    shown in stubs and search results. Stored between runs, unless `state.payloads` is `none`. Values are stored only
-    with `state.payloads: all`: recurring words of a small set."""
+    shown in stubs and search results, never values. Stored between runs, unless `state.payloads` is `none`."""
     check: Literal["errors", "warnings", "none"] = "errors"
     """How programs are checked against the tools before they run. `errors`: a program that is certain to fail is
     refused, with the line and the correction; `warnings`: it runs, and its result comes with the findings; `none`: no

@@ -8,49 +8,34 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from codemode_server.catalog.availability import availability_of, cause_of, is_down, why_no_tools
 from codemode_server.catalog.naming import server_names, tool_names
-from codemode_server.catalog.nearest_names import nearest_servers
-from codemode_server.catalog.observed import (
-    DiscriminatorParameter,
-    Observed,
-    ToolKey,
-    discriminators_of,
-    schemas_digest,
-)
+from codemode_server.catalog.nearest_names import mistyped_names, nearest_servers, nearest_tools
+from codemode_server.catalog.observed import Observed, ToolKey, schemas_digest
 from codemode_server.catalog.parameters import Parameter, parameters_of
 from codemode_server.catalog.resources import MODULE, Resource, ServerResources
 from codemode_server.catalog.returns import ReturnType
 from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.stubs import Stub, stub_of
-from codemode_server.catalog.summaries import (
-    NO_SHARED_OPENINGS,
-    SharedOpenings,
-    deprecation,
-    tool_summary,
-)
-from codemode_server.catalog.unknown_members import meant_instead
-from codemode_server.catalog.untrusted import first_sentence, joined_within, one_line
+from codemode_server.catalog.summaries import NO_SHARED_OPENINGS, SharedOpenings, deprecation, tool_summary
+from codemode_server.catalog.untrusted import first_sentence, joined_within, last_lines, one_line
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import (
+    STDERR_MARK,
     Effect,
     Refusal,
     ToolDefinition,
     UpstreamListing,
     UpstreamState,
+    without_output,
 )
 
 _MAX_NAMES_CHARACTERS = 110
-_MAX_COMPARED = 1_000
-_FEW_TOOLS = 5
-"""Number of tools up to which a shared parameter does not count as usual."""
+_STDERR_CHARACTERS = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +93,6 @@ class Tool:
         return self.stub.returned
 
     @cached_property
-    def discriminators(self) -> tuple[DiscriminatorParameter, ...]:
-        """The parameters by which its results may differ in structure."""
-        return discriminators_of(self.parameters, self.definition.input_schema)
-
-    @cached_property
     def schemas_digest(self) -> str:
         """Digest of its schemas, under which its observations are stored."""
         return schemas_digest(self.definition)
@@ -121,12 +101,8 @@ class Tool:
     def digest(self) -> bytes:
         """Digest of its definition, without observations."""
         it = self.definition
-        try:
-            schemas = json.dumps([it.input_schema, it.output_schema], default=str)
-        except (RecursionError, ValueError, TypeError):
-            schemas = "unreadable"  # nested too deeply; the stub has Any there
         texts = it.name, it.description, it.title or ""
-        said = "\0".join((self.server, self.name, *texts, it.effect, schemas))
+        said = "\0".join((self.server, self.name, *texts, it.effect, self.schemas_digest))
         return hashlib.sha256(said.encode(errors="surrogatepass")).digest()
 
 
@@ -183,17 +159,40 @@ class Server:
     @property
     def is_down(self) -> bool:
         """True if its last connection failed, also while it reconnects."""
-        return is_down(self.listing)
+        is_retrying = self.state is UpstreamState.CONNECTING and bool(self.listing.error)
+        return is_retrying or self.state in (UpstreamState.FAILED, UpstreamState.SIGNED_OUT)
 
     @property
     def cause(self) -> str:
         """Why it is not ready, on one line, with the last lines of its stderr; empty if that is not known."""
-        return cause_of(self.listing)
+        error = self.listing.error or ""
+        _, mark, stderr = error.partition(STDERR_MARK)
+        output = f"{mark.rstrip()} {last_lines(stderr, _STDERR_CHARACTERS)}" if mark else ""
+        return one_line(without_output(error), 200) + output
 
     @property
     def availability(self) -> str:
         """Reason why calls fail; empty for an available server."""
-        return availability_of(self.listing)
+        why = f" ({self.cause})" if self.listing.error else ""
+        if self.state is UpstreamState.SIGNED_OUT:
+            return f"unavailable: it {self.cause}"
+        if self.is_down:
+            return f"unavailable: calls fail until it is back{why}"
+        return {
+            UpstreamState.WAITING: "connecting",
+            UpstreamState.CONNECTING: "connecting",
+            UpstreamState.DISABLED: "disabled in upstream.yaml: calls fail",
+            UpstreamState.INVALID: f"disabled because its configuration is invalid{why}; the user must fix it",
+        }.get(self.state, "")
+
+    @property
+    def _why_no_tools(self) -> str:
+        """The predicate of an error about a server that lists nothing."""
+        return {
+            "": "has no tools",
+            "disabled in upstream.yaml: calls fail": "is disabled in upstream.yaml; the user can enable it",
+            "connecting": "has no tools yet: it is still connecting; run the program again later",
+        }.get(self.availability, f"is {self.availability}")
 
     @property
     def known_tools(self) -> tuple[str, ...]:
@@ -238,12 +237,6 @@ class Server:
         tool = self.by_name.get(member)
         return None if tool is None else tool.stub.source
 
-    @cached_property
-    def usual_parameters(self) -> frozenset[str]:
-        """Raw names of the parameters that most of its tools have, which characterize none of them."""
-        counts = Counter(name for tool in self.tools for name in _properties(tool.definition.input_schema))
-        return frozenset(name for name, count in counts.items() if count > max(_FEW_TOOLS, len(self.tools) / 2))
-
     def tool(self, name: str) -> Tool:
         """The tool of this Python or raw name.
 
@@ -253,8 +246,9 @@ class Server:
         found = self.by_name.get(name)
         if found is None:
             if not self.tools and not self.listing.resources and not self.prompts:
-                raise UnknownTool(f"servers.{self.name} {why_no_tools(self.listing)}")
-            meant = meant_instead(name, self.resources, self.prompts, self.members)
+                raise UnknownTool(f"servers.{self.name} {self._why_no_tools}")
+            resource = self.resources.of_words(name)
+            meant = resource.usage if resource else nearest_tools(name, self.members)
             raise UnknownTool(f"no tool {shown(name)} in servers.{self.name}; {meant}")
         return found
 
@@ -342,6 +336,11 @@ class Catalog:
         """
         return self.server(server).tool(tool)
 
+    def mistyped_tools(self, name: str) -> list[tuple[Server, Tool]]:
+        """The tools for whose names this one is a typing mistake, a few at most, each with its server."""
+        names = mistyped_names(name, (tool.name for tool in self.tools()))
+        return [(server, server.by_name[near]) for near in names for server in self.servers if near in server.by_name]
+
 
 RefusalOf = Callable[[Server, Tool | Resource], Refusal | None]
 """Why every call of a tool, or reading of a resource, is refused; None if programs may use it."""
@@ -388,8 +387,3 @@ def _openings(definitions: Iterable[ToolDefinition], previous: Server | None) ->
     """Shared openings of the descriptions; reuses the previous object if no description changed."""
     found = tuple(definition.description for definition in definitions)
     return previous.openings if previous and previous.openings.descriptions == found else SharedOpenings(found)
-
-
-def _properties(schema: object) -> list[str]:
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    return [str(name) for name in list(properties)[:_MAX_COMPARED]] if isinstance(properties, dict) else []

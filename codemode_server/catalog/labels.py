@@ -6,8 +6,7 @@ A wrong guess costs a question to the person or leaves one out, so only plain si
 
 from __future__ import annotations
 
-import re
-
+from codemode_server.catalog.naming import singular_of, words
 from codemode_server.domain.tools import Effect, ToolDefinition
 
 PRIVATE = "private"
@@ -18,12 +17,11 @@ PUBLIC_SINK = "public-sink"
 """It makes what it gets readable for other people, or sends it to an address that the caller chooses."""
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
 _NOTHING: frozenset[str] = frozenset()
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _READS = _set(
     "get list read search find fetch query retrieve view show open download export load lookup browse history "
     "scan execute run select"
@@ -62,13 +60,13 @@ _ABOUT = _set(
 
 def guess_labels(server: str, tool: ToolDefinition) -> frozenset[str]:
     """The labels of a tool of a server with this name, as far as plain signs say."""
-    words = _words(tool.name)
-    named = frozenset(words)
+    parts = _words(tool.name)
+    named = frozenset(parts)
     place = named | frozenset(_words(server))
     parameters = frozenset(tool.input_schema.get("properties") or ())
     if place & _BROWSERS or (named & _FETCHES and parameters & _ADDRESSES):
         found = _of_a_browser(named, parameters)
-    elif _first_verb(words) in _READS or (tool.effect is Effect.READS and _first_verb(words) not in _SENDS):
+    elif _first_verb(parts) in _READS or (tool.effect is Effect.READS and _first_verb(parts) not in _SENDS):
         found = _of_a_reader(named, place)
     else:
         found = _of_a_sender(named, place)
@@ -117,18 +115,12 @@ def _of_a_sender(named: frozenset[str], place: frozenset[str]) -> frozenset[str]
     return frozenset({PUBLIC_SINK}) if is_published or {"git", "push"} <= place else _NOTHING
 
 
-def _first_verb(words: tuple[str, ...]) -> str:
-    if "search" in words:  # also in the name of a request, as `post-search`
+def _first_verb(parts: tuple[str, ...]) -> str:
+    if "search" in parts:  # also in the name of a request, as `post-search`
         return "search"
-    return next((word for word in words if word in _READS or word in _SENDS), "")
+    return next((word for word in parts if word in _READS or word in _SENDS), "")
 
 
 def _words(name: str) -> tuple[str, ...]:
     """The words of a name in lower case and in the singular."""
-    return tuple(_singular(word.lower()) for word in _WORD.findall(name))
-
-
-def _singular(word: str) -> str:
-    if len(word) > 4 and word.endswith("ies"):
-        return f"{word[:-3]}y"
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+    return tuple(singular_of(word.lower()) for word in words(name))

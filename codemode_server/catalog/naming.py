@@ -14,7 +14,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from itertools import count
 
 from codemode_server.domain.principal_names import DEVICE_NAMES
 
@@ -42,7 +41,6 @@ STUB_NAMES = frozenset({"Any", "Literal", "NotRequired", "ToolError", "TypedDict
 """Names that the generated modules import or define."""
 
 _SYMBOLS = {"<": "_lt", ">": "_gt"}  # real parameters: `StartTime<` and `StartTime>`
-_HASH_LENGTHS = (4, 8, 16, 52)
 
 
 class Kind(StrEnum):
@@ -133,11 +131,9 @@ def _assign(raw_names: Iterable[str], kind: Kind, fold: Callable[[str], str]) ->
 
 
 def _suffixed(name: str, raw: str) -> Iterable[str]:
-    """Candidates in order: longer hashes, then numbers, in case an upstream provokes hash collisions."""
-    for length in _HASH_LENGTHS:
+    """Candidates in order: a short hash, then the whole one, in case an upstream provokes collisions."""
+    for length in (4, 52):
         yield f"{name[: MAX_NAME_CHARACTERS - length - 1].rstrip('_')}_{hashed(raw)[:length]}"
-    for number in count(2):
-        yield f"{name[: MAX_NAME_CHARACTERS - 12].rstrip('_')}_{number}"
 
 
 def _cleaned(raw: str, kind: Kind) -> str:

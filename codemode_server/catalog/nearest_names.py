@@ -1,8 +1,6 @@
-"""Suggests names for an unknown one, in error messages to the model.
+"""Suggests known names for an unknown one: names that share its words, and names that it is a typing mistake for.
 
-A name is near if it is a typing mistake away or shares a word: the verb or the object of `delete_file`. Similar letters
-alone do not suffice: `get_time` does not suggest `set_tile`. A tool is near only if its verb has the same kind:
-`delete_file` does not suggest `edit_file`.
+A tool is suggested only if the verb in its name has the same kind: `delete_file` does not suggest `edit_file`.
 """
 
 from __future__ import annotations
@@ -34,63 +32,57 @@ _KINDS = {verb: kind for kind, verbs in _VERBS.items() for verb in verbs.split()
 
 def nearest_tools(name: str, known: Iterable[str]) -> str:
     """`nearest: a, b`, else all names if they fit on a line, else that `search_tools` finds tools."""
-    name, names = name[:_MAX_CHARACTERS], sorted(known)
-    kind = _kind(name)
-    alike = [other for other in _compared(name, names) if kind is None or _kind(other) in (kind, None)]
-    if near := _nearest(name, alike):
-        return f"nearest: {', '.join(near)}"
+    names = sorted(known)
+    if near := nearest_names(name, _of_same_kind(name, names)):
+        return near
     listed = _listed(names)
     return f"there are: {listed}" if listed == ", ".join(names) else "search_tools finds tools by what they do"
 
 
-def mistyped_names(name: str, known: Iterable[str]) -> list[str]:
-    """The tools, a few at most, for whose names this one is a typing mistake."""
-    name, names = name[:_MAX_CHARACTERS], sorted(set(known))
-    kind = _kind(name)
-    alike = [other for other in _compared(name, names) if kind is None or _kind(other) in (kind, None)]
-    return _mistyped(name, alike, _MAX_SUGGESTED)
-
-
 def nearest_servers(name: str, known: Iterable[str]) -> str:
     """`nearest: a` for a typing mistake, else the names, most similar first."""
-    name, names = name[:_MAX_CHARACTERS], sorted(known)
-    if mistyped := _mistyped(name, names, _MAX_SUGGESTED):
+    names = sorted(known)
+    if mistyped := _mistyped(name[:_MAX_CHARACTERS], names, _MAX_SUGGESTED):
         return f"nearest: {', '.join(mistyped)}"
-    near = _nearest(name, _compared(name, names))
+    near = _nearest(name[:_MAX_CHARACTERS], names)
     return f"there are: {_listed([*near, *(other for other in names if other not in near)])}"
 
 
-def nearest_resources(name: str, known: Iterable[str]) -> str:
+def nearest_names(name: str, known: Iterable[str]) -> str:
     """`nearest: a, b`; empty if none is near."""
-    name, names = name[:_MAX_CHARACTERS], sorted(known)
-    near = _nearest(name, _compared(name, names))
+    near = _nearest(name[:_MAX_CHARACTERS], sorted(known))
     return f"nearest: {', '.join(near)}" if near else ""
 
 
-def _compared(name: str, names: Sequence[str]) -> Sequence[str]:
-    """The names, or of many those with the same first letters."""
-    if len(names) <= _MAX_COMPARED:
-        return names
-    return [candidate for candidate in names if candidate[:3] == name[:3]][:_MAX_COMPARED]
+def mistyped_names(name: str, known: Iterable[str]) -> list[str]:
+    """The tools, a few at most, for whose names this one is a typing mistake."""
+    return _mistyped(name[:_MAX_CHARACTERS], _of_same_kind(name, sorted(set(known))), _MAX_SUGGESTED)
+
+
+def _of_same_kind(name: str, names: list[str]) -> list[str]:
+    kind = _kind(name[:_MAX_CHARACTERS])
+    return [other for other in names if kind is None or _kind(other) in (kind, None)]
+
+
+def _kind(name: str) -> str | None:
+    """The kind of the first unambiguous verb in the name of a tool; None if there is none."""
+    return next((_KINDS[word.lower()] for word in words(name) if word.lower() in _KINDS), None)
 
 
 def _nearest(name: str, names: Sequence[str]) -> list[str]:
     """Names that share words with this one: rare words first, then the most similar."""
+    if len(names) > _MAX_COMPARED:
+        names = [candidate for candidate in names if candidate[:3] == name[:3]][:_MAX_COMPARED]
     words_of = {candidate: _words(candidate) for candidate in names}
     having = sorted({word for found in words_of.values() for word in found})
-    shared: dict[str, float] = {}
+    shared: dict[str, float] = dict.fromkeys(_mistyped(name, names, _MAX_SUGGESTED), 1.0)
     for word in sorted(_words(name))[:_MAX_WORDS]:
         same = {word, *_mistyped(word, having, 10)}
         holders = [candidate for candidate, found in words_of.items() if same & found]
         for candidate in holders:
             shared[candidate] = shared.get(candidate, 0.0) + 1 / len(holders)
-    for candidate in _mistyped(name, names, _MAX_SUGGESTED):
-        shared[candidate] = shared.get(candidate, 0.0) + 1
-
-    def rank(candidate: str) -> tuple[float, float]:
-        return -shared[candidate], -difflib.SequenceMatcher(None, name, candidate).ratio()
-
-    return sorted(shared, key=rank)[:_MAX_SUGGESTED]
+    ratio = {candidate: difflib.SequenceMatcher(None, name, candidate).ratio() for candidate in shared}
+    return sorted(sorted(shared), key=lambda candidate: (-shared[candidate], -ratio[candidate]))[:_MAX_SUGGESTED]
 
 
 def _mistyped(written: str, known: Collection[str], most: int) -> list[str]:
@@ -99,11 +91,6 @@ def _mistyped(written: str, known: Collection[str], most: int) -> list[str]:
         known = [candidate for candidate in known if candidate[:1] == written[:1]][:_MAX_COMPARED]
     swapped = [name for name in known if name[:1] == written[:1] and sorted(name) == sorted(written)]
     return swapped[:most] or difflib.get_close_matches(written, known, n=most, cutoff=_SIMILARITY)
-
-
-def _kind(name: str) -> str | None:
-    """The kind of the first unambiguous verb in the name of a tool; None if there is none."""
-    return next((_KINDS[word.lower()] for word in words(name) if word.lower() in _KINDS), None)
 
 
 def _words(name: str) -> frozenset[str]:

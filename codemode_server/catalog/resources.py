@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, takewhile
 from typing import Any
+from urllib.parse import unquote
 
 from codemode_server.catalog.naming import hashed, same_words
-from codemode_server.catalog.nearest_names import nearest_resources
+from codemode_server.catalog.nearest_names import nearest_names
 from codemode_server.catalog.untrusted import docstring, first_sentence, one_line, prose
-from codemode_server.catalog.uri_forms import forms_of, normal_form
 from codemode_server.domain.resources import ResourceDefinition
 
 MODULE = "resources"
@@ -31,6 +31,7 @@ _MAX_MATCHING = 2_000_000
 """Characters for each variable of these templates; it takes about 0.1 s."""
 _MAX_MATCHED_CHARACTERS = 8_192
 """Maximum length of a URI that is compared with templates."""
+_ESCAPED_UNRESERVED = re.compile("%(2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class Resource:
         """The template as it is and in its normal form; None if that is no template, since its variables differ in
         their case only."""
         try:
-            return _parsed(self.uri), _parsed(normal_form(self.uri))
+            return _parsed(self.uri), _parsed(_normal_form(self.uri))
         except ValueError:
             return None, None
 
@@ -86,6 +87,11 @@ class Resource:
     def read_line(self) -> str:
         """The expression that reads it."""
         return f"{self.module}.read({', '.join([repr(self.name), *(f'{_argument(it)}=…' for it in self.variables)])})"
+
+    @property
+    def usage(self) -> str:
+        """Advice for a program that takes the resource for a tool."""
+        return f"it is a resource: {self.import_line}; {self.read_line}"
 
     @property
     def summary(self) -> str:
@@ -203,12 +209,6 @@ class ServerResources:
         short = name[:_NAME_CHARACTERS]
         return next((it for it in self.all if it.name == name or same_words(it.name, short)), None) if short else None
 
-    def usage(self, resource: Resource | None = None) -> str:
-        """The import, and how to read this resource or, without one, any."""
-        if resource is None:
-            return f'{self.import_line}; {self.ways}; list_dir("/servers/{self.server}/{self.module}") shows them'
-        return f"it is a resource: {self.import_line}; {resource.read_line}"
-
     @property
     def import_line(self) -> str:
         return f"from servers.{self.server} import {self.module}"
@@ -217,11 +217,6 @@ class ServerResources:
     def usage_line(self) -> str:
         """`7 resources and 2 templates: from servers.everything import resources`."""
         return f"{self.counts}: {self.import_line}"
-
-    @property
-    def ways(self) -> str:
-        """Usage of the module's functions."""
-        return f"{self.module}.read(name_or_uri, **template_arguments), {self.module}.list(), {self.module}.templates()"
 
     def find(self, named: str, arguments: Mapping[str, Any]) -> Found:
         """The resource of this name or URI, with these arguments of a template."""
@@ -240,14 +235,14 @@ class ServerResources:
 
     def at(self, uri: str) -> Resource | None:
         """The listed resource with this URI."""
-        found = self._by_normal_uri.get(normal_form(uri), ())
+        found = self._by_normal_uri.get(_normal_form(uri), ())
         return next((it for it in found if it.uri == uri), None)
 
     def meant_by(self, uri: str) -> Meant:
         """All listed resources and templates that the server may understand by a URI."""
         if len(uri) > _MAX_MATCHED_CHARACTERS:
             return Meant((), is_complete=False)
-        forms = forms_of(uri)
+        forms = _forms_of(uri)
         listed = [it for form in forms for it in self._by_normal_uri.get(form, ())]
         compared = self._compared(len(uri) * (1 + len(forms)))
         templates = [it for it in compared if it.may_give(uri, forms)]
@@ -267,7 +262,7 @@ class ServerResources:
         found: dict[str, list[Resource]] = {}
         for resource in self.all:
             if not resource.is_template:
-                found.setdefault(normal_form(resource.uri), []).append(resource)
+                found.setdefault(_normal_form(resource.uri), []).append(resource)
         return found
 
     def _template_of(self, uri: str) -> Resource | None:
@@ -277,7 +272,7 @@ class ServerResources:
         shown = f'"{one_line(named, 200)}"'
         if not self.all:
             return f"servers.{self.server} has no resources, and no result in this program links to {shown}"
-        near = nearest_resources(named, {it.definition.public_uri if ":" in named else it.name for it in self.all})
+        near = nearest_names(named, {it.definition.public_uri if ":" in named else it.name for it in self.all})
         return f"servers.{self.server} has no resource {shown}, and no result in this program links to it; " + (
             near or f'{self.module}.list() and list_dir("/servers/{self.server}/{self.module}") show them'
         )
@@ -286,16 +281,11 @@ class ServerResources:
 def _file_names(definitions: tuple[ResourceDefinition, ...]) -> list[str]:
     plain = [_file_name(it) for it in definitions]
     counts = Counter(name.casefold() for name in plain)
-    names = [
-        name if counts[name.casefold()] == 1 else f"{name[:60]}_{hashed(it.public_uri)[:8]}"
+    return [
+        # A long hash, since an upstream may provoke collisions.
+        name if counts[name.casefold()] == 1 else f"{name[:60]}_{hashed(it.public_uri)[:26]}"
         for name, it in zip(plain, definitions, strict=True)
     ]
-    taken: dict[str, int] = {}
-    for position, name in enumerate(names):  # an upstream may provoke collisions of hashes
-        number = taken[name.casefold()] = taken.get(name.casefold(), 0) + 1
-        if number > 1:
-            names[position] = f"{name[:60]}_{hashed(definitions[position].public_uri)}"
-    return names
 
 
 def _file_name(definition: ResourceDefinition) -> str:
@@ -384,3 +374,22 @@ def _check_value(name: str, value: str | list[str]) -> None:
             raise ValueError(f"the argument {name!r} has more than {_MAX_VALUE_CHARACTERS:,} characters")
         if ".." in re.split(r"[/\\]", text) or any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
             raise ValueError(f"the argument {name!r} must not hold '..' as a step of a path, or control characters")
+
+
+def _normal_form(uri: str) -> str:
+    """Normal form of a URI: upper case, `%41`, empty steps, `.` and `..` do not matter."""
+    text = _ESCAPED_UNRESERVED.sub(lambda found: chr(int(found[1], 16)), uri).casefold()
+    steps: list[str] = []
+    for step in re.split(r"[/\\]+", text):
+        if step == "..":
+            del steps[max(1, len(steps) - 1) :]  # the scheme stays
+        elif step != ".":
+            steps.append(step)
+    return "/".join(steps)
+
+
+def _forms_of(uri: str) -> tuple[str, ...]:
+    """The forms in which servers may understand a URI, so that a rule holds for each of them: as it is and decoded,
+    each also without its query and fragment."""
+    spellings = [text for whole in (uri, unquote(uri)) for text in (whole, re.split("[?#]", whole, maxsplit=1)[0])]
+    return tuple(dict.fromkeys(_normal_form(text) for text in spellings))

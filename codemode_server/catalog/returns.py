@@ -5,10 +5,8 @@ Observed shapes are first converted to a schema, so that one writer names the cl
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any, Literal
 
 from codemode_server.catalog.json_schema import (
@@ -20,11 +18,11 @@ from codemode_server.catalog.json_schema import (
     required_of,
     tuple_of,
 )
-from codemode_server.catalog.observed import Case, Observed
+from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.parameters import Parameter
-from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter, union
-from codemode_server.catalog.shapes import Shape, settled, without_words
-from codemode_server.catalog.untrusted import literal, one_line
+from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter
+from codemode_server.catalog.shapes import Shape, settled
+from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.tools import ToolDefinition
 
 Origin = Literal["declared", "observed", "unknown"]
@@ -33,30 +31,10 @@ _MAX_SHOWN = 160
 _MAX_FILLED_IN = 40
 """Maximum number of observed nodes that are added to a declared result."""
 _NOTE_CHARACTERS = 250
-_MAX_CASES = 8
-_MIN_FOR_LITERALS = 5
-"""Number of calls after which recurring strings are taken as the complete set."""
 _TEXT_OR_JSON = "text or parsed JSON"
 _NOT_CALLED = "type unknown until called"
 _VARYING = "keys vary from call to call"
 _UNSPECIFIC = re.compile(r"(?:list\[|dict\[str, )*Any(?: \| None)?\]*")
-
-
-@dataclass(frozen=True, slots=True)
-class ArgumentCase:
-    """The observed result type for one value of one argument."""
-
-    parameter: str
-    """Its Python name."""
-    value: str
-    """As a Python literal; empty if the argument was not given."""
-    type: PyType
-    calls: int
-
-    @property
-    def text(self) -> str:
-        given = f"{self.parameter}={self.value}" if self.value else f"without {self.parameter}"
-        return f"{given}: {self.type}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +46,6 @@ class ReturnType:
     origin: Origin
     calls: int = 0
     """Number of calls in which it was observed."""
-    by_argument: tuple[ArgumentCase, ...] = ()
-    """The observed cases, if an argument determines the type. `type` is their union."""
     may_be_json: bool = False
     """True if the declared result is a single text, which programs receive parsed if it is JSON."""
     open_classes: frozenset[str] = frozenset()
@@ -132,24 +108,12 @@ def _return_type(
             return ReturnType(ANY, "unknown", may_be_json=True)
         return ReturnType(declared, "unknown" if str(declared) == "Any" else "declared")
     writer.read(None)
-    for parameter in parameters:
-        if cases := _explaining(observed.by_argument.get(parameter.raw_name, {})):
-            by_value = tuple(_argument_case(name, parameter, value, case, writer) for value, case in cases.items())
-            return ReturnType(union(*(case.type for case in by_value)), "observed", observed.calls, by_value)
-    found = _type_of(observed.shape, observed.calls, hint, writer)
     return ReturnType(
-        found,
+        writer.type_of(_schema(settled(observed.shape, _MAX_SHOWN)), hint),
         "observed",
         observed.calls,
         keys_depend_on=_keys_depend_on(observed.shape, parameters),
     )
-
-
-def _argument_case(name: str, parameter: Parameter, value: str, case: Case, writer: TypeWriter) -> ArgumentCase:
-    given = json.loads(value) if value else False
-    word = given if isinstance(given, str) else parameter.name if given else ""
-    found = _type_of(case.shape, case.calls, f"{name}_{word}_result", writer)
-    return ArgumentCase(parameter.name, literal(given) if value else "", found, case.calls)
 
 
 def _keys_depend_on(shape: Shape, parameters: tuple[Parameter, ...]) -> str:
@@ -188,12 +152,6 @@ def is_vague(definition: ToolDefinition) -> bool:
     return not declared.literals and all(
         _UNSPECIFIC.fullmatch(name) or (is_lone and name == "str") for name in declared.names
     )
-
-
-def _type_of(shape: Shape, calls: int, hint: str, writer: TypeWriter) -> PyType:
-    if calls < _MIN_FOR_LITERALS:  # a filtered call returns only some of the possible strings
-        shape = without_words(shape)
-    return writer.type_of(_schema(settled(shape, _MAX_SHOWN)), hint)
 
 
 def _filled_in(reader: SchemaReader, schema: object, shape: Shape) -> object:
@@ -258,8 +216,6 @@ def _schema_of(kind: str, shape: Shape) -> dict[str, Any]:
             return record | ({"additionalProperties": _schema_of_others(shape)} if is_open else {})
         case "dict":
             return {"type": "object", "additionalProperties": _schema_of_others(shape)}
-        case "str" if words := shape.closed_words:
-            return {"enum": list(words)}
         case _:
             return {"type": _TYPES[kind]}
 
@@ -270,38 +226,3 @@ def _schema_of_others(shape: Shape) -> dict[str, Any]:
 
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "File": FILE}
-
-
-def _explaining(cases: dict[str, Case]) -> dict[str, Case]:
-    """The cases, if they explain why results differ: each has one kind, and at least two clearly differ."""
-    if not 2 <= len(cases) <= _MAX_CASES:
-        return {}
-    faces = [_OuterStructure.of(case) for case in cases.values()]
-    is_clear = all(len(face.kinds) == 1 for face in faces)
-    differ = any(one.differs_from(other) for one, other in combinations(faces, 2))
-    return dict(sorted(cases.items())) if is_clear and differ else {}
-
-
-@dataclass(frozen=True, slots=True)
-class _OuterStructure:
-    """The outermost structure of a result: its kind, the kind of its items, and the fields of either."""
-
-    kinds: tuple[str, ...]
-    item_kinds: tuple[str, ...]
-    fields: frozenset[str]
-    calls: int
-
-    @classmethod
-    def of(cls, case: Case) -> _OuterStructure:
-        shape = case.shape
-        record = shape.items if shape.items and not shape.dicts else shape
-        return cls(shape.kinds, shape.items.kinds if shape.items else (), frozenset(record.keys), case.calls)
-
-    def differs_from(self, other: _OuterStructure) -> bool:
-        if self.kinds != other.kinds:
-            return True
-        if self.item_kinds and other.item_kinds and self.item_kinds != other.item_kinds:
-            return True
-        common, every = self.fields & other.fields, self.fields | other.fields
-        is_seen_often = min(self.calls, other.calls) >= 2 and bool(self.fields) and bool(other.fields)
-        return is_seen_often and 2 * len(common) < len(every)

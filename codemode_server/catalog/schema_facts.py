@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TypeGuard
 
 from codemode_server.catalog.json_schema import Flat, enum_of, kinds_of, tuple_of
 from codemode_server.catalog.untrusted import is_small, one_line, short_repr
+
+_MAX_NUMBER = 2**53 - 1
+"""Generators write the largest safe integer for no bound."""
 
 
 def facts_of(flat: Flat, said: str, *, has_values: bool) -> list[str]:
@@ -19,9 +21,14 @@ def _facts(flat: Flat, said: str, *, has_values: bool) -> Iterable[str]:
     values = enum_of(flat)
     if values and not has_values:
         yield f"one of {len(values):,} values, such as {short_repr(values[:3], 80)}"
-    yield from _bounds(flat)
+    yield from _range(_number(flat, "minimum"), _number(flat, "maximum"), ">= {}", "<= {}")
+    for key, words in (("exclusiveMinimum", ">"), ("exclusiveMaximum", "<"), ("multipleOf", "multiple of")):
+        if (value := _number(flat, key)) is not None:
+            yield f"{words} {value}"
     for key, unit in (("Length", "characters"), ("Items", "items"), ("Properties", "keys")):
-        yield from _sizes(flat.get(f"min{key}"), flat.get(f"max{key}"), unit)
+        least, most = _number(flat, f"min{key}"), _number(flat, f"max{key}")
+        least = least if least and (least > 1 or unit != "characters") else None
+        yield from (f"{fact} {unit}" for fact in _range(least, most, "at least {}", "at most {}"))
     pattern = flat.get("pattern")
     if isinstance(pattern, str) and pattern not in said and len(pattern) <= 100:
         yield f"pattern {one_line(pattern, 100)}"
@@ -36,41 +43,24 @@ def _facts(flat: Flat, said: str, *, has_values: bool) -> Iterable[str]:
         yield "deprecated"
 
 
+def _range(low: float | None, high: float | None, at_least: str, at_most: str) -> Iterable[str]:
+    if low is not None and high is not None:
+        yield f"{low}..{high}" if low != high else str(low)
+    elif low is not None:
+        yield at_least.format(low)
+    elif high is not None:
+        yield at_most.format(high)
+
+
+def _number(flat: Flat, key: str) -> int | float | None:
+    value = flat.get(key)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not is_small(value):
+        return None
+    return value if abs(value) < _MAX_NUMBER else None
+
+
 def _is_said(fact: str, said: str) -> bool:
     """True if the description already contains the numbers of a bound."""
     numbers = re.findall(r"-?\d+(?:\.\d+)?", fact)
     is_bound = re.match(r"[-\d<>]|at (?:most|least)", fact) is not None
     return is_bound and all(re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", said) for number in numbers)
-
-
-def _bounds(flat: Flat) -> Iterable[str]:
-    low, high = flat.get("minimum"), flat.get("maximum")
-    if _is_number(low) and _is_number(high):
-        if abs(high) < 2**53 - 1:  # generators write the largest safe integer for no bound
-            yield f"{low}..{high}"
-        elif abs(low) < 2**53 - 1:
-            yield f">= {low}"
-    elif _is_number(low) and abs(low) < 2**53 - 1:
-        yield f">= {low}"
-    elif _is_number(high) and abs(high) < 2**53 - 1:
-        yield f"<= {high}"
-    for key, sign in (("exclusiveMinimum", ">"), ("exclusiveMaximum", "<"), ("multipleOf", "multiple of")):
-        value = flat.get(key)
-        if _is_number(value) and abs(value) < 2**53 - 1:
-            yield f"{sign} {value}"
-
-
-def _sizes(least: object, most: object, unit: str) -> Iterable[str]:
-    has_least, has_most = _is_number(least) and least not in (0, 1), _is_number(most)
-    if has_least and has_most:
-        yield f"{least} {unit}" if least == most else f"{least}..{most} {unit}"
-    elif has_most:
-        yield f"at most {most} {unit}"
-    elif has_least:
-        yield f"at least {least} {unit}"
-    elif least == 1 and unit != "characters":
-        yield f"at least 1 of {unit}"
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and is_small(value)

@@ -23,7 +23,7 @@ from codemode_server.catalog.json_schema import (
     required_of,
     tuple_of,
 )
-from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, words
+from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, singular_of, words
 from codemode_server.catalog.schema_facts import facts_of
 from codemode_server.catalog.untrusted import is_small, literal, one_line
 
@@ -137,6 +137,14 @@ class TypeWriter:
         """The number of TypedDicts so far."""
         return len(self._classes)
 
+    @property
+    def fields(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Key and type of the fields of each TypedDict; `?` follows a key that may be missing."""
+        return {
+            one.name: tuple((f"{it.key}{'' if it.is_required else '?'}", str(it.type)) for it in one.fields)
+            for one in self._classes
+        }
+
     def classes_source(self) -> list[str]:
         """The TypedDicts in order of dependency, except for cycles."""
         taken = _TYPE_NAMES | {found.name for found in self._classes}
@@ -201,7 +209,7 @@ class TypeWriter:
     def _array(self, flat: Flat, hint: str, depth: int) -> PyType:
         """A list. JSON has no tuples, so the item type of a tuple is the union of its members."""
         members = [member for member in (tuple_of(flat) or [flat.get("items")]) if member is not False]
-        item = union(*(self.type_of(member, _singular(hint), depth + 1) for member in members))
+        item = union(*(self.type_of(member, singular_of(hint), depth + 1) for member in members))
         return PyType(names=(f"list[{item}]",), classes=item.classes)
 
     def _object(self, flat: Flat, hint: str, depth: int) -> PyType:
@@ -211,7 +219,7 @@ class TypeWriter:
         members = list(patterns.values()) if isinstance(patterns, dict) else []
         if isinstance(flat.get("additionalProperties"), dict):
             members.append(flat["additionalProperties"])
-        item = union(*(self.type_of(member, _singular(hint), depth + 1) for member in members))
+        item = union(*(self.type_of(member, singular_of(hint), depth + 1) for member in members))
         return PyType(names=(f"dict[str, {item}]",), classes=item.classes)
 
     def _record(self, flat: Flat, name: str, depth: int) -> PyType:
@@ -321,15 +329,6 @@ def _sole_branch(flat: Flat, reader: SchemaReader) -> Flat:
 def _is_sendable(value: object) -> bool:
     """False for text with a lone surrogate, which UTF-8 can't encode."""
     return not isinstance(value, str) or value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-def _singular(word: str) -> str:
-    for ending, single in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")):
-        if word.lower().endswith(ending) and len(word) > len(ending) + 1:
-            return word[: -len(ending)] + single
-    if word.lower().endswith("s") and not word.lower().endswith(("ss", "us", "is")) and len(word) > 2:
-        return word[:-1]
-    return word
 
 
 def _quoted(field: _Field, known: Set[str], *, needs_mark: bool) -> str:

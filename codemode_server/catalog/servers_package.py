@@ -6,13 +6,7 @@ code the same call returns an awaitable of it, which Python's type system can't 
 
 from __future__ import annotations
 
-
-def servers_package_source() -> str:
-    """The source of the module."""
-    return _SOURCE
-
-
-_SOURCE = '''"""Tools of the upstream MCP servers as Python functions: `from servers.<server> import <tool>`.
+SERVERS_PACKAGE = '''"""Tools of the upstream MCP servers as Python functions: `from servers.<server> import <tool>`.
 
 Generated for reading, editors and type checkers. The functions work inside execute_code only, where a program may use
 them in either way:

@@ -1,71 +1,160 @@
 """Shapes of JSON values: kinds, field names and how often each occurred; never a value.
 
-A shape is read from one value (`of`), merged with others in any order (`merge`) and reduced (`settled`). Keys count as
-data if they do not look like field names, are very many, or vary from dict to dict; the dict is then a map and its keys
-are not stored. Column headings (`Order ID`), which look like names of people, are stored if several rows have all of
-them.
-
-Work and size are bounded: only some items of a long list are read, always the same ones. Values deeper than `DEEPEST`,
-or beyond the budget of one value, are counted but not read. Shapes are immutable once returned.
+A shape is read from one value (`shape_reading`), merged with others in any order (`merge`) and reduced (`settled`).
+Keys count as data if they do not look like field names, are very many, or vary from dict to dict; the dict is then a
+map and its keys are not stored. Shapes are immutable once returned.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from codemode_server.catalog._shape import MAX_KEYS, MAX_WORDS, Shape, as_map, merge
-from codemode_server.catalog._shape_reading import DEEPEST, LONGEST_WORD, of, of_reply
-from codemode_server.catalog._varying_keys import (
-    Path,
-    places_that_differ,
-    without_asked_for,
-    without_keys,
-)
-
-__all__ = [
-    "MAX_NODES",
-    "Path",
-    "Shape",
-    "from_json",
-    "merge",
-    "of",
-    "of_reply",
-    "outline",
-    "places_that_differ",
-    "settled",
-    "to_json",
-    "without_asked_for",
-    "without_keys",
-    "without_words",
-]
-
+MAX_KEYS = 200
+"""Maximum number of distinct keys of a dict; with more it is a map."""
+MAX_DEPTH = 12
+"""Values nested deeper are counted but not read."""
 MAX_NODES = 800
 """Maximum number of nodes of a settled shape; the deepest are dropped first."""
+
+
+@dataclass(slots=True)
+class Shape:
+    """One node: the number of values of each kind, and the shapes of their content."""
+
+    nulls: int = 0
+    bools: int = 0
+    ints: int = 0
+    floats: int = 0
+    strs: int = 0
+    files: int = 0
+    """Number of binary values, which programs receive as `File`."""
+    unread: int = 0
+    """Number of dicts and lists that were not read."""
+    lists: int = 0
+    items: Shape | None = None
+    """The merged shape of all items; None if all lists were empty."""
+    dicts: int = 0
+    keys: dict[str, Shape] = field(default_factory=dict)
+    """Shapes by field name, in order of first occurrence; a field that all dicts have has the same total."""
+    others: Shape | None = None
+    """The merged shape of values under keys that are data."""
+    is_map: bool = False
+    """True if all keys count as data."""
+    keys_vary: bool = False
+    """True if the keys depend on the arguments of the call; neither keys nor their values are stored then."""
+
+    @property
+    def total(self) -> int:
+        """Number of values."""
+        scalars = self.nulls + self.bools + self.ints + self.floats + self.strs
+        return scalars + self.files + self.unread + self.lists + self.dicts
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Observed kinds except None; integers among floats count as floats."""
+        counts = {
+            "dict": self.dicts,
+            "list": self.lists,
+            "str": self.strs,
+            "float" if self.floats else "int": self.ints + self.floats,
+            "bool": self.bools,
+            "File": self.files,
+        }
+        return tuple(kind for kind, count in counts.items() if count)
+
+    def is_required(self, key: str) -> bool:
+        """True if the field was in every dict."""
+        return key in self.keys and self.keys[key].total >= self.dicts
+
+    @property
+    def has_open_keys(self) -> bool:
+        """True if more fields must be expected: no field is in every dict, and most are in few, as in query results."""
+        fields = [inner.total for inner in self.keys.values()]
+        is_seen_often = self.dicts >= 3 and len(fields) >= 4
+        return is_seen_often and max(fields) < self.dicts and sum(fields) <= 0.6 * self.dicts * len(fields)
+
+    def with_inner(self, change: Callable[[Shape], Shape]) -> Shape:
+        """A copy with changed shapes of its items and fields."""
+        return replace(
+            self,
+            items=change(self.items) if self.items else None,
+            keys={key: change(inner) for key, inner in self.keys.items()},
+            others=change(self.others) if self.others else None,
+        )
+
+
+_COUNTS = {
+    "nulls": "z",
+    "bools": "b",
+    "ints": "i",
+    "floats": "f",
+    "strs": "s",
+    "files": "F",
+    "unread": "u",
+    "lists": "l",
+    "dicts": "d",
+}
+"""The counts of a shape, with their names in JSON."""
+
+
+def merge(first: Shape, second: Shape) -> Shape:
+    """Both shapes combined; commutative, and changes neither."""
+    keys_vary = first.keys_vary or second.keys_vary
+    if keys_vary:
+        first, second = with_varying_keys(first), with_varying_keys(second)
+    if first.is_map or second.is_map:
+        first, second = as_map(first), as_map(second)
+    merged = Shape(
+        **{name: getattr(first, name) + getattr(second, name) for name in _COUNTS},
+        items=merge_optional(first.items, second.items),
+        keys={
+            key: merge(inner, second.keys[key]) if key in second.keys else inner for key, inner in first.keys.items()
+        },
+        others=merge_optional(first.others, second.others),
+        is_map=first.is_map,
+        keys_vary=keys_vary,
+    )
+    for key, shape in second.keys.items():
+        merged.keys.setdefault(key, shape)
+    return as_map(merged) if len(merged.keys) > MAX_KEYS else merged
+
+
+def merge_optional(first: Shape | None, second: Shape | None) -> Shape | None:
+    return merge(first, second) if first and second else first or second
+
+
+def as_map(shape: Shape) -> Shape:
+    """A copy as a map, without keys."""
+    return replace(with_keys_as_data(shape, shape.keys), is_map=True)
+
+
+def with_keys_as_data(shape: Shape, names: Collection[str]) -> Shape:
+    """A copy with these keys counted as data."""
+    others = shape.others
+    for name in names:
+        others = merge_optional(others, shape.keys[name])
+    return replace(shape, keys={key: inner for key, inner in shape.keys.items() if key not in names}, others=others)
+
+
+def with_varying_keys(shape: Shape) -> Shape:
+    """A copy whose keys depend on the arguments of the call."""
+    return replace(shape, keys={}, others=None, is_map=True, keys_vary=True)
 
 
 def settled(shape: Shape, max_nodes: int = MAX_NODES) -> Shape:
     """A merged shape as stored and shown: dicts whose keys are data become maps, and at most `max_nodes` nodes
     remain."""
     shape = _with_maps(shape)
-    levels = _nodes_by_depth(shape)
-    places = 0
-    for depth, count in enumerate(levels):
-        places += count
-        if places > max_nodes and depth:
+    nodes, level, depth = 0, [shape], 0
+    while level:
+        nodes += len(level)
+        if nodes > max_nodes and depth:
             return _cut(shape, depth - 1)
+        level = [inner for outer in level for inner in (*outer.keys.values(), outer.items, outer.others) if inner]
+        depth += 1
     return shape
-
-
-def without_words(shape: Shape) -> Shape:
-    """A copy without any string of the values."""
-    return replace(
-        shape,
-        items=without_words(shape.items) if shape.items else None,
-        keys={key: without_words(inner) for key, inner in shape.keys.items()},
-        others=without_words(shape.others) if shape.others else None,
-        words=None if shape.strs else {},
-    )
 
 
 def outline(shape: Shape) -> tuple[object, ...]:
@@ -77,7 +166,6 @@ def outline(shape: Shape) -> tuple[object, ...]:
         shape.is_map,
         shape.keys_vary,
         shape.has_open_keys,
-        shape.closed_words,
         outline(shape.items) if shape.items else None,
         outline(shape.others) if shape.others else None,
         frozenset((key, shape.is_required(key), outline(inner)) for key, inner in shape.keys.items()),
@@ -97,8 +185,6 @@ def to_json(shape: Shape) -> dict[str, Any]:
         data["o"] = to_json(shape.others)
     if shape.keys:
         data["k"] = {key: to_json(inner) for key, inner in shape.keys.items()}
-    if shape.strs and shape.words is not None:
-        data["w"] = shape.words
     return data
 
 
@@ -108,9 +194,11 @@ def from_json(data: object, depth: int = 0) -> Shape:
     Raises:
         ValueError: the data is not a shape.
     """
-    if not isinstance(data, dict) or depth > 2 * DEEPEST:
+    if not isinstance(data, dict) or depth > 2 * MAX_DEPTH:
         raise ValueError("no shape")
-    counts = {name: _count_in(data, short) for name, short in _COUNTS.items()}
+    counts = {name: data.get(short, 0) for name, short in _COUNTS.items()}
+    if any(type(count) is not int or not 0 <= count < 2**53 for count in counts.values()):
+        raise ValueError("no count of a shape")
     keys = data.get("k", {})
     if not isinstance(keys, dict) or len(keys) > MAX_KEYS:
         raise ValueError("no keys of a shape")
@@ -121,34 +209,11 @@ def from_json(data: object, depth: int = 0) -> Shape:
         others=from_json(data["o"], depth + 1) if "o" in data else None,
         is_map=data.get("m") == 1,
         keys_vary=data.get("v") == 1,
-        words=_words_in(data) if counts["strs"] else {},
     )
-
-
-_COUNTS = {
-    "nulls": "z",
-    "bools": "b",
-    "ints": "i",
-    "floats": "f",
-    "strs": "s",
-    "files": "F",
-    "unread": "u",
-    "lists": "l",
-    "dicts": "d",
-}
 
 
 def _with_maps(shape: Shape) -> Shape:
-    if shape.items is None and shape.others is None and not shape.keys:
-        return shape
-    if _has_varying_keys(shape):
-        shape = as_map(shape)
-    return replace(
-        shape,
-        items=_with_maps(shape.items) if shape.items else None,
-        keys={key: _with_maps(inner) for key, inner in shape.keys.items()},
-        others=_with_maps(shape.others) if shape.others else None,
-    )
+    return (as_map(shape) if _has_varying_keys(shape) else shape).with_inner(_with_maps)
 
 
 def _has_varying_keys(shape: Shape) -> bool:
@@ -166,43 +231,9 @@ def _has_varying_keys(shape: Shape) -> bool:
     return len(inner) >= 8 and len(fields) == len(inner) and len(every) >= 2 and are_alike
 
 
-def _nodes_by_depth(shape: Shape) -> list[int]:
-    """The number of nodes at each depth."""
-    level, counts = [shape], []
-    while level:
-        counts.append(len(level))
-        level = [
-            inner for outer in level for inner in (*outer.keys.values(), outer.items, outer.others) if inner is not None
-        ]
-    return counts
-
-
 def _cut(shape: Shape, deepest: int) -> Shape:
     """A copy without nodes below a depth."""
     if deepest == 0:
-        unread = shape.unread + shape.lists + shape.dicts
-        return replace(
-            shape, unread=unread, lists=0, items=None, dicts=0, keys={}, others=None, is_map=False, keys_vary=False
-        )
-    return replace(
-        shape,
-        items=_cut(shape.items, deepest - 1) if shape.items else None,
-        keys={key: _cut(inner, deepest - 1) for key, inner in shape.keys.items()},
-        others=_cut(shape.others, deepest - 1) if shape.others else None,
-    )
-
-
-def _count_in(data: dict[str, Any], name: str) -> int:
-    count = data.get(name, 0)
-    if type(count) is not int or not 0 <= count < 2**53:
-        raise ValueError("no count of a shape")
-    return count
-
-
-def _words_in(data: dict[str, Any]) -> dict[str, int] | None:
-    words = data.get("w")
-    if words is None:
-        return None
-    if not isinstance(words, dict) or not 0 < len(words) <= MAX_WORDS or max(map(len, words)) > LONGEST_WORD:
-        raise ValueError("no words of a shape")
-    return {word: _count_in(words, word) for word in words}
+        leaf = {name: getattr(shape, name) for name in _COUNTS}
+        return Shape(**leaf | {"unread": shape.unread + shape.lists + shape.dicts, "lists": 0, "dicts": 0})
+    return shape.with_inner(lambda inner: _cut(inner, deepest - 1))

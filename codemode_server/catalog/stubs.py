@@ -7,7 +7,7 @@ of the upstream appears only in docstrings, comments and literals, cleaned by `u
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -39,6 +39,8 @@ class Stub:
     """The parameters as written in the signature, in its order."""
     returned: ReturnType
     """The type of the result, and its origin."""
+    classes: Mapping[str, tuple[tuple[str, str], ...]]
+    """Key and type of the fields of each class; `?` follows a key that may be missing."""
 
 
 def stub_of(
@@ -66,9 +68,9 @@ def stub_of(
         classes[count] = f"{OBSERVED_LINE}\n{classes[count]}"
     head = f"{_head(name, definition)}{_imports([*classes, decorated])}"
     beside = f"  # {returned.comment}" if returned.comment else ""
-    cases = "".join(f"\n    # {case.text}" for case in returned.by_argument)
-    blocks = [head, *classes, f"{decorated}{beside}{cases}\n{_documentation(definition, arguments, summary)}"]
-    return Stub("\n\n".join(blocks) + "\n", _signature(name, declared, arguments, returned), declarations, returned)
+    blocks = [head, *classes, f"{decorated}{beside}\n{_documentation(definition, arguments, summary)}"]
+    signature = _signature(name, declared, arguments, returned)
+    return Stub("\n\n".join(blocks) + "\n", signature, declarations, returned, writer.fields)
 
 
 def server_package_source(raw_name: str, description: str, names: Iterable[str]) -> str:

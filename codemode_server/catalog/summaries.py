@@ -47,12 +47,6 @@ _DEPRECATED = re.compile(
     r"|(?:this|the) (?:tool|endpoint|function|method|operation|command)?\s*(?:is|has been) (?:now )?deprecated\b",
     re.IGNORECASE,
 )
-_SERVER_PURPOSE = re.compile(
-    r".{0,60}\bserver\b.{0,40}\b(?:for|provides?|enables?|allows?|offers?|lets|exposes?|gives|connects?)\b"
-    r"|.{0,20}\buse th(?:is|e)\b.{0,30}\bserver (?:to|for)\b"
-    r"|(?:provides|enables|access(?:es)?|manages?|interacts? with|tools? (?:for|to))\b",
-    re.IGNORECASE,
-)
 _AGENT_RULE = re.compile(
     rf"{_RULE.pattern}|(?:when|before|after|if|to|please|use (?!th(?:is|e) .{{0,30}}server)|call|enable)\b",
     re.IGNORECASE,
@@ -100,11 +94,9 @@ def deprecation(description: str) -> str:
     """The sentence that declares the tool deprecated, and the next one, which often names its successor.
 
     Empty if the tool is not deprecated. Deprecated parameters do not count."""
-    if "deprecated" not in description.lower():
-        return ""
-    opening = _opening(description)
-    number = next((number for number, sentence in enumerate(opening) if _DEPRECATED.match(sentence)), None)
-    return "" if number is None else " ".join(opening[number : number + 2])
+    opening = _opening(description) if "deprecated" in description.lower() else []
+    number = next((number for number, sentence in enumerate(opening) if _DEPRECATED.match(sentence)), len(opening))
+    return " ".join(opening[number : number + 2])
 
 
 def server_purpose(instructions: str, limit: int) -> str:
@@ -112,10 +104,8 @@ def server_purpose(instructions: str, limit: int) -> str:
     sentences = list(_sentences(instructions[:_MAX_INSTRUCTIONS_CHARACTERS]))
     if not sentences:
         return one_line(_plain(instructions[:_MAX_INSTRUCTIONS_CHARACTERS].strip("#-> \n")), limit)
-    if not _AGENT_RULE.match(sentences[0]) and not sentences[0].endswith(":"):
-        return _cut(sentences[0], limit)
-    purposes = (it for it in sentences if _SERVER_PURPOSE.match(it) and not _AGENT_RULE.match(it))
-    return _cut(next((it for it in purposes if not _LIST_AHEAD.search(it)), "").removesuffix(":"), limit)
+    purposes = (it for it in sentences if not _AGENT_RULE.match(it) and not _LIST_AHEAD.search(it))
+    return _cut(next(purposes, ""), limit).removesuffix(":")
 
 
 def contains_summary(text: str, summary: str) -> bool:

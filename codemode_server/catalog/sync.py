@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.servers_package import servers_package_source
+from codemode_server.catalog.servers_package import SERVERS_PACKAGE
 from codemode_server.catalog.stubs import server_package_source
 from codemode_server.text import escaped
 
@@ -71,7 +71,9 @@ def sync(catalog: Catalog, folder: Path) -> SyncReport:
         if present is not None and _digest(present) == before[path]:
             (root / path).unlink()
             removed += 1
-            _remove_if_empty((root / path).parent, root)
+            folder = (root / path).parent
+            if folder != root and not any(folder.iterdir()):
+                folder.rmdir()
         elif present is not None:
             skipped.append(path)
     _write(root / MANIFEST, json.dumps(dict(sorted(ours.items())), indent=0).encode())
@@ -80,7 +82,7 @@ def sync(catalog: Catalog, folder: Path) -> SyncReport:
 
 def tree_of(catalog: Catalog) -> dict[str, str]:
     """All files of the tree: path below `servers/` → source."""
-    files = {"__init__.py": servers_package_source()}
+    files = {"__init__.py": SERVERS_PACKAGE}
     for server in catalog.servers:
         names = [tool.name for tool in server.tools]
         files[f"{server.name}/__init__.py"] = server_package_source(server.raw_name, server.summary, names)
@@ -102,9 +104,7 @@ def _manifest(root: Path) -> dict[str, str]:
 def _content(root: Path, path: str) -> bytes | None:
     """The content of a file below the folder; None if it is missing or behind a symbolic link."""
     file = root / path
-    if _is_linked(root, file) or not file.is_file():
-        return None
-    return file.read_bytes()
+    return file.read_bytes() if file.is_file() and not _is_linked(root, file) else None
 
 
 def _is_theirs(root: Path, path: str, present: bytes | None, before: dict[str, str]) -> bool:
@@ -115,7 +115,7 @@ def _is_theirs(root: Path, path: str, present: bytes | None, before: dict[str, s
 
 
 def _is_linked(root: Path, file: Path) -> bool:
-    return any(part.is_symlink() for part in (file, *file.parents) if part.is_relative_to(root) and part != root)
+    return file.is_symlink() or (file.parent != root and file.parent.is_symlink())
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -129,11 +129,6 @@ def _write(file: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _remove_if_empty(folder: Path, root: Path) -> None:
-    if folder != root and not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def _digest(content: bytes) -> str:

@@ -10,10 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal, shown
-from codemode_server.catalog.mistyped_tools import mistyped_tools
 from codemode_server.catalog.nearest_names import nearest_servers
 from codemode_server.catalog.resources import Resource
-from codemode_server.catalog.servers_package import servers_package_source
+from codemode_server.catalog.servers_package import SERVERS_PACKAGE
 from codemode_server.catalog.tool_lines import (
     ASKS_FIRST,
     AsksFirst,
@@ -23,18 +22,18 @@ from codemode_server.catalog.tool_lines import (
     short_refusal,
     tool_line,
 )
-from codemode_server.catalog.top_folder import FOLDERS, NO_SKILLS, WORKFLOWS, counted, root, totals
 from codemode_server.catalog.tree_answers import Entry, File, Folder, Reading
-from codemode_server.catalog.unknown_members import prompt_titles
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.tools import Refusal
 
+FOLDERS = ("servers", "skills", "workflows", "workspace")
+NO_SKILLS = "saved programs; there are none yet"
+WORKFLOWS = "the user's workflows: from workflows import <name>"
 PAGE_SIZE = 100
 MAX_FILES = 20
 """Maximum number of files that one `read_tool` reads."""
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{0,6}))?)?")
-_WRONG_LINES = re.compile(r":(?!\d{1,6}(?:-\d{0,6})?$)[^:/]*$")
 _RESULT = re.compile(r"/?(?:results/|x[0-9a-f]{12}(?:/|$|:))")
 """The path of a stored result, which is no file: its name begins with the ID of an execution."""
 
@@ -61,10 +60,10 @@ def list_dir(
     parts = _parts(place)
     match parts:
         case []:
-            return root(catalog, has_skills=any(True for _ in skills(())), has_workflows=any(map(bool, workflows())))
+            return _root(catalog, has_skills=any(map(bool, skills(()))), has_workflows=any(map(bool, workflows())))
         case ["servers"]:
             servers = [_server_entry(server) for server in catalog.servers]
-            return _paged("/servers", totals(catalog), servers, page)
+            return _paged("/servers", _totals(catalog), servers, page)
         case ["skills"]:
             found = _sorted(skills(()))
             return _paged("/skills", "from skills.<name> import <name>" if found else NO_SKILLS, found, page)
@@ -120,8 +119,6 @@ def read_tool(
         except MetaToolError as error:
             if _RESULT.match(place):
                 raise MetaToolError("stored results are read in a program: from codemode import results") from error
-            if wrong := _WRONG_LINES.search(place):
-                raise MetaToolError(f"{shown(wrong[0])} is no range of lines; write it like :10-40") from error
             raise
     return Reading(tuple(parts))
 
@@ -133,26 +130,42 @@ def prepare(catalog: Catalog) -> None:
         _tool_entries(server, server.tools, no_refusal, never_asks)
 
 
+def _root(catalog: Catalog, *, has_skills: bool, has_workflows: bool) -> Folder:
+    entries = (
+        Entry("servers", f"{_totals(catalog)}; a tool is a function: from servers.<server> import <tool>", True),
+        Entry("skills", "saved programs: from skills.<name> import <name>" if has_skills else NO_SKILLS, True),
+        *((Entry("workflows", WORKFLOWS, True),) if has_workflows else ()),
+        Entry("workspace", "files that programs wrote, for later programs", True),
+    )
+    return Folder("/", "list_dir opens these folders", entries)
+
+
+def _totals(catalog: Catalog) -> str:
+    return f"{_counted(len(catalog.servers), 'server')}, {_counted(catalog.tool_count, 'tool')}"
+
+
+def _counted(number: int, word: str) -> str:
+    """`1 tool`, `1,200 tools`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def _server_entry(server: Server) -> Entry:
     summary = server.summary
     if len(server.tools) == 1 and summary == (only := server.tools[0]).summary:
         summary = f"{only.name}: {summary}" if summary else only.name
-    counts = [counted(len(server.tools), "tool"), server.resources.counts, _prompt_count(server)]
-    parts = [summary, ", ".join(filter(None, counts)), server.availability]
-    return Entry(server.name, " · ".join(part for part in parts if part), is_folder=True)
+    counts = ", ".join(filter(None, [_counted(len(server.tools), "tool"), server.resources.counts]))
+    return Entry(server.name, " · ".join(filter(None, [summary, counts, server.availability])), is_folder=True)
 
 
 def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
     left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
-    path, count = f"/servers/{server.name}", counted(len(server.tools), "tool")
-    refusals = refused(server, server.tools, refusal_of)
-    beside = _resources_entry(server)
-    summary = " · ".join(
-        part for part in (raw, count, *refusals, _prompts_line(server), server.availability, left_out) if part
-    )
+    count, refusals = _counted(len(server.tools), "tool"), refused(server, server.tools, refusal_of)
+    summary = " · ".join(filter(None, [raw, count, *refusals, server.availability, left_out]))
     entries = _tool_entries(server, server.tools, refusal_of, asks_first)
-    return _paged(path, summary, [beside, *entries] if beside else entries, page)
+    if server.resources.all:
+        entries.insert(0, Entry(server.resources.module, server.resources.usage_line, is_folder=True))
+    return _paged(f"/servers/{server.name}", summary, entries, page)
 
 
 def _with_resources(catalog: Catalog, name: str, folder: str) -> Server | None:
@@ -160,32 +173,15 @@ def _with_resources(catalog: Catalog, name: str, folder: str) -> Server | None:
     return server if server is not None and server.has_resources_as(folder) else None
 
 
-def _resources_entry(server: Server) -> Entry | None:
-    found = server.resources
-    return Entry(found.module, found.usage_line, is_folder=True) if found.all else None
-
-
 def _resources_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folder:
     found = server.resources
-    first = found.all[0]
-    summary = [f"{found.counts} of {server.name}; in a program: {first.import_line}; {first.read_line}"]
-    entries = [Entry(it.name, _resource_line(it, short_refusal(refusal_of(server, it)))) for it in found.all]
-    said = " · ".join(filter(None, [*summary, *refused(server, found.all, refusal_of), server.availability]))
+    usage = f"{found.counts} of {server.name}; in a program: {found.import_line}; {found.all[0].read_line}"
+    entries = []
+    for resource in found.all:
+        mark = short_refusal(refusal_of(server, resource))
+        entries.append(Entry(resource.name, f"{resource.summary} [{mark}]".lstrip() if mark else resource.summary))
+    said = " · ".join(filter(None, [usage, *refused(server, found.all, refusal_of), server.availability]))
     return _paged(f"/servers/{server.name}/{found.module}", said, entries, page)
-
-
-def _resource_line(resource: Resource, mark: str) -> str:
-    return f"{resource.summary} [{mark}]".lstrip() if mark else resource.summary
-
-
-def _prompt_count(server: Server) -> str:
-    return counted(len(server.prompts), "prompt") if server.prompts else ""
-
-
-def _prompts_line(server: Server) -> str:
-    """The prompts of a server, which are for the user: a host offers them by these names."""
-    prompts = server.prompts
-    return f"{_prompt_count(server)} for the user: {prompt_titles(server.name, prompts)}" if prompts else ""
 
 
 def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf, asks_first: AsksFirst) -> list[Entry]:
@@ -197,13 +193,9 @@ def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf, 
 
 def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Folder:
     pages = max(1, -(-len(entries) // PAGE_SIZE))
-    _check_page(path, page, pages)
-    return Folder(path, summary, tuple(entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), page, pages)
-
-
-def _check_page(path: str, page: int, pages: int) -> None:
     if not 1 <= page <= pages:
-        raise MetaToolError(f'"{path}" has {counted(pages, "page")}, no page {page}')
+        raise MetaToolError(f'"{path}" has {_counted(pages, "page")}, no page {page}')
+    return Folder(path, summary, tuple(entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), page, pages)
 
 
 def _read(
@@ -222,7 +214,7 @@ def _read(
         case [] | ["servers"] | ["skills"] | ["workflows"]:
             return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["servers", "__init__"]:
-            return _file("/servers/__init__.py", servers_package_source(), match)
+            return _file("/servers/__init__.py", SERVERS_PACKAGE, match)
         case ["servers", name] if name in catalog.by_name:
             return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
@@ -312,29 +304,27 @@ def _resource_at(catalog: Catalog, parts: list[str], place: str) -> Resource | N
 
 def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
     """The error for an unknown path, with the nearest paths."""
-    if len(parts) == 2 and parts[0] == "servers":
-        same = sorted(tool.path for server in catalog.servers if (tool := server.by_name.get(parts[1])))
-        if same:
-            return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
-        if parts[1] not in catalog.by_name and (mistyped := mistyped_tools(catalog, parts[1])):
-            return f"no folder {shown(place)}; nearest: {', '.join(tool.path for _, tool in mistyped)}"
-    if place.startswith("/") and place.strip("/").split("/")[0] not in (*FOLDERS, *catalog.by_name):
-        near = nearest_servers(parts[1], catalog.by_name) if len(parts) > 1 else ""
-        if not near.startswith("nearest"):
-            return (
-                f"no file or folder {shown(place)}; there are /servers, /skills and /workspace (the user's own files "
-                "are read by a server's tool: search_tools)"
-            )
-    if len(parts) == 4 and (server := _with_resources(catalog, parts[1], parts[2])) is not None:
-        return f"no file {shown(place)}: {server.resources.find(parts[3], {}).problem}"
-    if len(parts) == 3 and parts[0] == "servers":
-        try:
-            catalog.tool(parts[1], parts[2])
-        except UnknownTool as error:
-            return f"no file {shown(place)}: {error}"
-    if len(parts) == 2 and parts[0] == "servers":
-        return f"no folder {shown(place)}; {nearest_servers(parts[1], (server.name for server in catalog.servers))}"
-    return f"no file or folder {shown(place)}; there are /servers, /servers/<server> and /servers/<server>/<tool>.py"
+    match parts:
+        case ["servers", name]:
+            same = sorted(tool.path for server in catalog.servers if (tool := server.by_name.get(name)))
+            if same:
+                return f"no folder {shown(place)}; a tool of that name is at {', '.join(same[:3])}"
+            if mistyped := catalog.mistyped_tools(name):
+                return f"no folder {shown(place)}; nearest: {', '.join(tool.path for _, tool in mistyped)}"
+            near = nearest_servers(name, (server.name for server in catalog.servers))
+            if not place.startswith("/") or place.startswith("/servers/") or near.startswith("nearest"):
+                return f"no folder {shown(place)}; {near}"
+        case ["servers", name, tool] if name in catalog.by_name:
+            try:
+                catalog.tool(name, tool)
+            except UnknownTool as error:
+                return f"no file {shown(place)}: {error}"
+        case ["servers", name, folder, resource] if (server := _with_resources(catalog, name, folder)) is not None:
+            return f"no file {shown(place)}: {server.resources.find(resource, {}).problem}"
+    return (
+        f"no file or folder {shown(place)}; there are /servers, /servers/<server>, /servers/<server>/<tool>.py, "
+        "/skills and /workspace (the user's own files are read by a server's tool: search_tools)"
+    )
 
 
 def _sorted(entries: Iterable[Entry]) -> list[Entry]:

@@ -260,9 +260,9 @@ class ExecutionRunner:
         await self._skills.settle(execution)
         answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
         used = [ToolName(report.server, report.tool) for report in answered]
-        self._usage.used(execution.session, used)
+        self._usage.used(used)
         if execution.calls.started == 1 and answered and answered[0].result_tokens <= _SHORT_RESULT_TOKENS:
-            self._lone_usage.used(execution.session, used)
+            self._lone_usage.used(used)
 
 
 def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:

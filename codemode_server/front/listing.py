@@ -151,7 +151,7 @@ def _fill(offers: list[_Offer], budget_tokens: int) -> str:
         return "servers: " + _joined([offer.name for offer in offers], int(_BYTES_PER_TOKEN * budget_tokens) - 10)
     misfits = 0
     for offer, tool in _in_order(offers):
-        line, count = _line(tool, offer.server), len(offer.listed)
+        line, count = _line(tool), len(offer.listed)
         larger = taken - _Size.of(offer.head(count)) + _Size.of(offer.head(count + 1)) + _Size.of(line)
         if larger.fits(budget_tokens):
             offer.listed.append(line)
@@ -185,10 +185,10 @@ def _effort(tool: Tool) -> tuple[bool, int, int, int]:
     )
 
 
-def _line(tool: Tool, server: Server) -> str:
+def _line(tool: Tool) -> str:
     """As the first results of a search show it."""
     fields = result_fields(tool)
-    signature = brief_signature(tool, server.usual_parameters, _SIGNATURE_CHARACTERS, with_phrases=False)
+    signature = brief_signature(tool, _SIGNATURE_CHARACTERS, with_phrases=False)
     return clean_line(f"{signature}  # {fields}" if fields else signature, 2 * _SIGNATURE_CHARACTERS)
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterator
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool
-from codemode_server.catalog.mistyped_tools import mistyped_tools
 from codemode_server.front.tools.registry import meta_tools
 from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.text import clean_line
@@ -30,7 +29,7 @@ def unknown_tool(name: str, direct: Collection[str], catalog: Catalog, refusal_o
     call = "call it"
     if not (found := list(_tools(bare, catalog))):
         rest = next((rest for _, rest in _servers(bare, catalog)), bare)
-        near = mistyped_tools(catalog, bare) or mistyped_tools(catalog, rest)
+        near = catalog.mistyped_tools(bare) or catalog.mistyped_tools(rest)
         found = [each for each in near if not refusal_of(*each)]
         if meant := next((it for _, tool in found for it in direct if it.endswith(f"__{tool.raw_name}")), None):
             return f"{head}; did you mean {meant}?"

@@ -43,8 +43,7 @@ class CallLearning:
         calls, call = event.calls, event.call
         if doubted := calls.doubted_keys_of(tool):
             calls.received_keys |= {ResultKey(tool.server, tool.name, key) for key in keys_in(reply.value, doubted)}
-        is_private = not calls.context.is_local
-        self._learning.learn(call.server, tool, call.arguments, reply, is_private=is_private)
+        self._learning.learn(call.server, tool, call.arguments, reply)
 
 
 def keys_in(value: Any, wanted: Set[str]) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.observed import NOTHING_YET, Observed, ToolKey, observe, schemas_digest
-from codemode_server.catalog.shapes import Shape
+from codemode_server.catalog.shapes import outline
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tool_store import ToolStore
 from codemode_server.domain.tools import ToolDefinition
@@ -54,16 +54,8 @@ class Learning:
     def _store(self) -> ToolStore[ToolKey, str] | None:
         return None if self._config.payloads == "none" else self._all_stored
 
-    @property
-    def _keep_words(self) -> bool:
-        """True if short strings that recur are stored, to be shown as literals."""
-        return self._config.payloads == "all"
-
     def follow_config(self) -> None:
-        """Forget what an edited `state.payloads` no longer allows."""
-        if not self._keep_words:
-            self._known = {key: observed.without_words() for key, observed in self._known.items()}
-            self._unsaved = {key: [one.without_words() for one in all_] for key, all_ in self._unsaved.items()}
+        """Forget what an edited `state.payloads` no longer allows to be stored."""
         if self._store is None:
             self._unsaved = {}
 
@@ -79,23 +71,19 @@ class Learning:
             return NOTHING_YET  # true of most tools, so this saves a digest
         return self._of(ToolKey(upstream, definition.name, schemas_digest(definition))) or NOTHING_YET
 
-    def learn(
-        self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply, *, is_private: bool = False
-    ) -> Shape:
-        """Learn from the reply of a successful call; returns the reply's shape. `is_private`: no value of it is stored,
-        since what is learned is shown to all principals."""
-        keep_words = self._keep_words and not is_private
-        seen = observe(tool.discriminators, arguments, reply.value, reply.encoding, keep_words=keep_words)
-        if self._is_on:
-            key = ToolKey(upstream, tool.raw_name, tool.schemas_digest)
-            before = self._of(key)
-            self._adopt(key, before, before.merged(seen) if before else seen)
-            if self._store is not None:
-                unsaved = self._unsaved.setdefault(key, [])
-                unsaved.append(seen)
-                if len(unsaved) > _MAX_APART:
-                    unsaved[:] = [reduce(Observed.merged, unsaved)]
-        return seen.shape
+    def learn(self, upstream: str, tool: Tool, arguments: Mapping[str, Any], reply: Reply) -> None:
+        """Learn from the reply of a successful call."""
+        if not self._is_on:
+            return
+        seen = observe(arguments, reply.value, reply.encoding)
+        key = ToolKey(upstream, tool.raw_name, tool.schemas_digest)
+        before = self._of(key)
+        self._adopt(key, before, before.merged(seen) if before else seen)
+        if self._store is not None:
+            unsaved = self._unsaved.setdefault(key, [])
+            unsaved.append(seen)
+            if len(unsaved) > _MAX_APART:
+                unsaved[:] = [reduce(Observed.merged, unsaved)]
 
     def take_news(self) -> dict[ToolKey, Observed]:
         """Observations that change stubs, since the last call of this method."""
@@ -110,7 +98,7 @@ class Learning:
         totals = dict[ToolKey, Observed]()
 
         def merged(key: ToolKey, text: str | None) -> str:
-            stored = self._read(text) if text else None
+            stored = Observed.from_json(text) if text else None
             new = reduce(Observed.merged, unsaved[key])
             totals[key] = stored.merged(new) if stored else new
             return totals[key].to_json()
@@ -131,7 +119,7 @@ class Learning:
     def _of(self, key: ToolKey) -> Observed | None:
         found = self._known.get(key)
         if found is None and (texts := self._on_disk().get((key.upstream, key.tool))):
-            found = self._read(texts.pop(key.schemas, ""))
+            found = Observed.from_json(texts.pop(key.schemas, ""))
             if found is not None:
                 self._known[key] = found
         return found
@@ -144,10 +132,10 @@ class Learning:
             oldest = next(iter(self._known))
             for known in (self._known, self._outlines):
                 known.pop(oldest, None)
-        outline = now.outline()
-        if before is None or _is_round_between(before.calls, now.calls) or self._outlines.get(key) != outline:
+        now_outline = outline(now.shape)
+        if before is None or _is_round_between(before.calls, now.calls) or self._outlines.get(key) != now_outline:
             self._news[key] = now
-        self._outlines[key] = outline
+        self._outlines[key] = now_outline
 
     def _on_disk(self) -> dict[tuple[str, str], dict[str, str]]:
         if self._stored is None:
@@ -155,11 +143,6 @@ class Learning:
             for key, text in (self._store.load() if self._store else {}).items():
                 self._stored.setdefault((key.upstream, key.tool), {})[key.schemas] = text
         return self._stored
-
-    def _read(self, text: str) -> Observed | None:
-        """The stored observation without words that the settings no longer allow; None if it is damaged."""
-        found = Observed.from_json(text)
-        return found if found is None or self._keep_words else found.without_words()
 
 
 def _is_round_between(before: int, now: int) -> bool:

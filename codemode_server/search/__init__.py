@@ -15,10 +15,8 @@
     ranking        combines lexical and vector scores
     usage_stats    boosts tools that are used often; `usage_store` is the storage contract
     ranker_stack   ranks with the best ranker that is ready
-    question       validates the arguments of `search_tools`
     deduplication  groups equivalent tools of several servers
-    thresholds     drops weak results and reports subqueries without a match; `relevance` measures a match by words
-    unavailable    servers that match the query but can't be called
+    relevance      drops weak results and reports subqueries without a match
     signatures     shortened signatures for results
     results        formats results as text for the model and as JSON for programs
     answer         runs the steps above: the answer of `search_tools`

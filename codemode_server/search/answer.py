@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import TypeVar, get_args
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
+from codemode_server.catalog.naming import words
 from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.skills import Skill
-from codemode_server.domain.tools import Effect
+from codemode_server.domain.tools import Effect, UpstreamState
 from codemode_server.search.deduplication import ResultGroup, deduplicated
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import matching_resources
-from codemode_server.search.question import Question
 from codemode_server.search.ranker_stack import RankerStack, Ranking
 from codemode_server.search.ranking import Scored
-from codemode_server.search.results import SearchResult, SearchResults
-from codemode_server.search.thresholds import above_threshold, unmet_subqueries
-from codemode_server.search.unavailable import other_servers_down, unavailable_servers
+from codemode_server.search.relevance import above_threshold, unmet_subqueries
+from codemode_server.search.results import DetailLevel, SearchResult, SearchResults
+from codemode_server.search.words import stems
 
 _RANKED_BEYOND = 20
 """Extra results that are ranked beyond the limit, since some will be merged."""
@@ -29,6 +31,75 @@ _NEAREST = 3
 _SUBQUERIES_NAMED = 3
 _NAME = re.compile(r"\w+(?:[-.]\w+)*")
 """Matches the Python name or raw name of a tool in a text."""
+
+
+MAX_RESULTS = 100
+SKILLS = "skills"
+"""As the `server` argument: search the skills, if no server has this name."""
+_QUERY_CHARACTERS = 2_000
+_MAX_NAMED = 3
+_GENERAL = frozenset({"mcp", "server", "api"})
+"""Words in a server's name that do not identify it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The validated arguments of one search."""
+
+    query: str
+    """Empty: list everything."""
+    detail_level: DetailLevel = "with_description"
+    server: Server | None = None
+    """Only its tools."""
+    is_of_skills: bool = False
+    effect: Effect | None = None
+    """Filter by effect: `writes` includes `destroys`, and both include tools that state no effect."""
+    limit: int = 10
+
+    @classmethod
+    def of(
+        cls, catalog: Catalog, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
+    ) -> _Question:
+        """Validates the arguments.
+
+        Raises:
+            MetaToolError: an argument is invalid.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_RESULTS:
+            raise MetaToolError(f"limit must be an integer from 1 to {MAX_RESULTS}")
+        level = _one_of("detail_level", get_args(DetailLevel), detail_level)
+        wanted = _one_of("effect", _EFFECTS, effect) if effect else None
+        is_of_skills = server == SKILLS and SKILLS not in catalog.by_name
+        try:
+            only = catalog.server(_as_spelt(catalog, server)) if server and not is_of_skills else None
+        except UnknownTool as error:
+            raise MetaToolError(str(error)) from error
+        return cls(query[:_QUERY_CHARACTERS].strip(), level, only, is_of_skills, wanted, limit)
+
+    @property
+    def within(self) -> str | None:
+        """The key of the collection to search; None for all."""
+        if self.server is not None:
+            return f"servers/{self.server.name}"
+        return SKILLS if self.is_of_skills else None
+
+
+_EFFECTS = tuple(effect for effect in Effect if effect is not Effect.UNKNOWN)
+_Allowed = TypeVar("_Allowed", bound=str)
+
+
+def _as_spelt(catalog: Catalog, server: str) -> str:
+    """The server's name in the catalog if it differs only in case, else the name as given."""
+    same = [name for name in catalog.by_name if name.casefold() == server.casefold()]
+    return server if server in catalog.by_name or not same else same[0]
+
+
+def _one_of(argument: str, allowed: Sequence[_Allowed], given: str) -> _Allowed:
+    for value in allowed:
+        if value == given:
+            return value
+    listed = ", ".join(f'"{value}"' for value in allowed)
+    raise MetaToolError(f'{argument} must be one of {listed}, not "{one_line(str(given), 40)}"')
 
 
 def search_tools(
@@ -48,7 +119,7 @@ def search_tools(
     Raises:
         MetaToolError: an argument is invalid.
     """
-    question = Question.of(catalog, query, detail_level, server, limit, effect)
+    question = _Question.of(catalog, query, detail_level, server, limit, effect)
     if not question.query:
         every = rankers.things(within=question.within, effect=question.effect, skills=skills)
         return _listed(catalog, every, question, refusal_of)
@@ -67,7 +138,7 @@ def search_tools(
 def _answer(
     catalog: Catalog,
     rankers: RankerStack,
-    question: Question,
+    question: _Question,
     ranking: Ranking,
     refusal_of: RefusalOf,
     *,
@@ -80,47 +151,39 @@ def _answer(
         return server is not None and server.is_available and refusal_of(server, tool) is None
 
     if question.within is None:
-        groups = deduplicated(ranking.found, is_callable)
+        ranked = deduplicated(ranking.found, is_callable)
     else:
-        groups = [ResultGroup(scored) for scored in ranking.found]
-    worthy = above_threshold(question.query, groups, ranking.level)
+        ranked = [ResultGroup(scored) for scored in ranking.found]
+    worthy = above_threshold(question.query, ranked, ranking.level)
     worthy = _successors_first(catalog, question.query, worthy)
     groups = worthy[: question.limit]
-    servers = {_server_of(thing) for group in groups for thing in (group.best.thing, *group.also)}
-    unavailable = "" if question.within else unavailable_servers(catalog, question.query, servers)
-    down = "" if question.within else other_servers_down(catalog, question.query)
+    unavailable = down = ""
+    if question.within is None:
+        servers = {_server_of(thing) for group in groups for thing in (group.best.thing, *group.also)}
+        unavailable = _unavailable_servers(catalog, question.query, servers)
+        down = _other_servers_down(catalog, question.query)
     if not groups:
         nothing = "no tool matches" if has_resources else _nothing(catalog, question)
         return SearchResults((), _lines(unavailable or nothing, down))
-    shown = [group.best.thing for group in groups]
-    missing = unmet_subqueries(question.query, shown, rankers.rarities, rankers.size)
-    doubt = ""
+    missing = unmet_subqueries(question.query, [group.best.thing for group in groups], rankers)
+    doubt = _nothing_fits(missing, "no tool" if has_resources else "nothing", _filters(question)) if missing else ""
     if missing == [question.query]:
-        groups = _callable_first(worthy, is_callable)[: min(_WEAK_SHOWN, question.limit)]
-        if not unavailable:
-            doubt = _nothing_fits([question.query], _filters(question))
-            if has_resources:
-                doubt = doubt.replace("nothing fits", "no tool fits", 1)
-            elif question.within is None:
-                doubt += f"; nearest: {_nearest(catalog, groups)}"
-    elif missing:
-        doubt = _nothing_fits(missing, _filters(question))
+        # One that can't be called is no suggestion.
+        worthy.sort(key=lambda group: isinstance(group.best.thing, Tool) and not is_callable(group.best.thing))
+        groups = worthy[: min(_WEAK_SHOWN, question.limit)]
+        if unavailable:
+            doubt = ""
+        elif question.within is None and not has_resources:
+            doubt += f"; nearest: {_nearest(catalog, groups)}"
     return SearchResults(_found(catalog, question, groups, refusal_of), down, _lines(unavailable, doubt))
 
 
-def _lines(*parts: str) -> str:
-    return "\n".join(part for part in parts if part)
-
-
 def _successors_first(catalog: Catalog, query: str, groups: Sequence[ResultGroup]) -> list[ResultGroup]:
-    """Swaps a deprecated tool with its successor if the successor ranks lower.
-
-    The successor is the tool that the deprecation notice names. A deprecated tool that the query names stays."""
-    asked = set(_NAME.findall(query))
+    """Swaps a deprecated tool with the tool that its notice names if that ranks lower, unless the query names it."""
     ordered = list(groups)
     for group in groups:
         tool = group.best.thing
-        if not isinstance(tool, Tool) or not tool.deprecation or {tool.name, tool.raw_name} & asked:
+        if not isinstance(tool, Tool) or not tool.deprecation or {tool.name, tool.raw_name} & set(_NAME.findall(query)):
             continue
         others = catalog.server(tool.server).by_name
         named = [others[name] for name in _NAME.findall(tool.deprecation) if name in others and others[name] != tool]
@@ -130,76 +193,59 @@ def _successors_first(catalog: Catalog, query: str, groups: Sequence[ResultGroup
     return ordered
 
 
-def _listed(catalog: Catalog, things: list[Findable], question: Question, refusal_of: RefusalOf) -> SearchResults:
+def _lines(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)
+
+
+def _listed(catalog: Catalog, things: list[Findable], question: _Question, refusal_of: RefusalOf) -> SearchResults:
     """All tools by server and name, then the skills."""
-    every = sorted(things, key=_sort_key)
+    every = sorted(things, key=lambda thing: (not isinstance(thing, Tool), _server_of(thing), thing.name))
     shown = every[: question.limit]
     note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
     if not shown:
         note = _nothing(catalog, question) if _filters(question) else "there are no tools"
-    note = note if question.within else _lines(note, other_servers_down(catalog, ""))
+    note = note if question.within else _lines(note, _other_servers_down(catalog, ""))
     groups = [ResultGroup(Scored(thing, 0.0)) for thing in shown]
     return SearchResults(_found(catalog, question, groups, refusal_of), note)
 
 
-def _sort_key(thing: Findable) -> tuple[bool, str, str]:
-    return (not isinstance(thing, Tool), _server_of(thing), thing.name)
-
-
 def _found(
-    catalog: Catalog, question: Question, groups: Iterable[ResultGroup], refusal_of: RefusalOf
+    catalog: Catalog, question: _Question, groups: Iterable[ResultGroup], refusal_of: RefusalOf
 ) -> tuple[SearchResult, ...]:
-    return tuple(_found_one(catalog, question, group, refusal_of) for group in groups)
+    results = []
+    for group in groups:
+        thing, result = group.best.thing, SearchResult(group.best.thing, "", question.detail_level, group.also)
+        server = catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
+        if server is not None and isinstance(thing, Tool):
+            result = replace(
+                result,
+                unavailable="" if server.availability == "connecting" else server.availability,
+                is_effect_asked=bool(question.effect),
+                refusal=refusal_of(server, thing),
+            )
+        results.append(result)
+    return tuple(results)
 
 
-def _found_one(catalog: Catalog, question: Question, group: ResultGroup, refusal_of: RefusalOf) -> SearchResult:
-    thing = group.best.thing
-    server = catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
-    if server is None or not isinstance(thing, Tool):
-        return SearchResult(thing, "", question.detail_level, group.also)
-    return SearchResult(
-        thing,
-        _mark(server.availability),
-        question.detail_level,
-        group.also,
-        server.usual_parameters,
-        bool(question.effect),
-        refusal_of(server, thing),
-    )
-
-
-def _mark(reason: str) -> str:
-    return "" if reason == "connecting" else reason
-
-
-def _callable_first(groups: Sequence[ResultGroup], is_callable: Callable[[Tool], bool]) -> list[ResultGroup]:
-    """The order for weak results: one that can't be called is no suggestion."""
-    return sorted(groups, key=lambda group: isinstance(group.best.thing, Tool) and not is_callable(group.best.thing))
-
-
-def _nothing_fits(missing: Sequence[str], filters: str) -> str:
+def _nothing_fits(missing: Sequence[str], what: str, filters: str) -> str:
     named = ", ".join(_quoted(subquery) for subquery in missing[:_SUBQUERIES_NAMED])
     more = f" and {len(missing) - _SUBQUERIES_NAMED} more" if len(missing) > _SUBQUERIES_NAMED else ""
-    return f"nothing fits {named}{more} well" + (f" {filters}" if filters else "")
+    return f"{what} fits {named}{more} well" + (f" {filters}" if filters else "")
 
 
 def _nearest(catalog: Catalog, groups: Sequence[ResultGroup]) -> str:
     """The servers of weak results, each with its purpose."""
     names = dict.fromkeys(_server_of(group.best.thing) for group in groups)
     servers = [server for name in names if (server := catalog.by_name.get(name))][:_NEAREST]
-    return ", ".join(f"servers.{server.name}{_purpose(server)}" for server in servers) or "skills"
+    purposes = [(server.name, first_sentence(server.summary, 60)) for server in servers]
+    return ", ".join(f"servers.{name} ({text})" if text else f"servers.{name}" for name, text in purposes) or "skills"
 
 
 def _server_of(thing: Findable) -> str:
     return thing.server if isinstance(thing, Tool) else ""
 
 
-def _purpose(server: Server) -> str:
-    text = first_sentence(server.summary, 60)
-    return f" ({text})" if text else ""
-
-
-def _filters(question: Question) -> str:
+def _filters(question: _Question) -> str:
     """The filters of the search, in words."""
     text = [f"that {question.effect}"] if question.effect else []
     text += [f"in {question.server.name}"] if question.server else []
@@ -207,7 +253,7 @@ def _filters(question: Question) -> str:
     return " ".join(text)
 
 
-def _nothing(catalog: Catalog, question: Question) -> str:
+def _nothing(catalog: Catalog, question: _Question) -> str:
     filters = f" {_filters(question)}" if _filters(question) else ""
     text = f"nothing found{f' for {_quoted(question.query)}' if question.query else ''}{filters}"
     if question.server is not None and question.server.availability and not question.server.tools:
@@ -225,3 +271,47 @@ def _nothing(catalog: Catalog, question: Question) -> str:
 
 def _quoted(text: str) -> str:
     return f'"{one_line(text, 80)}"'
+
+
+def _unavailable_servers(catalog: Catalog, query: str, shown: Collection[str]) -> str:
+    """A line with the reason for each such server; usually empty.
+
+    `shown` are the servers of the results, which are marked there.
+    """
+    meant = [server for server in _meant(catalog, query) if server.name not in shown]
+    return "\n".join(
+        f"servers.{server.name} is configured but {server.availability or 'offers no tools'}"
+        for server in meant[:_MAX_NAMED]
+    )
+
+
+def _other_servers_down(catalog: Catalog, query: str) -> str:
+    """A line on the servers that are down and whose tools are not known, so that any query could mean them, without
+    those that `_unavailable_servers` names; usually empty."""
+    meant = _meant(catalog, query)[:_MAX_NAMED]
+    down = [server for server in catalog.servers if server.is_down and not server.tools and server not in meant]
+    if not down:
+        return ""
+    named = ", ".join(f"{server.name} ({server.cause or 'not connected'})" for server in down[:_MAX_NAMED])
+    more = f" and {len(down) - _MAX_NAMED} more" if len(down) > _MAX_NAMED else ""
+    their = "its" if len(down) == 1 else "their"
+    return f"unavailable: {named}{more}: {their} tools can't be found or called; tell the user"
+
+
+def _meant(catalog: Catalog, query: str) -> list[Server]:
+    """The servers that can't be called and that the query means: their name has a word of it, or their description and
+    the name of a known tool have all of its words. Those still connecting are named in every answer anyway."""
+    wanted = set(stems(query))
+    found = []
+    for server in catalog.servers:
+        if not server.is_available or (server.state is UpstreamState.READY and not server.tools):
+            described = set(stems(server.description))
+            known = [_stems_of_name(name) for name in server.known_tools] or [set()]
+            is_described = bool(wanted) and any(wanted <= described | name for name in known)
+            if is_described or wanted & (_stems_of_name(server.raw_name) - _GENERAL):
+                found.append(server)
+    return found
+
+
+def _stems_of_name(name: str) -> set[str]:
+    return set(stems(" ".join(words(name))))

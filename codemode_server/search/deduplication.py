@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.untrusted import first_sentence
-from codemode_server.search.documents import Findable
 from codemode_server.search.ranking import Scored
 from codemode_server.search.words import stem, stems
 
@@ -36,10 +36,11 @@ class ResultGroup:
     """Equivalent tools of other servers, best first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _WordSets:
-    """The words of a tool, without its name."""
+class _WordSets(NamedTuple):
+    """The words of a tool."""
 
+    name: frozenset[str]
+    """Without those of its server, unless there are no others."""
     server: frozenset[str]
     parameters: frozenset[str]
     sentence: frozenset[str]
@@ -49,15 +50,16 @@ class _WordSets:
 def deduplicated(ranked: Iterable[Scored], is_available: Callable[[Tool], bool]) -> list[ResultGroup]:
     """Groups in the order of their best members; each shows the first tool that can be called, else the first."""
     groups: list[list[Scored]] = []
-    by_name: dict[frozenset[str], list[int]] = {}
+    by_name: dict[frozenset[str], list[list[Scored]]] = {}
     for scored in ranked:
-        same_name = by_name.setdefault(_name(scored.thing), []) if isinstance(scored.thing, Tool) else []
-        same = next((number for number in same_name if _belongs(groups[number], scored.thing)), None)
-        if same is not None:
-            groups[same].append(scored)
-        else:
-            same_name.append(len(groups))
-            groups.append([scored])
+        tool = scored.thing
+        same_name = by_name.setdefault(_word_sets(tool).name, []) if isinstance(tool, Tool) else []
+        group = next((group for group in same_name if isinstance(tool, Tool) and _belongs(group, tool)), None)
+        if group is None:
+            group = []
+            groups.append(group)
+            same_name.append(group)
+        group.append(scored)
     return [_group(group, is_available) for group in groups]
 
 
@@ -67,25 +69,19 @@ def _group(alike: list[Scored], is_available: Callable[[Tool], bool]) -> ResultG
     return ResultGroup(best, tuple(thing for thing in others if isinstance(thing, Tool))[:_MAX_ALSO])
 
 
-def _belongs(group: list[Scored], thing: Findable) -> bool:
-    tools = [one.thing for one in group if isinstance(one.thing, Tool)]
-    if not isinstance(thing, Tool) or any(tool.server == thing.server for tool in tools):
+def _belongs(group: list[Scored], tool: Tool) -> bool:
+    members = [one.thing for one in group if isinstance(one.thing, Tool)]
+    if any(member.server == tool.server for member in members):
         return False
-    return _is_alike(_word_sets(tools[0]), _word_sets(thing))
-
-
-def _is_alike(one: _WordSets, other: _WordSets) -> bool:
+    one, other = _word_sets(members[0]), _word_sets(tool)
     if not one.description or not other.description:
         return False
-    parameters = _common(one.parameters, other.parameters)
-    if (one.parameters or other.parameters) and parameters < _MIN_PARAMETER_OVERLAP:
-        return False
-    if _names_itself(one, other) and _names_itself(other, one):
+    parameters = _overlap(one.parameters, other.parameters)
+    if parameters < _MIN_PARAMETER_OVERLAP or (_names_itself(one, other) and _names_itself(other, one)):
         return False
     shared = min(len(one.parameters & other.parameters), _MANY) / _MANY
     needed = _MIN_OVERLAP - (_MIN_OVERLAP - _MIN_OVERLAP_WITH_PARAMETERS) * parameters * shared
-    common = max(_common(one.sentence, other.sentence), _common(one.description, other.description))
-    return common >= needed
+    return max(_overlap(one.sentence, other.sentence), _overlap(one.description, other.description)) >= needed
 
 
 def _names_itself(one: _WordSets, other: _WordSets) -> bool:
@@ -93,34 +89,20 @@ def _names_itself(one: _WordSets, other: _WordSets) -> bool:
     return bool(one.server & one.description - other.description - other.server)
 
 
-def _common(one: frozenset[str], other: frozenset[str]) -> float:
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one or other else 1.0
 
 
 @stored_in_value
 def _word_sets(tool: Tool) -> _WordSets:
-    properties = (
-        tool.definition.input_schema.get("properties") if isinstance(tool.definition.input_schema, dict) else {}
-    )
-    names = list(properties)[:100] if isinstance(properties, dict) else []
+    schema, description = tool.definition.input_schema, tool.definition.description
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    parameters = list(properties)[:100] if isinstance(properties, dict) else []
+    name, server = ({stem(word.lower()) for word in words(text)} for text in (tool.raw_name, tool.server))
     return _WordSets(
-        _terms(tool.server),
-        frozenset("".join(letter for letter in str(one).lower() if letter.isalnum()) for one in names),
-        _terms(first_sentence(tool.definition.description, 200)),
-        _terms(tool.definition.description[:_READ_CHARACTERS]),
+        frozenset(name - server or name),
+        frozenset(stems(tool.server)),
+        frozenset("".join(letter for letter in str(one).lower() if letter.isalnum()) for one in parameters),
+        frozenset(stems(first_sentence(description, 200))),
+        frozenset(stems(description[:_READ_CHARACTERS])),
     )
-
-
-@stored_in_value
-def _name(tool: Tool) -> frozenset[str]:
-    found = _words(tool.raw_name)
-    return found - _words(tool.server) or found
-
-
-def _terms(text: str) -> frozenset[str]:
-    """Stems, with camelCase names also as one word, so that `GitHub` matches a server named `github`."""
-    return frozenset(stems(text))
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(stem(word.lower()) for word in words(text))

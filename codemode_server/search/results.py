@@ -9,19 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.tool_lines import ASKS_FIRST, refusal_line, short_refusal, tool_line
 from codemode_server.catalog.untrusted import one_line
+from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import resource_json, resource_line
-from codemode_server.search.question import DetailLevel
 from codemode_server.search.scaffold import scaffold
-from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
+from codemode_server.search.signatures import brief_signature, parameter_classes, result_fields
 
+DetailLevel = Literal["name_only", "with_description", "full", "scaffold"]
 _ALSO_SHOWN = 5
 _REASON_CHARACTERS = 160
 _UNSTATED = "(effect not stated)"
@@ -42,8 +43,6 @@ class SearchResult:
     detail_level: DetailLevel
     also: tuple[Tool, ...] = ()
     """Equivalent tools of other servers."""
-    usual: frozenset[str] = frozenset()
-    """Raw names of parameters that most tools of the server have."""
     is_effect_asked: bool = False
     """True if the search had an effect filter; tools that state no effect are then marked."""
     refusal: Refusal | None = None
@@ -63,33 +62,26 @@ class SearchResult:
 
     @property
     def summary(self) -> str:
-        return self._line(short_refusal(self.refusal))
+        return self._summary(short_refusal(self.refusal))
 
-    def _line(self, mark: str) -> str:
+    def _summary(self, mark: str) -> str:
         if not isinstance(self.thing, Tool):
             return self.thing.note
         is_unstated = self.is_effect_asked and self.thing.effect is Effect.UNKNOWN
         line = tool_line(self.thing, mark, asks_first=self.asks_first)
         return f"{line} {_UNSTATED}".lstrip() if is_unstated else line
 
-    def _mark(self, already_shown: set[str]) -> str:
-        """Why it is refused; without the reason if that is in `already_shown`, to which it is added."""
-        mark = short_refusal(self.refusal)
-        reason = one_line(self.refusal.reason, _REASON_CHARACTERS) if self.refusal else ""
-        if not reason or reason in already_shown:
-            return mark
-        already_shown.add(reason)
-        return f"{mark}: {reason}"
-
     def body(self, *, is_first: bool, already_shown: set[str]) -> str:
         """The lines below the import line, without what is in `already_shown`, to which it adds its own."""
-        summary = "" if self.summary in already_shown else self._line(self._mark(already_shown))
-        already_shown.add(self.summary)
-        signature = (
-            _signature(self.thing, self.usual, self.summary, is_first, already_shown)
-            if isinstance(self.thing, Tool)
-            else self.thing.signature
-        )
+        mark = short_refusal(self.refusal)
+        reason = one_line(self.refusal.reason, _REASON_CHARACTERS) if self.refusal else ""
+        if reason and reason not in already_shown:
+            mark = f"{mark}: {reason}"
+        summary = "" if self.summary in already_shown else self._summary(mark)
+        already_shown |= {self.summary, reason}
+        signature = self.thing.signature if isinstance(self.thing, Skill) else ""
+        if isinstance(self.thing, Tool):
+            signature = _signature(self.thing, is_first, already_shown)
         lines = [f"  {signature}" if signature else "", f"    {summary}" if summary else "", self._also("    ")]
         return "\n".join(line for line in lines if line)
 
@@ -155,15 +147,18 @@ class SearchResults:
 
     @property
     def text(self) -> str:
-        if self._is_scaffold:
+        levels = {found.detail_level for found in self.results}
+        if levels == {"scaffold"}:
             return "\n".join(part for part in (self.doubt, self.program, self.note) if part)
-        shown = _imports(self.results) if self._is_grouped else self._between.join(one.alone for one in self.results)
-        legend = _NO_ARROW if self._is_grouped and _WITHOUT_ARROW.search(shown) else ""
-        lines = [f"  {resource_line(*it)}" for it in self.resources]
-        data = "\n".join(["resources:", *lines]) if lines else ""
-        tools = (self.doubt, shown, legend)
+        if levels <= {"with_description"}:
+            shown = _grouped(self.results)
+        else:
+            shown = ("\n" if levels == {"name_only"} else "\n\n").join(found.alone for found in self.results)
+        data = (
+            "\n".join(["resources:", *(f"  {resource_line(*it)}" for it in self.resources)]) if self.resources else ""
+        )
         # What fits comes first: where no tool does, the resources.
-        parts = (data, *tools) if self.doubt else (*tools, data)
+        parts = (data, self.doubt, shown) if self.doubt else (shown, data)
         return "\n".join(part for part in (*parts, self.note) if part)
 
     @property
@@ -177,57 +172,41 @@ class SearchResults:
         callable_ones = [it for it in self.results if not it.unavailable and it.refusal is None]
         return scaffold(self.task, [it.thing for it in callable_ones if isinstance(it.thing, Tool)])
 
-    @property
-    def _is_scaffold(self) -> bool:
-        return bool(self.results) and all(found.detail_level == "scaffold" for found in self.results)
-
     def as_json(self) -> list[dict[str, Any]]:
-        if self._is_scaffold:
+        if self.results and all(found.detail_level == "scaffold" for found in self.results):
             return [{**found.as_json(), "program": self.program} for found in self.results]
         return [*(found.as_json() for found in self.results), *(resource_json(*it) for it in self.resources)]
 
-    @property
-    def _is_grouped(self) -> bool:
-        return all(found.detail_level == "with_description" for found in self.results)
 
-    @property
-    def _between(self) -> str:
-        return "\n" if all(found.detail_level == "name_only" for found in self.results) else "\n\n"
-
-
-def _signature(tool: Tool, usual: frozenset[str], summary: str, is_first: bool, already_shown: set[str]) -> str:
+def _signature(tool: Tool, is_first: bool, already_shown: set[str]) -> str:
     """The signature in one line, without `->` where nothing is known of the result. For the first results with the
-    fields of classes not in `already_shown`, and whether `read_tool` would add anything. For the others with a single
-    result key, which is as short as its class name."""
+    fields of classes not in `already_shown`, for the others with a single result key, which is as short as its class
+    name."""
+    keys = result_fields(tool)
     if not is_first:
-        keys = result_fields(tool)
         is_one = bool(keys) and not re.search("[,;]", keys)
-        return brief_signature(tool, usual, _LATER_SIGNATURE_CHARACTERS) + (f"  # {keys}" if is_one else "")
-    signature = brief_signature(tool, usual, _SIGNATURE_CHARACTERS, is_first=True)
+        return brief_signature(tool, _LATER_SIGNATURE_CHARACTERS) + (f"  # {keys}" if is_one else "")
+    signature = brief_signature(tool, _SIGNATURE_CHARACTERS, is_first=True)
     classes, is_any = parameter_classes(tool, signature), str(tool.returned.type) == "Any"
     remark = tool.returned.known_beside_type if is_any else tool.returned.remark
     if remark and is_any:
         signature += " -> Any"
-    notes = [*classes, remark, result_fields(tool)]
-    is_whole = not tool.returned.awaits_first_call and is_complete(tool, f"{signature} {' '.join(notes)} {summary}")
-    notes = [note for note in notes if f"{tool.server}.{note}" not in already_shown]
+    notes = [note for note in (*classes, remark, keys) if note and f"{tool.server}.{note}" not in already_shown]
     already_shown.update(f"{tool.server}.{note}" for note in classes)
-    comment = "; ".join(note for note in (*notes, "read_tool adds nothing" if is_whole else "") if note)
-    return f"{signature}  # {comment}" if comment else signature
+    return f"{signature}  # {'; '.join(notes)}" if notes else signature
 
 
-def _imports(results: Sequence[SearchResult]) -> str:
+def _grouped(results: Sequence[SearchResult]) -> str:
     """Import lines, each followed by the results that it imports."""
-    modules: dict[str, list[SearchResult]] = {}
-    for found in results:
-        modules.setdefault(found.module, []).append(found)
-    first = set(map(id, results[:_FIRST]))
+    modules: dict[str, list[tuple[bool, SearchResult]]] = {}
+    for number, found in enumerate(results):
+        modules.setdefault(found.module, []).append((number < _FIRST, found))
     already_shown: set[str] = set()
     lines = []
     for module, some in modules.items():
-        mark = f"  [{some[0].unavailable}]" if some[0].unavailable else ""
-        alone = some[0].thing.import_line if len(some) == 1 else f"from {module} import <name>"
-        lines.append(f"{alone}{mark}")
-        for found in some:
-            lines.append(found.body(is_first=id(found) in first, already_shown=already_shown))
-    return "\n".join(line for line in lines if line)
+        first = some[0][1]
+        mark = f"  [{first.unavailable}]" if first.unavailable else ""
+        lines.append(f"{first.thing.import_line if len(some) == 1 else f'from {module} import <name>'}{mark}")
+        lines += [found.body(is_first=is_first, already_shown=already_shown) for is_first, found in some]
+    text = "\n".join(line for line in lines if line)
+    return f"{text}\n{_NO_ARROW}" if _WITHOUT_ARROW.search(text) else text

@@ -12,23 +12,23 @@ import hashlib
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codemode_server.domain.errors import EncoderFailed, EncoderMissing
 from codemode_server.extras import install_command
-from codemode_server.processes.child_process import OutputTail, kill_group, start_blocking
+from codemode_server.processes.child_process import kill_group, start_blocking
 from codemode_server.search.vectors import EncoderBusy, Vectors
 from codemode_server.settings import SearchSettings, is_folder
 from codemode_server.text import clean_line
@@ -94,7 +94,6 @@ class SemanticEncoder:
         self._is_closed = False
         self._dimensions = 0
         self.name = ""
-        self.encoded = 0
 
     @property
     def description(self) -> str:
@@ -142,15 +141,12 @@ class SemanticEncoder:
         keys = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]
         text_of = dict(zip(keys, texts, strict=True))
         vectors = self._cached(list(text_of))
-        self.encoded += sum(key in vectors for key in keys)
         # Sorted by length, since the longest text of a batch determines its cost.
         missing = sorted(text_of.keys() - vectors.keys(), key=lambda key: (len(text_of[key]), key))
-        for start in range(0, len(missing), _BATCH_TEXTS):
-            batch = missing[start : start + _BATCH_TEXTS]
+        for batch in (missing[start : start + _BATCH_TEXTS] for start in range(0, len(missing), _BATCH_TEXTS)):
             with self._asking:
                 rows = self._vectors("documents", [text_of[key] for key in batch], _DOCUMENTS_SECONDS).astype(_HALF)
             vectors |= dict(zip(batch, rows, strict=True))
-            self.encoded += len(batch)
             if self._cache is not None:
                 self._cache.put(self.name, {key: vectors[key].tobytes() for key in batch})
         return np.stack([vectors[key] for key in keys]).astype(np.float32)
@@ -229,16 +225,15 @@ class _Worker:
     def __init__(self, *, has_network: bool) -> None:
         # -P: nothing is imported from the current folder
         command = [sys.executable, "-P", "-m", _WORKER]
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         try:
-            self._process = start_blocking(command, env=_environment(has_network=has_network))
+            environment = _environment(has_network=has_network)
+            self._process = start_blocking(command, env=environment, stderr=self._errors.fileno())
         except OSError as error:
             raise EncoderFailed(f"its process can't be started: {error.strerror}", may_retry=True) from error
-        stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
-        assert stdin and isinstance(stdout, io.FileIO) and stderr  # noqa: S101, PT018 - it was started with them
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin and isinstance(stdout, io.FileIO)  # noqa: S101, PT018 - it was started with them
         self._stdin, self._stdout = stdin, io.BufferedReader(stdout, 2**20)
-        self._stderr = OutputTail()
-        self._stderr_reader = threading.Thread(target=self._read_stderr, args=(stderr,), daemon=True)
-        self._stderr_reader.start()
 
     @property
     def pid(self) -> int:
@@ -285,26 +280,19 @@ class _Worker:
         self.kill()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
-        self._stdin.close()
-        self._stdout.close()
-
-    def _read_stderr(self, stderr: IO[bytes]) -> None:
-        with stderr:
-            while received := stderr.read(65_536):
-                self._stderr.add(received, _MAX_STDERR_BYTES)
+        for file in (self._stdin, self._stdout, self._errors):
+            file.close()
 
     def _ending(self) -> str:
+        """Why the process did not answer, with the last line that it wrote to stderr."""
         try:
             code = self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             return "its process closed its end"
-        if code < 0 and sys.platform != "win32":
-            name = signal.strsignal(-code) or f"signal {-code}"
-            cause = ", perhaps because memory ran out" if -code == signal.SIGKILL else ""
-            return f"its process was killed ({name}{cause})"
-        self._stderr_reader.join(_END_SECONDS)
-        lines = self._stderr.text.splitlines()
-        return f"its process ended with code {code}" + (f": {clean_line(lines[-1], 300)}" if lines else "")
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _MAX_STDERR_BYTES))
+        lines = self._errors.read().decode("utf-8", "replace").splitlines()
+        return f"its process {how}" + (f": {clean_line(lines[-1], 300)}" if lines else "")
 
 
 def _is_installed(package: str) -> bool:

@@ -1,21 +1,17 @@
 """Shortens a tool's signature for search results, so that a caller still knows how to call the tool.
 
-Required parameters keep their types; optional parameters follow as far as there is room. Optional parameters that most
-tools of the server have are shown by name only, and left out at the end or if there are many.
+Required parameters keep their types; optional parameters follow as far as there is room.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.parameters import Parameter
-from codemode_server.catalog.stored_results import stored_in_value
-from codemode_server.catalog.stubs import OBSERVED_LINE
 from codemode_server.catalog.untrusted import joined_within
 from codemode_server.field_names import is_declared_name
-from codemode_server.search.words import stems
 
 _MAX_REQUIRED_CHARACTERS = 600
 """Length limit of all required parameters together."""
@@ -27,19 +23,12 @@ _MAX_FIELDS_CHARACTERS = 100
 """Length limit of the keys of one class of the result."""
 _MAX_CLASSES_CHARACTERS = 200
 """Length limit of the classes of all parameters, and again of those of the result."""
-_MAX_USUAL_SHOWN = 2
-"""If a tool has more optional parameters that are common on its server, none of them is shown."""
 _MIN_CLASS_CHARACTERS = 20
 """Minimum room for another class."""
-_MAX_NEW_WORDS = 3
-"""Number of words in the source of a tool but not in its result up to which the result counts as complete."""
-_MAX_COMPARED_CHARACTERS = 4_000
 
 
-def brief_signature(
-    tool: Tool, usual: frozenset[str], characters: int, *, is_first: bool = False, with_phrases: bool = True
-) -> str:
-    """For instance `list_issues(repo: str, state?: str, …) -> list[Issue]`. `usual` are raw names.
+def brief_signature(tool: Tool, characters: int, *, is_first: bool = False, with_phrases: bool = True) -> str:
+    """For instance `list_issues(repo: str, state?: str, …) -> list[Issue]`.
 
     No parameter is left out before one that can be passed by position. An optional parameter whose default only the
     server knows is written as in TypeScript, `state?: str`, which takes two tokens less than `state: str = ...`. Unless
@@ -52,49 +41,30 @@ def brief_signature(
         returned = ""
     if not tool.parameters:
         return f"{tool.name}({''.join(stub.declarations)}){returned}"
-    hidden = _hidden(tool, usual)
-    is_behind_hidden = False
     shown: list[str] = []
     room = characters - len(tool.name) - len(returned)
     for parameter, declaration in zip(tool.parameters, stub.declarations, strict=True):
-        if parameter.name in hidden:
-            is_behind_hidden = True
-            continue
         if not with_phrases:
             declaration = _STRING.sub(_without_phrase, _LITERAL.sub(_without_phrases, declaration))
         if parameter.is_required:
             short = _shortened(declaration, _MAX_FIRST_TYPE_CHARACTERS if is_first else _MAX_TYPE_CHARACTERS)
         else:
-            short = _optional(parameter, declaration, usual)
+            short = _optional(parameter, declaration)
             if len(short) > room:
                 break
-            if is_behind_hidden and "*" not in shown:
-                shown.append("*")
         if sum(map(len, shown)) > _MAX_REQUIRED_CHARACTERS:
             break
         shown.append(short)
         room -= len(short) + 2
-    if len(shown) - shown.count("*") < len(tool.parameters):
+    if len(shown) < len(tool.parameters):
         shown.append("…")
     return f"{tool.name}({', '.join(shown)}){returned}"
 
 
-def _hidden(tool: Tool, usual: frozenset[str]) -> frozenset[str]:
-    """Names of the optional parameters to leave out: common ones at the end, and all common ones if there are many.
-    Parameters after them are then shown as keyword-only."""
-    optional = [parameter for parameter in tool.parameters if not parameter.is_required]
-    found = [parameter for parameter in optional if parameter.raw_name in usual]
-    if len(found) <= _MAX_USUAL_SHOWN:
-        last = max((n for n, one in enumerate(optional) if one.raw_name not in usual), default=-1)
-        found = optional[last + 1 :]
-    return frozenset(parameter.name for parameter in found)
-
-
-def _optional(parameter: Parameter, declaration: str, usual: frozenset[str]) -> str:
-    """With type and default; by name alone if that is long, or if most tools of the server have the parameter."""
+def _optional(parameter: Parameter, declaration: str) -> str:
+    """With type and default; by name alone if that is long."""
     short = _PLAIN_DEFAULT.sub(r"\1=\2", declaration)
-    is_bare = len(short) > _MAX_TYPE_CHARACTERS or (parameter.raw_name in usual and short == declaration)
-    return f"{parameter.name}?" if is_bare else _UNKNOWN_DEFAULT.sub(r"\1?: \2\3", short)
+    return f"{parameter.name}?" if len(short) > _MAX_TYPE_CHARACTERS else _UNKNOWN_DEFAULT.sub(r"\1?: \2\3", short)
 
 
 _PLAIN_DEFAULT = re.compile(r"^(\w+): (?:str|int|float|bool) = (?!\.\.\.)(.+)$")
@@ -193,61 +163,16 @@ def result_fields(tool: Tool) -> str:
     return "; ".join(shown)
 
 
-def is_complete(tool: Tool, shown: str) -> bool:
-    """True if `read_tool` would add nothing to a result: nothing is cut, and the source has hardly any other words."""
-    if "…" in shown or len(tool.stub.source) > _MAX_COMPARED_CHARACTERS:
-        return False
-    return len(_own_stems(tool) - set(stems(shown))) <= _MAX_NEW_WORDS
-
-
-@stored_in_value
-def _own_stems(tool: Tool) -> frozenset[str]:
-    """The stems in a tool's source, without those of every stub."""
-    return frozenset(stems(tool.stub.source)) - _OF_EVERY_STUB
-
-
-_OF_EVERY_STUB = frozenset(
-    stems("from servers import tool typing Any Literal NotRequired TypedDict class def reads writes destroys str int")
-    + stems(OBSERVED_LINE)
-)
-
-
 def _reachable(tool: Tool, names: Iterable[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """The named classes of a stub with their fields, then the classes that their fields refer to."""
-    classes = _classes(tool)
+    """The named classes of a stub with the keys and types of their fields, then the classes that these refer to. Keys
+    that may be arbitrary text of the upstream are left out."""
+    classes = tool.stub.classes
     waiting = [name for name in dict.fromkeys(names) if name in classes]
     for name in waiting:  # grows as it goes
-        yield name, classes[name]
-        inner = (word for _, kind in classes[name] for word in _WORD.findall(kind))
+        fields = [(key, kind) for key, kind in classes[name] if is_declared_name(key.removesuffix("?"))]
+        yield name, fields
+        inner = (word for _, kind in fields for word in _WORD.findall(kind))
         waiting += [word for word in dict.fromkeys(inner) if word in classes and word not in waiting]
 
 
-@stored_in_value
-def _classes(tool: Tool) -> Mapping[str, list[tuple[str, str]]]:
-    """The fields of each class in a tool's stub."""
-    return {
-        name: _fields(body, is_total="total=False" not in line + end)
-        for line, name, body, end in _CLASS.findall(tool.stub.source)
-    }
-
-
-def _fields(body: str, *, is_total: bool) -> list[tuple[str, str]]:
-    """Pairs of key and type; `?` after a key that may be missing, which is every key unless the class `is_total`."""
-    found = []
-    for key, kind in _FIELD.findall(body):
-        if not is_declared_name(key):
-            continue  # a key may be arbitrary text of the upstream
-        inner = _NOT_REQUIRED.fullmatch(kind)
-        mark = "?" if inner or not is_total else ""
-        found.append((f"{key}{mark}", inner[1] if inner else kind))
-    return found
-
-
-_CLASS = re.compile(
-    r"^((?:class )?(\w+)(?:\(TypedDict[^\n]*?\):| = TypedDict\([^\n]*?\{))[^\n]*\n((?: {4}[^\n]*\n)+)(\}[^\n]*)?",
-    re.MULTILINE,
-)
-_FIELD = re.compile(r"^ {4}\"?([^\n:\"]{1,60})\"?: ([^\n]*?),?(?:  # [^\n]*)?$", re.MULTILINE)
-"""Matches a field of a class in a stub; lines with a deeper indent belong to other classes."""
-_NOT_REQUIRED = re.compile(r"NotRequired\[(.*)\]")
 _WORD = re.compile(r"\w+")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 HALF_LIFE_SECONDS = 21 * 86_400
 MAX_LONE_TOOLS = 5
-_MIN_LONE_USES = 1.2
-"""Three uses of the last days: each counts half, and has decayed a little."""
+_MIN_LONE_USES = 2.4
+"""Three uses of the last days, which have decayed a little."""
 MAX_USES = 40.0
 """Upper bound of a count, so that a burst of uses fades as fast as any other."""
 
@@ -39,8 +39,7 @@ class Use(NamedTuple):
 
 
 def lone_tools(uses: Mapping[ToolName, Use], lone_uses: Mapping[ToolName, Use]) -> frozenset[ToolName]:
-    """The few tools that are called alone at least every second time, most used first. A use in `lone_uses` counts half
-    of what one in `uses` may count."""
+    """The few tools that are called alone at least every second time, most used first."""
     now = time.time()
     found = {name: use.as_of(now) for name, use in lone_uses.items()}
     often = [

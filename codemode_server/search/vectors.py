@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,10 @@ Vectors = NDArray[np.float32]
 
 
 class Encoder(Protocol):
-    """Computes vectors of texts. Blocking: called in threads. It is loaded first, and again after a failure."""
+    """Computes vectors of texts. Blocking: called in threads. It is loaded first, and again after a failure.
+
+    Every method but `close` raises `EncoderFailed`, whose `may_retry` says whether to try again.
+    """
 
     @property
     def name(self) -> str:
@@ -28,23 +30,11 @@ class Encoder(Protocol):
     def description(self) -> str:
         """The model and how it is run, for people."""
 
-    @property
-    def encoded(self) -> int:
-        """Number of document texts encoded so far, for progress reports."""
-
     def load(self) -> None:
-        """Loads the model.
-
-        Raises:
-            EncoderFailed: it can't be loaded.
-        """
+        """Loads the model."""
 
     def documents(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of tools, skills and servers, a row each.
-
-        Raises:
-            EncoderFailed: the encoder failed; `may_retry` says whether to try again.
-        """
+        """The vectors of tools, skills and servers, a row each."""
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """The vectors of queries and subqueries, a row each."""
@@ -62,8 +52,7 @@ class EncoderBusy(EncoderFailed):
         super().__init__("it is busy", may_retry=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
+class _Part(NamedTuple):
     things: Vectors
     segment: Vectors
 
@@ -73,17 +62,18 @@ class VectorIndex:
 
     def __init__(self, encoder: Encoder, index: LexicalIndex, before: VectorIndex | None = None) -> None:
         """Reuses the vectors of unchanged collections from `before`, which must have the same encoder."""
-        known: dict[int, _Part] = before._parts if before is not None else {}
+        known = before.parts if before is not None else {}
         self.encoder = encoder
         self.index = index
         # An unchanged segment keeps its postings object.
-        self._parts: dict[int, _Part] = {
+        self.parts: dict[int, _Part] = {
             id(segment.postings): known.get(id(segment.postings)) or _part(encoder, segment)
             for segment in index.segments
         }
-        parts = [self._parts[id(segment.postings)] for segment in index.segments]
-        self.things: Vectors = np.concatenate([part.things for part in parts]) if parts else _NO_VECTORS
-        self.segments: Vectors = np.concatenate([part.segment for part in parts]) if parts else _NO_VECTORS
+        none: Vectors = np.zeros((0, 1), np.float32)
+        parts = list(self.parts.values())
+        self.things: Vectors = np.concatenate([part.things for part in parts]) if parts else none
+        self.segments: Vectors = np.concatenate([part.segment for part in parts]) if parts else none
 
     def similarity(self, queries: Sequence[str]) -> tuple[Scores, Scores]:
         """The cosine of each thing, and of each segment as a whole, with each query; a row per query."""
@@ -92,7 +82,9 @@ class VectorIndex:
         return asked @ self.things.T, asked @ self.segments.T
 
 
-_NO_VECTORS: Vectors = np.zeros((0, 1), np.float32)
+def has_vectors_for(vectors: VectorIndex, index: LexicalIndex) -> bool:
+    """True if the vectors of another index include those of every segment of this one."""
+    return vectors.index is not index and all(id(segment.postings) in vectors.parts for segment in index.segments)
 
 
 def _part(encoder: Encoder, segment: Segment) -> _Part:

@@ -13,7 +13,7 @@ from codemode_server.app import App
 from codemode_server.config import load
 from tests.behaviour.product import configuration
 from tests.search.encoders import needs_light_packages
-from tests.search.test_ranker_stack import until
+from tests.search.test_ranker_stack import level, until
 
 needs_light_packages()
 
@@ -22,17 +22,16 @@ needs_light_packages()
 async def test_a_search_is_answered_at_once_and_by_meaning_once_the_model_has_read_the_tools(tmp_path: Path) -> None:
     path = configuration(tmp_path, search={"ranker": "auto"})
     async with App.open(load(path)) as app:
-        assert app.search.stack.status.level == "lexical"
+        assert level(app.search.stack) == "lexical"
         async with Client(app.front) as client:
             first = await client.call_tool("search_tools", {"query": "send a message to a channel"})
             assert not first.is_error
-            await until(lambda: app.search.stack.status.level == "semantic")
+            await until(lambda: level(app.search.stack) == "semantic")
             found = await client.call_tool("search_tools", {"query": "tell my colleagues in chat"})
             assert found.structured_content is not None
             assert found.structured_content["tools"][0]["server"] == "slack"
-            state = app.search.stack.status.states[1]
-            assert state.description == "all-MiniLM-L6-v2 (onnxruntime)"
             encoder: Any = app.search.stack._vector_rankers[1]._encoder
+            assert encoder.description == "all-MiniLM-L6-v2 (onnxruntime)"
             pid = encoder.pid
             os.kill(pid, 0)  # it is there
     with pytest.raises(ProcessLookupError):

@@ -4,6 +4,7 @@ published servers. A guess may miss a label, and should seldom give a wrong one.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,84 +15,8 @@ from codemode_server.upstreams._listing import effect_of
 
 from .conftest import SHARED
 
-BY_HAND: dict[str, dict[str, str]] = {
-    "modelcontextprotocol__server-github": {
-        "public-sink": "create_or_update_file create_repository push_files create_issue create_pull_request "
-        "update_issue add_issue_comment create_pull_request_review merge_pull_request",
-        "private": "search_code search_repositories list_commits",
-        "private untrusted": "get_file_contents get_pull_request_files",
-        "untrusted": "list_issues search_issues get_issue get_pull_request list_pull_requests "
-        "get_pull_request_comments get_pull_request_reviews search_users",
-        "": "fork_repository create_branch get_pull_request_status update_pull_request_branch",
-    },
-    "modelcontextprotocol__server-slack": {
-        "private untrusted": "slack_get_channel_history slack_get_thread_replies",
-        "private": "slack_list_channels slack_get_users slack_get_user_profile",
-        "public-sink": "slack_post_message slack_reply_to_thread",
-        "": "slack_add_reaction",
-    },
-    "modelcontextprotocol__server-filesystem": {
-        "private": "read_file read_text_file read_media_file read_multiple_files list_directory directory_tree "
-        "list_directory_with_sizes search_files get_file_info",
-        "": "write_file edit_file create_directory move_file list_allowed_directories",
-    },
-    "modelcontextprotocol__server-memory": {
-        "private": "read_graph search_nodes open_nodes",
-        "": "create_entities create_relations add_observations delete_entities delete_observations delete_relations",
-    },
-    "modelcontextprotocol__server-google-maps": {
-        "": "maps_geocode maps_reverse_geocode maps_search_places maps_place_details maps_distance_matrix "
-        "maps_elevation maps_directions",
-    },
-    "mcp-server-fetch": {"public-sink untrusted": "fetch"},
-    "markitdown-mcp": {"public-sink untrusted": "convert_to_markdown"},
-    "mcp-server-time": {"": "get_current_time convert_time"},
-    "mcp-server-sqlite": {
-        "private": "read_query",
-        "": "write_query create_table list_tables describe_table append_insight",
-    },
-    "mcp-server-git": {
-        "private": "git_log git_diff git_diff_staged git_diff_unstaged git_show git_status git_branch",
-        "": "git_commit git_add git_reset git_create_branch git_checkout",
-    },
-    "notionhq__notion-mcp-server": {
-        "private": "API-get-users API-get-user API-post-search API-get-block-children API-retrieve-a-block "
-        "API-retrieve-a-page API-retrieve-a-page-property API-query-data-source API-retrieve-page-markdown "
-        "API-retrieve-a-comment",
-        "public-sink": "API-create-a-comment API-post-page API-patch-page API-update-page-markdown API-update-a-block "
-        "API-patch-block-children",
-        "": "API-get-self API-retrieve-a-data-source API-retrieve-a-database API-delete-a-block API-move-page "
-        "API-list-data-source-templates",
-    },
-    "playwright__mcp": {
-        "public-sink untrusted": "browser_navigate browser_tabs browser_evaluate",
-        "untrusted": "browser_snapshot browser_take_screenshot browser_console_messages browser_find",
-        "private": "browser_cookie_list browser_cookie_get browser_localstorage_get browser_storage_state",
-        "public-sink": "browser_type browser_fill_form browser_file_upload browser_run_code_unsafe",
-        "": "browser_close browser_resize browser_click browser_hover browser_wait_for browser_cookie_set",
-    },
-    "hubspot__mcp-server": {
-        "private": "hubspot-list-objects hubspot-search-objects hubspot-batch-read-objects hubspot-get-engagement "
-        "hubspot-get-user-details hubspot-list-associations",
-        "": "hubspot-list-properties hubspot-get-property hubspot-get-schemas hubspot-get-link "
-        "hubspot-batch-create-objects hubspot-update-property",
-    },
-    "azure__mcp": {
-        "public-sink": "communication_email_send communication_sms_send",
-        "private": "keyvault_secret_get storage_blob_get cosmos_database_container_item_query kusto_query "
-        "mysql_database_query postgres_database_query monitor_resource_log_query monitor_workspace_log_query "
-        "deploy_app_logs_get",
-        "": "advisor_recommendation_list bicepschema_get storage_account_get sql_server_get aks_cluster_get "
-        "storage_table_list compute_vm_create deploy_iac_rules_get",
-    },
-    "mcp-atlassian": {
-        "private untrusted": "jira_get_issue jira_get_queue_issues jira_download_attachments",
-        "private": "jira_search jira_get_worklog confluence_search confluence_get_page confluence_get_page_children",
-        "public-sink": "jira_create_issue jira_update_issue jira_add_comment confluence_add_comment "
-        "confluence_upload_attachment confluence_create_page confluence_update_page",
-        "": "jira_search_fields jira_get_link_types jira_delete_issue confluence_add_label jira_get_transitions",
-    },
-}
+BY_HAND = Path(__file__).with_name("labels_by_hand.txt")
+"""A server on a line, then its tools by their labels."""
 MIN_PRECISION = {PRIVATE: 0.9, UNTRUSTED: 0.9, PUBLIC_SINK: 0.9}
 MIN_RECALL = {PRIVATE: 0.65, UNTRUSTED: 0.75, PUBLIC_SINK: 0.65}
 
@@ -106,16 +31,19 @@ def definition(raw: dict[str, Any]) -> ToolDefinition:
 @pytest.fixture(scope="module")
 def compared() -> list[tuple[str, set[str], set[str]]]:
     """Each tool with the labels by hand and those that are guessed."""
-    rows = []
-    for server, by_labels in BY_HAND.items():
-        file = next((SHARED / "toolsets").glob(f"*{server}.json"), None)
-        if file is None:
-            pytest.skip(f"no captured tool lists in {SHARED / 'toolsets'}")
-        listed = {it["name"]: definition(it) for it in json.loads(file.read_text())["tools"]}
-        for labels, names in by_labels.items():
-            for name in names.split():
-                guessed = guess_labels(server.partition("__")[2] or server, listed[name])
-                rows.append((f"{server}/{name}", set(labels.split()), set(guessed)))
+    rows, server, listed = [], "", dict[str, ToolDefinition]()
+    for line in BY_HAND.read_text().splitlines():
+        if not line.startswith(" "):
+            server = line
+            file = next((SHARED / "toolsets").glob(f"*{server}.json"), None)
+            if file is None:
+                pytest.skip(f"no captured tool lists in {SHARED / 'toolsets'}")
+            listed = {it["name"]: definition(it) for it in json.loads(file.read_text())["tools"]}
+            continue
+        labels, _, names = line.partition(": ")
+        for name in names.split():
+            guessed = guess_labels(server.partition("__")[2] or server, listed[name])
+            rows.append((f"{server}/{name}", set(labels.split()) - {"none"}, set(guessed)))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""What calls gave, as a stub shows it: a TypedDict, how often it was seen, and which argument decides what comes.
+"""What calls gave, as a stub shows it: a TypedDict, and how often it was seen.
 
 The calls are values, observed as the gateway does; what is made of them is whole text, runs, and passes mypy --strict
 with the very values as the results.
@@ -22,15 +22,6 @@ from tests.catalog.test_shapes import Chance
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
 REPO = {"type": "object", "properties": {"repo": {"type": "string"}}, "required": ["repo"]}
-MODES = {
-    "type": "object",
-    "properties": {
-        "repo": {"type": "string"},
-        "mode": {"type": "string", "enum": ["log", "status"], "default": "log"},
-        "deep": {"type": "boolean"},
-    },
-    "required": ["repo"],
-}
 
 
 def catalog(name: str = "list_issues", schema: Any = REPO, output: Any = None) -> Catalog:
@@ -38,13 +29,9 @@ def catalog(name: str = "list_issues", schema: Any = REPO, output: Any = None) -
     return Catalog.build([UpstreamListing("git-hub", UpstreamState.READY, (definition,))])
 
 
-def seen(
-    values: Iterable[Any], known: Catalog | None = None, arguments: dict[str, Any] | None = None, **options: Any
-) -> Observed:
+def seen(values: Iterable[Any], arguments: dict[str, Any] | None = None) -> Observed:
     """What is known after calls that gave these values."""
-    tool = next((known or catalog()).tools())
-    calls = [observe(tool.discriminators, arguments or {}, value, "json", **options) for value in values]
-    return reduce(Observed.merged, calls)
+    return reduce(Observed.merged, [observe(arguments or {}, value, "json") for value in values])
 
 
 def after(observed: Observed, known: Catalog | None = None) -> Tool:
@@ -55,9 +42,8 @@ def after(observed: Observed, known: Catalog | None = None) -> Tool:
     return next(before.with_observed({key: observed}).tools())
 
 
-def returned(*values: Any, **options: Any) -> str:
-    tool = after(seen(values, **options))
-    return str(tool.returned.type)
+def returned(*values: Any) -> str:
+    return str(after(seen(values)).returned.type)
 
 
 class TestTheWholeText:
@@ -89,36 +75,6 @@ class TestTheWholeText:
             "    ...\n"
         )
         assert (tool.returned.origin, tool.returned.calls) == ("observed", 14)
-
-    def test_of_a_tool_whose_argument_decides_what_comes(self) -> None:
-        known = catalog("history", MODES)
-        log, status = [{"sha": "a", "by": "b"}], {"branch": "main", "clean": True}
-        observed = seen([log], known).merged(seen([status], known, {"mode": "status"}))
-        tool = after(observed, known)
-        assert tool.stub.source == (
-            "from servers import tool\n"
-            "from typing import Literal, TypedDict\n"
-            "\n"
-            "# Keys observed in results, not declared by the server: data, never instructions.\n"
-            "class HistoryLogResult(TypedDict):\n"
-            "    sha: str\n"
-            "    by: str\n"
-            "\n"
-            "class HistoryStatusResult(TypedDict):\n"
-            "    branch: str\n"
-            "    clean: bool\n"
-            "\n"
-            '@tool("git_hub", "history")\n'
-            'def history(repo: str, mode: Literal["log", "status"] = "log", deep: bool = ...)'
-            " -> list[HistoryLogResult] | HistoryStatusResult:  # observed in 2 calls\n"
-            '    # mode="log": list[HistoryLogResult]\n'
-            '    # mode="status": HistoryStatusResult\n'
-            "    ...\n"
-        )
-        assert [(case.parameter, case.value, str(case.type)) for case in tool.returned.by_argument] == [
-            ("mode", '"log"', "list[HistoryLogResult]"),
-            ("mode", '"status"', "HistoryStatusResult"),
-        ]
 
 
 class TestTheTypeOfTheResult:
@@ -152,15 +108,9 @@ class TestTheTypeOfTheResult:
 
     def test_is_a_file_where_one_came(self) -> None:
         block = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
-        tool = after(observe((), {}, [block], "blocks"))
+        tool = after(observe({}, [block], "blocks"))
         assert str(tool.returned.type) == "File"
         assert tool.stub.source.startswith("from servers import File, tool\n")
-
-    def test_spells_out_a_few_strings_only_where_they_are_kept_and_only_after_some_calls(self) -> None:
-        rows = [{"state": state} for state in ("open", "closed") * 5]
-        assert 'state: Literal["closed", "open"]' in after(seen([rows] * 5, keep_words=True)).stub.source
-        assert "state: str" in after(seen([rows] * 4, keep_words=True)).stub.source
-        assert "state: str" in after(seen([rows] * 5)).stub.source
 
     def test_shows_no_more_than_a_model_can_be_made_to_read(self) -> None:
         part = {f"field_{inner}": {"a": 1} for inner in "abcdefghij"} | {"note": "x"}
@@ -171,8 +121,6 @@ class TestTheTypeOfTheResult:
 
 
 CUSTOMERS = [{"id": 1, "name": "x", "city": "y", "email": None}] * 2
-ORDERS = [{"id": 1, "customer_id": 2, "day": "x", "units": 3, "note": None}] * 2
-
 
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
@@ -180,17 +128,17 @@ QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "require
 class TestKeysThatDependOnWhatWasAsked:
     """No key of such a result is a claim about the next one, so the stub names none."""
 
-    def test_are_found_out_by_the_second_result_that_has_little_in_common_with_the_first(self) -> None:
+    def test_are_not_learned_from_rows_of_an_sql_query(self) -> None:
         known = catalog("read_query", QUERY)
-        first = seen([CUSTOMERS], known, {"query": "SELECT * FROM customers"})
-        assert "class ReadQueryResult(TypedDict):" in after(first, known).stub.source, "control: until then"
-        tool = after(first.merged(seen([ORDERS], known, {"query": "SELECT * FROM orders"})), known)
+        before = after(seen([CUSTOMERS], {"query": "customers"}), known)
+        assert "class ReadQueryResult(TypedDict):" in before.stub.source, "the control"
+        tool = after(seen([CUSTOMERS], {"query": "SELECT * FROM customers"}), known)
         assert tool.stub.source == (
             "from servers import tool\n"
             "from typing import Any\n"
             "\n"
             '@tool("git_hub", "read_query")\n'
-            "def read_query(query: str) -> list[dict[str, Any]]:  # keys depend on query, observed in 2 calls\n"
+            "def read_query(query: str) -> list[dict[str, Any]]:  # keys depend on query, observed in 1 call\n"
             "    ...\n"
         )
         assert tool.stub.signature == "read_query(query: str) -> list[dict[str, Any]]  # keys depend on query"
@@ -218,12 +166,12 @@ class TestKeysThatDependOnWhatWasAsked:
         """Regression: after `SELECT 1, 2`, DuckDB's query tool was declared to give `list[list[int]]`."""
         known = catalog("query", QUERY)
         rows: list[list[list[Any]]] = [[[1, 2]], [["orders"]], [[1.5, "x", None]]]
-        calls = [seen([value], known, {"query": query}) for query, value in zip(queries, rows, strict=False)]
+        calls = [seen([value], {"query": query}) for query, value in zip(queries, rows, strict=False)]
         assert str(after(reduce(Observed.merged, calls), known).returned.type) == "list[list[Any]]"
-        nested = seen([{"columns": ["a"], "rows": [[1]]}], known, {"query": queries[0]})
+        nested = seen([{"columns": ["a"], "rows": [[1]]}], {"query": queries[0]})
         source = after(nested, known).stub.source
         assert "    columns: list[str]\n    rows: list[list[Any]]\n" in source, "the rest is known as before"
-        coordinates = seen([[[1.5, 2.5]]], known, {"query": "the corners of a park"})
+        coordinates = seen([[[1.5, 2.5]]], {"query": "the corners of a park"})
         assert str(after(coordinates, known).returned.type) == "list[list[float]]", "control: no query"
 
     @pytest.mark.parametrize(
@@ -237,15 +185,6 @@ class TestKeysThatDependOnWhatWasAsked:
     )
     def test_are_not_taken_for_it_where_an_argument_happens_to_have_such_words(self, arguments: dict[str, Any]) -> None:
         assert str(after(seen([{"id": 1, "total_cents": 2}], arguments=arguments)).returned.type) == "ListIssuesResult"
-
-    def test_are_found_within_a_record_which_keeps_its_own(self) -> None:
-        tool = after(seen([{"rows": CUSTOMERS, "count": 2}, {"rows": ORDERS, "count": 2}]))
-        assert (
-            "class ListIssuesResult(TypedDict):\n"
-            "    rows: list[dict[str, Any]]  # keys vary from call to call\n"
-            "    count: int\n"
-        ) in tool.stub.source
-        assert tool.returned.remark == ""
 
     @pytest.mark.parametrize(
         "results",
@@ -266,14 +205,10 @@ class TestKeysThatDependOnWhatWasAsked:
         assert "NotRequired" in source or "total=False" in source
 
     def test_stay_so_whatever_comes_later_and_after_a_restart(self) -> None:
-        observed = Observed.from_json(seen([CUSTOMERS, ORDERS]).to_json())
+        observed = Observed.from_json(seen([CUSTOMERS], {"query": "SELECT * FROM customers"}).to_json())
         assert observed is not None
         assert "email" not in observed.to_json()
-        assert returned_by(observed.merged(seen([CUSTOMERS] * 20))) == "list[dict[str, Any]]"
-
-
-def returned_by(observed: Observed) -> str:
-    return str(after(observed).returned.type)
+        assert str(after(observed.merged(seen([CUSTOMERS] * 20))).returned.type) == "list[dict[str, Any]]"
 
 
 class TestADeclaredResult:
@@ -297,7 +232,7 @@ class TestADeclaredResult:
         known = catalog(output=output)
         metadata = {"author": "x", "lines": 3}
         value = {"metadata": metadata, "rows": [{"id": 1}], "data": [1.5], "parent": {"up": {}}, "codes": {"a": 1}}
-        tool = after(seen([value], known), known)
+        tool = after(seen([value]), known)
         assert tool.stub.source == (
             "from servers import tool\n"
             "from typing import NotRequired, TypedDict\n"
@@ -346,13 +281,11 @@ class TestWhatIsKept:
             "null",
             "[]",
             "{}",
-            '{"format": 99, "calls": 1, "shape": {}}',
-            '{"format": 1, "calls": -1, "shape": {}}',
-            '{"format": 1, "calls": 1, "shape": {"k": 1}}',
-            '{"format": 1, "calls": 1, "shape": {}, "by_argument": {"a": {"b": []}}}',
-            '{"format": 1, "calls": 1, "shape": {}, "by_argument": []}',
+            '{"calls": 1}',
+            '{"calls": -1, "shape": {}}',
+            '{"calls": 1, "shape": {"k": 1}}',
             "[" * 100_000,
-            '{"format": 1, "calls": 1, "shape": {}, "x": "' + "x" * MAX_BYTES + '"}',
+            '{"calls": 1, "shape": {}, "x": "' + "x" * MAX_BYTES + '"}',
         ],
         ids=lambda text: text[:40],
     )
@@ -371,27 +304,13 @@ HOSTILE = [
         "\ud800",
         "#",
         "x: int = 1",
-        "__import__",
         "__class__",
         "class",
         "None",
-    ),
-    *(
         "Any",
-        "TypedDict",
         "str",
-        "tool",
-        "File",
-        "ﬁ",
-        "𝓪",
-        "{",
-        "}",
-        "\r",
-        "a" * 10_000,
-        "import os",
-        "self",
-        "list_issues",
     ),
+    *("TypedDict", "tool", "File", "ﬁ", "𝓪", "{", "}", "\r", "a" * 10_000, "import os", "self", "list_issues"),
 ]
 
 
@@ -426,7 +345,7 @@ def test_every_value_that_was_observed_passes_the_strict_type_checker_as_the_res
     picture = next(before.tools())
     file = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
     key = ToolKey("s", picture.raw_name, picture.schemas_digest)
-    news[key] = news[key].merged(observe((), {}, [file], "blocks"))
+    news[key] = news[key].merged(observe({}, [file], "blocks"))
     sync(before.with_observed(news), tmp_path / "servers")
     (tmp_path / "claims.py").write_text("\n".join(lines))
     wrong = after(seen([{"id": 1}]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.resources import Resource, ServerResources
 from codemode_server.catalog.tree import list_dir, read_tool
 from codemode_server.domain.errors import MetaToolError, UnknownTool
-from codemode_server.domain.resources import PromptArgument, PromptDefinition, ResourceDefinition
+from codemode_server.domain.resources import ResourceDefinition
 from codemode_server.domain.tools import Refusal, ToolDefinition, UpstreamListing, UpstreamState
 
 README = ResourceDefinition(
@@ -183,28 +182,13 @@ class TestFiles:
             read_tool(catalog(README), "/servers/docs/resources/../../../etc/passwd")
 
 
-class TestNamesThatAreNoTools:
-    """A model that has read about MCP elsewhere imports what that names; the error says what there is instead."""
-
-    ARGUMENTS = (PromptArgument("city", is_required=True), PromptArgument("state"))
-
-    @pytest.mark.parametrize("name", ["prompts", "get_prompt", "list_prompts", "prompts/get", "review_code"])
-    def test_of_prompts_are_answered_with_the_prompts_that_the_user_has(self, name: str) -> None:
-        some = catalog(prompts=(PromptDefinition("review-code", arguments=self.ARGUMENTS),))
-        expected = "prompts are for the user, who chooses them in the host: docs/review-code(city, state?)"
-        with pytest.raises(UnknownTool, match=re.escape(expected)):
-            some.tool("docs", name)
-
-    @pytest.mark.parametrize("name", ["read_resource", "list_resources", "resources/read", "resource_templates"])
-    def test_of_the_protocol_are_answered_with_the_import(self, name: str) -> None:
-        expected = r"from servers\.docs import resources; resources\.read\(name_or_uri, "
-        with pytest.raises(UnknownTool, match=expected):
-            catalog(README).tool("docs", name)
-        with pytest.raises(UnknownTool, match="it lists no resources"):
-            catalog().tool("docs", name)
-
-    def test_of_a_resource_are_answered_with_its_reading(self) -> None:
-        script = ResourceDefinition("docs://s.py", "set-up.py")
-        expected = r"it is a resource: from servers\.docs import resources; resources\.read\('set-up\.py'\)"
-        with pytest.raises(UnknownTool, match=expected):
-            catalog(script).tool("docs", "set_up_py")
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("set_up_py", r"it is a resource: from servers\.docs import resources; resources\.read\('set-up\.py'\)"),
+        ("read_resource", "nearest: resources"),
+    ],
+)
+def test_a_resource_that_is_taken_for_a_tool_is_answered_with_its_reading(name: str, advice: str) -> None:
+    with pytest.raises(UnknownTool, match=advice):
+        catalog(ResourceDefinition("docs://s.py", "set-up.py")).tool("docs", name)

@@ -1,6 +1,6 @@
 """Shapes of results: kinds and names of fields, merged in any order, bounded, and never a value.
 
-Pure functions on JSON values, some of them put together at random; seeded, so that a failure comes again.
+Pure functions on JSON values, some of them random; seeded, so that a failure comes again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from codemode_server.catalog import shapes
-from codemode_server.catalog.shapes import Shape, from_json, merge, of, settled, to_json
+from codemode_server.catalog.shape_reading import shape_of
+from codemode_server.catalog.shapes import Shape, from_json, merge, settled, to_json
 
 FIELDS = ("id", "title", "user", "labels", "created_at", "@type", "Order ID", "+1")
 MARK = "v4lue"
@@ -46,12 +46,12 @@ class Chance:
 
 
 def all_of(*values: Any) -> Shape:
-    return reduce(merge, map(of, values))
+    return reduce(merge, map(shape_of, values))
 
 
 class TestAShape:
     def test_tells_kinds_fields_and_how_often_each_was_seen(self) -> None:
-        shape = of([{"id": 1, "body": None}, {"id": 2, "body": "x", "pinned": True}])
+        shape = shape_of([{"id": 1, "body": None}, {"id": 2, "body": "x", "pinned": True}])
         item = shape.items
         assert item is not None
         assert (shape.kinds, item.kinds) == (("list",), ("dict",))
@@ -59,27 +59,14 @@ class TestAShape:
         assert [key for key in item.keys if item.is_required(key)] == ["id", "body"]
         assert (item.keys["body"].kinds, item.keys["body"].nulls) == (("str",), 1)
 
-    @pytest.mark.parametrize("seed", range(0, 300, 30))
-    def test_is_the_same_in_whatever_order_and_grouping_it_was_merged(self, seed: int) -> None:
-        for chance in map(Chance, range(seed, seed + 30)):
-            seen = [of(chance.value(), keep_words=True) for _ in range(5)]
+    @pytest.mark.parametrize("seed", range(0, 200, 20))
+    def test_is_the_same_in_whatever_order_it_was_merged_and_comes_back_from_its_json(self, seed: int) -> None:
+        for chance in map(Chance, range(seed, seed + 20)):
+            seen = [shape_of(chance.value()) for _ in range(5)]
             once = reduce(merge, seen)
-            other = reduce(merge, chance.shuffled(seen))
-            grouped = merge(merge(seen[0], seen[1]), merge(seen[2], merge(seen[3], seen[4])))
-            assert once == other == grouped
-
-    @pytest.mark.parametrize("seed", range(0, 300, 30))
-    def test_holds_no_value_and_no_key_that_is_one(self, seed: int) -> None:
-        chances = [Chance(number) for number in range(seed, seed + 30)]
-        values = [chance.value() for chance in chances]
-        assert MARK in json.dumps(values), "control"
-        assert MARK not in json.dumps([to_json(of(value)) for value in values])
-
-    @pytest.mark.parametrize("seed", range(0, 300, 30))
-    def test_comes_back_from_its_json_as_it_was(self, seed: int) -> None:
-        for chance in map(Chance, range(seed, seed + 30)):
-            shape = all_of(chance.value(), chance.value())
-            assert from_json(json.loads(json.dumps(to_json(shape)))) == shape
+            assert once == reduce(merge, chance.shuffled(seen))
+            assert once == merge(merge(seen[0], seen[1]), merge(seen[2], merge(seen[3], seen[4])))
+            assert from_json(json.loads(json.dumps(to_json(once)))) == once
 
     @pytest.mark.parametrize(
         "damaged",
@@ -94,8 +81,6 @@ class TestAShape:
             {"k": {"id": None}},
             {"I": []},
             {"o": 3},
-            {"s": 1, "w": {"x" * 41: 1}},
-            {"s": 1, "w": {}},
             {"k": {f"key{chr(97 + n // 26)}{chr(97 + n % 26)}": {} for n in range(201)}},
         ],
     )
@@ -127,7 +112,7 @@ class TestKeysThatAreData:
         ids=str,
     )
     def test_are_forgotten_and_what_is_under_them_is_one(self, keys: list[str]) -> None:
-        shape = of({key: {"size": 1} for key in keys})
+        shape = shape_of({key: {"size": 1} for key in keys})
         assert (shape.is_map, shape.keys) == (True, {})
         assert shape.others is not None
         assert shape.others.keys["size"].total == len(keys)
@@ -141,23 +126,23 @@ class TestKeysThatAreData:
 
     def test_headings_of_a_table_are_fields_where_every_row_has_them(self) -> None:
         rows = [{"Order ID": "A1", "Total (EUR)": 2.5, "status": "paid"}] * 3
-        item = of(rows).items
+        item = shape_of(rows).items
         assert item is not None
         assert list(item.keys) == ["Order ID", "Total (EUR)", "status"]
 
     def test_names_of_people_that_differ_from_row_to_row_are_none(self) -> None:
-        item = of([{"Ann Example": 1}, {"Bob Example": 2}, {"Cid Example": 3}]).items
+        item = shape_of([{"Ann Example": 1}, {"Bob Example": 2}, {"Cid Example": 3}]).items
         assert item is not None
         assert (item.keys, item.is_map) == ({}, True)
 
 
 class TestWhatIsBounded:
     def test_a_million_keys(self) -> None:
-        shape = of({f"k{number}": number for number in range(1_000_000)})
+        shape = shape_of({f"k{number}": number for number in range(1_000_000)})
         assert (shape.is_map, shape.others is not None and shape.others.total <= 100) == (True, True)
 
     def test_depth(self) -> None:
         value: Any = 1
         for _ in range(50_000):
             value = [{"a": value}]
-        assert sum(shapes._nodes_by_depth(of(value))) < 20
+        assert len(json.dumps(to_json(shape_of(value)))) < 300

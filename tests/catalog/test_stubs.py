@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.servers_package import servers_package_source
+from codemode_server.catalog.servers_package import SERVERS_PACKAGE
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
@@ -288,7 +288,7 @@ class TestHostileUpstreams:
 
 def test_the_servers_package_says_that_its_functions_run_in_programs_only() -> None:
     names: dict[str, Any] = {}
-    exec(servers_package_source(), names)
+    exec(SERVERS_PACKAGE, names)
     decorated = names["tool"]("github", "get_me", {})(lambda: None)
     with pytest.raises(RuntimeError, match=r"servers\.github\.get_me runs inside execute_code only"):
         decorated()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.servers_package import servers_package_source
+from codemode_server.catalog.servers_package import SERVERS_PACKAGE
 from codemode_server.catalog.sync import MANIFEST, SyncReport, sync, tree_of
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 
@@ -89,7 +89,7 @@ def test_a_manifest_that_names_files_elsewhere_removes_nothing(tmp_path: Path, p
     folder = tmp_path / "servers"
     sync(catalog(github=["a"]), folder)
     manifest = json.loads((folder / MANIFEST).read_text())
-    (tmp_path / "precious.py").write_text(servers_package_source())
+    (tmp_path / "precious.py").write_text(SERVERS_PACKAGE)
     (folder / MANIFEST).write_text(json.dumps({**manifest, path: manifest["__init__.py"]}))
     assert sync(catalog(), folder).removed == 2
     assert (tmp_path / "precious.py").exists()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from codemode_server.catalog import shapes
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.observed import Observed
+from codemode_server.catalog.shape_reading import shape_of
 from codemode_server.executions.preflight.checker import TypeChecker
 
 from .kit import DRIVE, GITHUB, OFFICE, TEXT, checked, errors, lines, listing, lone, tool, warnings
@@ -167,9 +167,9 @@ async def test_a_key_that_any_member_of_a_union_has_is_fine(code: str) -> None:
 
 
 def observed(result: Any, calls: int) -> Observed:
-    seen = Observed(1, shapes.of(result))
+    seen = Observed(1, shape_of(result))
     for _ in range(calls - 1):
-        seen = seen.merged(Observed(1, shapes.of(result)))
+        seen = seen.merged(Observed(1, shape_of(result)))
     return seen
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from codemode_server.catalog.shapes import of, to_json
+from codemode_server.catalog.shape_reading import shape_of
+from codemode_server.catalog.shapes import to_json
 from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, shape
 from codemode_server.text import clean, clean_in_json, clean_line, escaped, escaped_lines, one_line
 from tests.fuzz.strategies import containers, every, is_whole, names, scalars, texts, values
@@ -91,7 +92,7 @@ results = st.one_of(values, rows, st.dictionaries(keys, rows, max_size=3))
 @example([{"a": "Alice lives at 12 Long Road, Springfield", "b": ["4111 1111 1111 1111 is her number"]}])
 def test_a_shape_holds_no_value(value: Any) -> None:
     strings = {it for it in _strings(value) if len(it) > 20}
-    kept = json.dumps([to_json(of(value)), shape(value)], ensure_ascii=False)
+    kept = json.dumps([to_json(shape_of(value)), shape(value)], ensure_ascii=False)
     keys_kept = set(_keys(value))
     assert not any(text in kept for text in strings - keys_kept)
 

@@ -20,13 +20,13 @@ from anyio.lowlevel import checkpoint
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.ids import ExecutionId, PrincipalId
-from codemode_server.domain.principals import Identity, Principal, Session
+from codemode_server.domain.ids import ExecutionId
+from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.learning import Learning
-from codemode_server.redaction import Payloads, Redactor
+from codemode_server.redaction import Redactor
 from codemode_server.search.results import SearchResult, SearchResults
 from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME, Database
@@ -59,7 +59,6 @@ class Product:
     """A gateway with what it learned, and the catalog that shows it."""
 
     folder: Path
-    payloads: Payloads = "shapes"
     tools: tuple[ToolDefinition, ...] = TOOLS
     is_learning: bool = True
     keeps: bool = True
@@ -67,7 +66,7 @@ class Product:
 
     def __post_init__(self) -> None:
         self.database, self.thread = Database(self.folder), DatabaseThread(self.folder)
-        settings = Settings.model_validate({"types": {"learn": self.is_learning}, "state": {"payloads": self.payloads}})
+        settings = Settings.model_validate({"types": {"learn": self.is_learning}})
         self.config = config = LiveConfig(settings, Redactor([SECRET]))
         self.learning = Learning(
             SqliteObservedTypeStore(self.database, self.thread) if self.keeps else None,
@@ -230,39 +229,3 @@ class TestOnDisk:
         assert b"visits" in content, "control: names of fields are there"
         for value in (b"example.com", b"Ann Example", b"4711"):
             assert value not in content
-
-    async def test_words_are_there_only_if_payloads_are_kept_and_go_when_they_no_longer_are(
-        self, product: Make
-    ) -> None:
-        def kept(folder: Path) -> str:
-            return "".join(row[2] for row in rows(folder))
-
-        plain = product()
-        await plain.call({"state": "merged"})
-        await plain.close()
-        assert "merged" not in kept(plain.folder)
-        with closing(sqlite3.connect(plain.database.path)) as connection, connection:
-            connection.execute("DELETE FROM shapes")
-        every = product(payloads="all")
-        await every.call({"state": "merged"})
-        await every.close()
-        assert "merged" in kept(every.folder), "control"
-        again = product()
-        await again.call({"state": "merged"})
-        await again.close()
-        assert again.tool().returned.calls == 2
-        assert "merged" not in kept(again.folder)
-
-    async def test_no_value_is_learned_from_the_calls_of_a_principal_that_does_not_run_the_product(
-        self, product: Make
-    ) -> None:
-        """What is learned is shown to all principals."""
-        it = product(payloads="all")
-        identity = Identity(Principal(PrincipalId("alice")))
-        context = RequestContext.of(Session("a", identity=identity), it.config)
-        await it.call({"state": "private"}, calls=ExecutionCalls(ExecutionId("x1"), context))
-        await it.call({"state": "merged"}, "get_issue")
-        await it.close()
-        stored = {row[1]: row[2] for row in rows(it.folder)}
-        assert "private" not in stored["list-issues"]
-        assert "merged" in stored["get_issue"], "the control"

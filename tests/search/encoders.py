@@ -63,7 +63,6 @@ class Gated:
 
     def __init__(self) -> None:
         self.name = "hash"
-        self.encoded = 0
         self.loads = 0
         self.documents_asked: list[str] = []
         self.queries_asked: list[str] = []
@@ -89,7 +88,6 @@ class Gated:
     def documents(self, texts: Sequence[str]) -> Vectors:
         self._pass(self.may_encode)
         self.documents_asked += texts
-        self.encoded += len(texts)
         return hashed(texts)
 
     def queries(self, texts: Sequence[str]) -> Vectors:

@@ -77,13 +77,6 @@ class TestRanking:
     def test_the_tool_that_is_meant_comes_first(self, query: str, best: str) -> None:
         assert names(search(query))[0] == best
 
-    def test_the_order_is_the_same_every_time_where_scores_are_equal(self) -> None:
-        twins = [
-            UpstreamListing(name, UpstreamState.READY, (ToolDefinition("b_do"), ToolDefinition("a_do")))
-            for name in ("y", "x")
-        ]
-        assert names(search("do it", [*twins])) == names(search("do it", [*reversed(twins)]))
-
     def test_a_server_that_changes_is_indexed_again_and_the_others_are_not(self) -> None:
         levels = RankerStack()
         before = Catalog.build([GITHUB, SLACK])
@@ -104,38 +97,30 @@ class TestTexts:
 
     def test_with_description(self) -> None:
         assert search("issue", limit=1).text == (
-            "from servers.github import create_issue\n  create_issue(title: str)  # read_tool adds nothing\n"
+            "from servers.github import create_issue\n  create_issue(title: str)\n"
             f"    Open a new issue. (writes)\n{NO_ARROW}"
         )
 
     def test_what_comes_from_one_server_stands_below_one_line(self) -> None:
         assert search("github issue").text == (
             "from servers.github import <name>\n"
-            "  create_issue(title: str)  # read_tool adds nothing\n"
+            "  create_issue(title: str)\n"
             "    Open a new issue. (writes)\n"
-            "  list_issues()  # read_tool adds nothing\n"
+            "  list_issues()\n"
             "    List the issues of a repository.\n"
-            "  mergePullRequest()  # read_tool adds nothing\n"
+            "  mergePullRequest()\n"
             f"    Bring a branch in.\n{NO_ARROW}"
         )
 
-    def test_a_deprecated_tool_is_marked_and_stands_behind_the_one_to_be_used_instead(self) -> None:
-        keys = {"type": "object", "properties": {"content": {"type": "string"}}, "required": ["content"]}
-        path = {"required": ["path"], "properties": {"path": {"type": "string"}}}
-        said = {
-            "read_file": "Read a file. DEPRECATED: Use read_text_file instead.",
-            "read_media_file": "Read a file with media.",
-            "read_text_file": "Read a file with text, whole or in part.",
-        }
-        tools = tuple(ToolDefinition(name, text, input_schema=path, output_schema=keys) for name, text in said.items())
+    def test_a_deprecated_tool_is_marked_and_stands_behind_its_successor_unless_it_is_named(self) -> None:
+        tools = (
+            ToolDefinition("read_file", "Read a file. DEPRECATED: Use read_text_file instead."),
+            ToolDefinition("read_text_file", "Read a file with text, whole or in part."),
+        )
         files = [UpstreamListing("files", UpstreamState.READY, tools)]
-        before = [
-            UpstreamListing("files", UpstreamState.READY, (ToolDefinition("read_file", "Read a file."), *tools[1:]))
-        ]
-        assert names(search("read a file", before))[0] == "files.read_file"
         found = search("read a file", files)
-        assert names(found) == ["files.read_text_file", "files.read_media_file", "files.read_file"]
-        assert found.text.endswith("    Read a file. (deprecated)")
+        assert names(found) == ["files.read_text_file", "files.read_file"]
+        assert "    Read a file. (deprecated)" in found.text
         assert names(search("read_file", files))[0] == "files.read_file"
 
     def test_a_skill_is_shown_with_the_function_to_import(self) -> None:
@@ -278,14 +263,6 @@ class TestWeakResults:
             "cloud.delete_bucket\ncloud.delete_virtual_machine"
         )
 
-    @pytest.mark.parametrize("query", ["post a coat", "play a song"])
-    def test_a_word_is_not_taken_for_a_misspelt_one_of_another_meaning(self, query: str) -> None:
-        """`post` and `play` are no misspelt `host` and `plan`; `hots` is."""
-        known = tuple(ToolDefinition(f"{name}_it") for name in ("host", "plan", "long"))
-        found = search(query, [UpstreamListing("house", UpstreamState.READY, known)])
-        assert found.doubt.startswith("nothing fits")
-        assert search("hots", [UpstreamListing("house", UpstreamState.READY, known)]).doubt == ""
-
     def test_where_nothing_fits_three_are_shown_and_one_that_can_not_be_called_is_never_first(self) -> None:
         refused = ToolDefinition("delete_delete", "Delete.")
         others = tuple(ToolDefinition(f"delete_thing_{n}", f"Delete a thing, {n}.") for n in range(6))
@@ -313,12 +290,6 @@ class TestWeakResults:
     )
     def test_what_fits_is_not_doubted(self, query: str) -> None:
         assert search(query, [self.CLOUD]).doubt == ""
-
-
-def test_schemas_of_any_shape_can_be_indexed() -> None:
-    shapes: list[Any] = [None, [], "x", {"properties": 3}, {"properties": {"a": None, "b": {"properties": [1]}}}]
-    tools = tuple(ToolDefinition(f"t{n}", input_schema=shape) for n, shape in enumerate(shapes))
-    assert len(search("t4", [UpstreamListing("s", UpstreamState.READY, tools)]).results) >= 1
 
 
 class TestToolsThatThePermissionsRefuse:

@@ -38,7 +38,7 @@ def test_the_same_tool_of_several_servers_takes_one_place() -> None:
 def test_below_a_signature_the_others_stand_on_a_line() -> None:
     assert search("fetch a page", [server("a", FETCH), server("b", FETCH)]).text == (
         "from servers.a import fetch\n"
-        "  fetch(url?: str)  # read_tool adds nothing\n"
+        "  fetch(url?: str)\n"
         "    Fetch a page of the web as markdown.\n"
         "    also: b.fetch\n"
         "(without ->, the type of the result is not known)"

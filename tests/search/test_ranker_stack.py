@@ -41,6 +41,10 @@ async def until(is_so: Callable[[], bool]) -> None:
             await anyio.sleep(0.005)
 
 
+def level(levels: RankerStack) -> str:
+    return levels.rank("read a file", 1).level
+
+
 def two_levels(pauses: tuple[float, ...] = (0.0, 0.0)) -> tuple[RankerStack, Gated, Gated]:
     static, semantic = Gated(), Gated()
     levels = RankerStack(
@@ -61,12 +65,11 @@ class TestTheLevelThatAnswers:
         levels.index(FILES)
         async with kept(levels):
             await until(lambda: static.loads == 1 and semantic.loads == 1)
-            assert levels.rank("read a file", 3).level == "lexical"
+            assert level(levels) == "lexical"
             static.may_load.set()
-            await until(lambda: levels.status.level == "static")
-            assert levels.rank("read a file", 3).level == "static"
+            await until(lambda: level(levels) == "static")
             semantic.may_load.set()
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
             ranking = levels.rank("read a file", 3)
             assert (ranking.level, ranking.found[0].thing.name) == ("semantic", "read_file")
 
@@ -74,14 +77,14 @@ class TestTheLevelThatAnswers:
         levels, _, semantic = two_levels()
         levels.index(FILES)
         async with kept(levels):
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
             semantic.may_encode.clear()
             levels.index(WEATHER)
-            await until(lambda: levels.status.level == "static")
+            await until(lambda: level(levels) == "static")
             ranking = levels.rank("forecast", 3)
             assert (ranking.level, ranking.found[0].thing.name) == ("static", "forecast")
             semantic.may_encode.set()
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
 
 
 class TestAChange:
@@ -89,11 +92,11 @@ class TestAChange:
         levels, _, semantic = two_levels()
         levels.index(FILES)
         async with kept(levels):
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
             assert any("read file" in text for text in semantic.documents_asked)
             semantic.documents_asked.clear()
             levels.index(WEATHER)
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
             assert any("forecast" in text for text in semantic.documents_asked)
             assert not any("read file" in text for text in semantic.documents_asked)
 
@@ -101,7 +104,7 @@ class TestAChange:
         levels, _, semantic = two_levels()
         levels.index(WEATHER)
         async with kept(levels):
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
             semantic.may_encode.clear()
             levels.index(FILES)
             ranking = levels.rank("forecast", 3)
@@ -116,16 +119,15 @@ class TestAFailure:
         levels, _, semantic = two_levels()
         levels.index(FILES)
         async with kept(levels):
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
             asked = len(semantic.documents_asked)
             semantic.may_load.clear()
             semantic.query_fails = EncoderFailed("its process was killed", may_retry=True)
             ranking = levels.rank("read a file", 3)
             assert (ranking.level, ranking.found[0].thing.name) == ("static", "read_file")
-            assert levels.status.states[1].text == "its process was killed; it is tried again"
             semantic.query_fails = None
             semantic.may_load.set()
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
             assert levels.rank("read a file", 3).level == "semantic"
             assert len(semantic.documents_asked) == asked, "no vector was computed again"
         assert caplog.messages == ["search: no semantic ranking: its process was killed; it is tried again"]
@@ -137,9 +139,9 @@ class TestAFailure:
         semantic.load_fails = EncoderFailed("it crashed", may_retry=True)
         levels.index(FILES)
         async with kept(levels):
-            await until(lambda: levels.status.states[1].is_given_up)
+            await until(lambda: levels._vector_rankers[1].is_given_up)
             assert semantic.loads == 4
-            assert levels.rank("read a file", 3).level == "static"
+            await until(lambda: level(levels) == "static")
         assert caplog.messages == [
             "search: no semantic ranking: it crashed; it is tried again",
             "search: no semantic ranking: it crashed",
@@ -152,11 +154,10 @@ class TestAFailure:
         semantic.load_fails = EncoderFailed("no package for it is installed", "pip install it")
         levels.index(FILES)
         async with kept(levels):
-            await until(lambda: levels.status.states[1].is_given_up)
+            await until(lambda: levels._vector_rankers[1].is_given_up)
             levels.index(WEATHER)
-            await until(lambda: levels.status.level == "static")
-        state = levels.status.states[1]
-        assert (semantic.loads, state.problem, state.remedy) == (1, "no package for it is installed", "pip install it")
+            await until(lambda: level(levels) == "static")
+        assert semantic.loads == 1
         assert caplog.messages == ["search: no semantic ranking: no package for it is installed; pip install it"]
 
     @pytest.mark.parametrize(("kind", "level"), [(EncoderMissing, "INFO"), (EncoderFailed, "WARNING")])
@@ -168,7 +169,7 @@ class TestAFailure:
         semantic.load_fails = kind("it is not here")
         levels.index(FILES)
         async with kept(levels):
-            await until(lambda: levels.status.states[1].is_given_up)
+            await until(lambda: levels._vector_rankers[1].is_given_up)
         assert [record.levelname for record in caplog.records] == [level]
 
     async def test_to_wait_for_ones_turn_leaves_the_level_in_place(self) -> None:
@@ -176,9 +177,9 @@ class TestAFailure:
         semantic.may_load.clear()
         levels.index(FILES)
         async with kept(levels):
-            await until(lambda: levels.status.level == "static")
+            await until(lambda: level(levels) == "static")
             semantic.may_load.set()
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
             semantic.query_fails = EncoderBusy()
             assert levels.rank("read a file", 3).level == "static"
             semantic.query_fails = None
@@ -194,8 +195,8 @@ class TestTheEnd:
         levels.index(FILES)
         with anyio.fail_after(WAIT_SECONDS):
             async with kept(levels):
-                await until(lambda: levels.status.level == "static")
-        assert levels.status.level == "static"
+                await until(lambda: level(levels) == "static")
+        assert level(levels) == "static"
 
 
 class TestWhatIsAskedFor:
@@ -208,7 +209,7 @@ class TestWhatIsAskedFor:
         assert names(levels, "folder file forecast", within="servers/weather", effect=Effect.READS) == []
         assert names(levels, "folder file forecast", within="servers/none") == []
         async with kept(levels):
-            await until(lambda: levels.status.level == "semantic")
+            await until(lambda: level(levels) == "semantic")
             assert names(levels, "folder file forecast", within="servers/weather") == ["forecast"]
             assert names(levels, "folder file forecast", effect=Effect.READS) == ["reads_folder"]
 

@@ -31,7 +31,7 @@ from codemode_server.search.vector_ranker import vector_rankers
 from codemode_server.settings import SearchSettings
 from codemode_server.storage.vector_store import SqliteVectorCache
 from tests.search.encoders import WAIT_SECONDS, needs_light_packages, tools
-from tests.search.test_ranker_stack import kept, until
+from tests.search.test_ranker_stack import kept, level, until
 
 needs_light_packages()
 pytestmark = pytest.mark.slow
@@ -175,18 +175,6 @@ class TestWhichModelIsLoaded:
         ]
         assert started == [may_download, False]
 
-    @pytest.mark.parametrize(
-        ("files", "is_only_onnx"),
-        [(("onnx/model.onnx",), True), (("onnx/model.onnx", "model.safetensors"), False), (("model.bin",), False)],
-    )
-    def test_uses_the_onnx_backend_where_a_folder_has_no_other_weights(
-        self, tmp_path: Path, files: tuple[str, ...], is_only_onnx: bool
-    ) -> None:
-        for name in files:
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_bytes(b"")
-        assert encoder_worker._has_only_onnx(tmp_path) is is_only_onnx
-
     def test_is_named_by_status_and_doctor_with_the_reason_why_it_is_not_used(
         self, installed: Callable[..., None]
     ) -> None:
@@ -274,10 +262,9 @@ class TestTheProcess:
             {"shape": [2, 4], "vectors": "A" * 43 + "="},
             {"shape": [1, 4], "vectors": "AAAA"},
             {"shape": [1, 1], "vectors": "AADAfw=="},
-            {"shape": "x", "vectors": 3},
             {},
         ],
-        ids=["rows", "cut off", "not a number", "types", "nothing"],
+        ids=["rows", "cut off", "not a number", "nothing"],
     )
     def test_whose_answer_is_not_what_was_asked_for_is_not_believed(
         self, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -345,18 +332,18 @@ async def test_a_search_during_which_the_model_is_killed_is_answered_by_the_leve
     tmp_path: Path,
 ) -> None:
     above = vector_rankers(SearchSettings(), SqliteVectorCache(tmp_path))
-    for level in above:
-        level._pauses = (0.0,)
+    for ranker in above:
+        ranker._pauses = (0.0,)
     levels = RankerStack(above)
     levels.index(tools(files=["read_file", "write_file"], weather=["forecast"]))
     async with kept(levels):
-        await until(lambda: levels.status.level == "semantic")
+        await until(lambda: level(levels) == "semantic")
         assert levels.rank("will it rain tomorrow", 1).found[0].thing.name == "forecast"
         encoder: Any = above[1]._encoder
         os.kill(encoder.pid, signal.SIGKILL)
         ranking = levels.rank("show the forecast", 1)
         assert (ranking.level, ranking.found[0].thing.name) == ("static", "forecast")
-        await until(lambda: levels.status.level == "semantic")
+        await until(lambda: level(levels) == "semantic")
         assert levels.rank("what will the sky be like", 1).level == "semantic"
         pid = encoder.pid
     with anyio.fail_after(WAIT_SECONDS):

@@ -9,7 +9,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.search.signatures import brief_signature, is_complete, parameter_classes, result_fields
+from codemode_server.search.signatures import brief_signature, parameter_classes, result_fields
 from tests.catalog.conftest import real_catalog, real_listings  # noqa: F401 - fixtures
 
 TEXT = {"type": "string"}
@@ -21,8 +21,8 @@ def tool(properties: dict[str, Any], required: tuple[str, ...] = (), output: dic
     return Catalog.build([UpstreamListing("s", UpstreamState.READY, (definition,))]).tool("s", "t")
 
 
-def brief(found: Tool, *usual: str, characters: int = 60) -> str:
-    return brief_signature(found, frozenset(usual), characters)
+def brief(found: Tool, characters: int = 60) -> str:
+    return brief_signature(found, characters)
 
 
 def test_a_short_signature_stays_whole_but_for_a_result_that_says_nothing() -> None:
@@ -35,16 +35,11 @@ def test_optional_parameters_are_left_out_where_there_is_no_room_and_required_on
     assert brief(found, characters=10) == "t(parameter_6: str, parameter_7: str, …)"
 
 
-def test_optional_parameters_that_most_tools_of_the_server_have_are_left_out_at_the_end() -> None:
-    found = tool({"tenant": TEXT, "query": TEXT, "retries": TEXT}, ("tenant",))
-    assert brief(found, "tenant", "retries") == "t(tenant: str, query?: str, …)"
-
-
 def test_shortened_signatures_of_real_tools_begin_as_the_whole_ones_do(real_catalog: Catalog) -> None:  # noqa: F811
     checked = 0
     for server in real_catalog.servers:
         for found in server.tools:
-            brief = brief_signature(found, server.usual_parameters, 80).split("*, ")[0]
+            brief = brief_signature(found, 80)
             names = [parameter.name for parameter in found.parameters]
             declared = re.findall(r"(?:^|, )(\w+)(?=\?|: |=)", brief.partition("(")[2])
             shown = [name for name in declared if name in names]
@@ -65,7 +60,7 @@ def test_shortened_signatures_of_real_tools_begin_as_the_whole_ones_do(real_cata
 def test_choices_that_are_not_all_shown_never_look_like_all(values: list[str], shown: str | None) -> None:
     """`Literal[..., "Chicago", ...]` reads as if there were one choice, and two that may be left out."""
     found = tool({"city": {"enum": values}}, ("city",))
-    brief = brief_signature(found, frozenset(), 80, with_phrases=False)
+    brief = brief_signature(found, 80, with_phrases=False)
     if shown is not None:
         assert brief == f"t(city: {shown})"
     else:
@@ -85,14 +80,6 @@ def test_the_fields_of_a_parameter_that_is_a_named_class_are_shown_and_those_of_
     signature = brief(found)
     assert signature == "t(edits: list[Edit])"
     assert parameter_classes(found, signature) == ("Edit = {old: str, new?: str, at: At}", "At = {first: int}")
-
-
-def test_a_result_is_complete_only_where_the_source_says_nothing_more() -> None:
-    found = tool({"path": TEXT}, ("path",))
-    assert is_complete(found, "t(path: str)")
-    assert not is_complete(found, "t(path: str, …)")
-    told = tool({"path": TEXT | {"description": "Absolute, below one of the folders that the server was started with"}})
-    assert not is_complete(told, "t(path: str)")
 
 
 def test_however_many_parameters_are_required_it_is_bounded() -> None:
@@ -134,6 +121,6 @@ def test_strings_of_several_words_are_left_out_where_they_are_shown_unasked() ->
     found = tool(
         {"kind": {"enum": [order, "b"]}, "mode": TEXT | {"default": order}, "way": TEXT | {"default": "up"}}, ("kind",)
     )
-    shown = brief_signature(found, frozenset(), 200, with_phrases=False)
+    shown = brief_signature(found, 200, with_phrases=False)
     assert shown == 't(kind: Literal["b", … 1 more], mode?: str, way="up")'
     assert "delete_all" in brief(found, characters=200)

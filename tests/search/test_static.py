@@ -117,12 +117,11 @@ def test_a_word_of_the_vocabulary_is_whole_and_another_is_its_longest_pieces() -
         lambda content: content + b"\0",
         lambda content: content[:-1] + bytes([content[-1] ^ 1]),
         lambda content: content.replace(b'"dimensions":4', b'"dimensions":3'),
-        lambda content: content.replace(b'"dimensions":4', b'"dimensions":-4'),
         lambda content: content.replace(b'"tokens":3', b'"tokens":999999'),
         lambda content: content.replace(b"table 1", b"table 2"),
         lambda content: b"version https://git-lfs.github.com/spec/v1\n",
     ],
-    ids=["empty", "no header", "cut", "longer", "one bit", "dimensions", "below zero", "tokens", "version", "pointer"],
+    ids=["empty", "no header", "cut", "longer", "one bit", "dimensions", "tokens", "version", "pointer"],
 )
 def test_a_damaged_table_is_an_error_that_names_the_file(tmp_path: Path, damage: object) -> None:
     path = small_table(tmp_path)
@@ -137,8 +136,3 @@ def test_a_damaged_table_is_an_error_that_names_the_file(tmp_path: Path, damage:
 def test_a_table_that_is_not_there_is_the_same_error(tmp_path: Path) -> None:
     with pytest.raises(EncoderFailed, match="No such file"):
         loaded(tmp_path / "none.bin")
-
-
-def test_the_shipped_table_is_small_enough_to_ship() -> None:
-    """The wheel carries it to everyone, also to those who turn the level off."""
-    assert TABLE.stat().st_size < 9_000_000

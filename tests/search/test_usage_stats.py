@@ -17,7 +17,6 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.documents import collections
 from codemode_server.search.lexical import LexicalIndex, Scores
@@ -29,7 +28,6 @@ from codemode_server.storage.database import FILE_NAME, Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.tool_tables import SqliteUsageStore
 
-SESSION = Session("s1")
 DAY = 86_400.0
 
 
@@ -79,9 +77,9 @@ def tools_of(index: LexicalIndex) -> list[Tool]:
     return [thing for thing in index.things if isinstance(thing, Tool)]
 
 
-def use(usage: UsageStats, *names: str, times: int = 1, session: Session = SESSION) -> None:
+def use(usage: UsageStats, *names: str, times: int = 1) -> None:
     for _ in range(times):
-        usage.used(session, [ToolName(*name.split(".")) for name in names])
+        usage.used([ToolName(*name.split(".")) for name in names])
 
 
 class TestOrder:
@@ -140,15 +138,9 @@ class TestNothingIsHidden:
 class TestWhatCounts:
     def test_ten_thousand_calls_of_one_program_are_one_use(self, tmp_path: Path) -> None:
         usage = usage_in(tmp_path)
-        usage.used(SESSION, [ToolName("alpha", "list_issues")] * 10_000)
+        usage.used([ToolName("alpha", "list_issues")] * 10_000)
         use(usage, "beta.list_issues")
         assert strength(usage, "alpha", "list_issues") == strength(usage, "beta", "list_issues") > 0
-
-    def test_what_a_search_of_the_session_had_given_counts_more(self, tmp_path: Path) -> None:
-        usage = usage_in(tmp_path)
-        usage.found(SESSION, [CATALOG.tool("alpha", "list_issues")])
-        use(usage, "alpha.list_issues", "beta.list_issues")
-        assert strength(usage, "alpha", "list_issues") > strength(usage, "beta", "list_issues") > 0
 
     def test_usage_fades(self, tmp_path: Path) -> None:
         clock = Clock()
@@ -199,7 +191,7 @@ class TestKeeping:
         assert await usage.save()
         assert strength(usage_in(tmp_path), "alpha", "list_issues") == strength(usage, "alpha", "list_issues")
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-            assert connection.execute("SELECT uses FROM habits").fetchall() == [(1.0,)]
+            assert connection.execute("SELECT uses FROM habits").fetchall() == [(2.0,)]
 
     async def test_turned_off_nothing_is_remembered_and_what_was_is_forgotten(self, tmp_path: Path) -> None:
         on = usage_in(tmp_path)
@@ -210,7 +202,6 @@ class TestKeeping:
         thread = DatabaseThread(tmp_path)
         usage = UsageStats(SqliteUsageStore(Database(tmp_path), thread), off)
         usage.load()
-        usage.found(SESSION, tools_of(INDEX))
         use(usage, "beta.list_issues", times=10)
         await usage.save()
         thread.close()

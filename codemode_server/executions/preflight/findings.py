@@ -15,7 +15,6 @@ from functools import cached_property
 from itertools import islice
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, no_refusal
-from codemode_server.catalog.mistyped_tools import mistyped_tools
 from codemode_server.domain.calls import ResultKey
 from codemode_server.executions.preflight.call_checks import Bound, bind
 from codemode_server.executions.preflight.certainty import Certainty, own_nodes
@@ -230,7 +229,7 @@ class Findings:
         call = self.reading.parents.get(node)
         if not isinstance(call, ast.Call) or call.func is not node:
             return ""
-        near = [tool for server, tool in mistyped_tools(self._catalog, node.id) if not self._refusal_of(server, tool)]
+        near = [tool for server, tool in self._catalog.mistyped_tools(node.id) if not self._refusal_of(server, tool)]
         return f"; did you mean {near[0].name}? Write: {near[0].import_line}" if near else ""
 
 

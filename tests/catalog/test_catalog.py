@@ -26,12 +26,6 @@ def test_servers_and_tools_are_found_by_python_name_and_by_raw_name() -> None:
     assert catalog.tool("google_drive", "get_document").import_line == "from servers.google_drive import get_document"
 
 
-def test_where_a_raw_name_is_another_tools_python_name_the_python_name_wins() -> None:
-    catalog = Catalog.build([listing("s", "set", "set_")])
-    assert catalog.tool("s", "set_").raw_name == "set_"
-    assert catalog.tool("s", "set").name.startswith("set_")
-
-
 @pytest.mark.parametrize(
     ("server", "tool", "message"),
     [
@@ -86,12 +80,6 @@ def test_the_cause_of_a_crash_shows_the_last_whole_lines_of_stderr() -> None:
     assert shown.startswith("unavailable: calls fail until it is back (exited with code 1; its stderr ends with: File ")
     assert shown.endswith("in step_38 | File \"/srv/app.py\", line 39, in step_39 | KeyError: 'ORDERS_TOKEN')")
     assert len(server.cause) < 350
-
-
-def test_a_tool_listed_twice_is_there_once_and_the_listing_says_so() -> None:
-    server = Catalog.build([listing("s", "a", "a", problems=("b: no schema",))]).server("s")
-    assert [tool.name for tool in server.tools] == ["a"]
-    assert server.problems == ("b: no schema", '"a" is listed twice; the first is used')
 
 
 class TestVersions:

@@ -106,12 +106,6 @@ class TestTheTypeOfTheResult:
     def test_is_the_union_of_what_came(self, values: list[Any], expected: str) -> None:
         assert returned(*values) == expected
 
-    def test_is_a_file_where_one_came(self) -> None:
-        block = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
-        tool = after(observe({}, [block], "blocks"))
-        assert str(tool.returned.type) == "File"
-        assert tool.stub.source.startswith("from servers import File, tool\n")
-
     def test_shows_no_more_than_a_model_can_be_made_to_read(self) -> None:
         part = {f"field_{inner}": {"a": 1} for inner in "abcdefghij"} | {"note": "x"}
         big = {f"part_{name}": part for name in "abcdefghijklmnop"} | {"note": "x"}

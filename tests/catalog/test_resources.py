@@ -132,17 +132,6 @@ class TestWhatAServerMayUnderstandByAUri:
     def test_is_a_listed_resource_in_each_spelling_of_its_uri(self, uri: str) -> None:
         assert "private" in self.meant(uri)
 
-
-class TestFolders:
-    def test_show_resources_only_where_there_are_some(self) -> None:
-        shown = list_dir(catalog(README, ISSUE), "/servers/docs").text
-        assert "resources/  1 resource and 1 template: from servers.docs import resources" in shown
-        assert "resources" not in list_dir(catalog(), "/servers/docs").text
-
-
-class TestRefusedResources:
-    """They are marked as refused tools are, so that no program is written for them."""
-
     @staticmethod
     def refusal(_server: Server, listed: Tool | Resource) -> Refusal | None:
         is_refused = isinstance(listed, Resource) and listed.name == "readme"
@@ -156,10 +145,6 @@ class TestRefusedResources:
     def lines(self, path: str) -> list[str]:
         both = catalog(README, ResourceDefinition("docs://issues", "issues"))
         return list_dir(both, path, refusal_of=self.refusal).text.split("\n")
-
-    def test_are_marked_in_their_file(self) -> None:
-        text = read_tool(catalog(README), "/servers/docs/resources/readme", refusal_of=self.refusal).text
-        assert text.startswith("# /servers/docs/resources/readme · is not permitted: rule 1\n")
 
 
 class TestFiles:

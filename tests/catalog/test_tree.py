@@ -53,13 +53,6 @@ class TestListing:
             "list_issues.py  List issues. (reads)"
         )
 
-    def test_a_server_by_its_raw_name_and_what_was_left_out_of_it(self) -> None:
-        assert list_dir(CATALOG, "/servers/google-sheets").text == (
-            '/servers/google_sheets · "google-sheets" · 1 tool · unavailable: calls fail until it is back '
-            "(connection refused) · 1 left out: bad: no name\n"
-            "getSheet.py"
-        )
-
     def test_a_large_server_comes_in_pages_and_each_says_where_the_next_is(self) -> None:
         tools = tuple(ToolDefinition(f"t{n:03}") for n in range(230))
         catalog = Catalog.build([UpstreamListing("big", UpstreamState.READY, tools)])
@@ -138,14 +131,6 @@ class TestReading:
     )
     def test_a_tool_however_it_is_written(self, path: str) -> None:
         assert read_tool(CATALOG, path).text == CREATE_ISSUE
-
-    def test_several_at_once_and_folders_among_them(self) -> None:
-        reading = read_tool(CATALOG, "github.create_issue, /servers/github\n github.get-me")
-        folder, get_me = list_dir(CATALOG, "github").text, "# /servers/github/get_me.py\n"
-        assert (
-            reading.text
-            == f"{CREATE_ISSUE}\n\n{folder}\n\n{get_me}" + CATALOG.tool("github", "get_me").stub.source[:-1]
-        )
 
     @pytest.mark.parametrize(("lines", "first", "last"), [("5-6", 5, 6), ("5", 5, 5), ("5-", 5, 10), ("5-999", 5, 10)])
     def test_some_of_the_lines(self, lines: str, first: int, last: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,29 +76,10 @@ class TestRanking:
     def test_the_tool_that_is_meant_comes_first(self, query: str, best: str) -> None:
         assert names(search(query))[0] == best
 
-    def test_a_server_that_changes_is_indexed_again_and_the_others_are_not(self) -> None:
-        levels = RankerStack()
-        before = Catalog.build([GITHUB, SLACK])
-        levels.index(collections(before))
-        smaller = dataclasses.replace(GITHUB, tools=GITHUB.tools[:2])
-        after = Catalog.build([smaller, SLACK], before)
-        levels.index(collections(after))
-        assert [one.thing.name for one in levels.rank("merge issue", 10).found] == ["create_issue", "list_issues"]
-        fresh = RankerStack()
-        fresh.index(collections(after))
-        for query in ("merge issue", "message", "list"):
-            assert levels.rank(query, 10) == fresh.rank(query, 10)
-
 
 class TestTexts:
     def test_names_only(self) -> None:
         assert search("issue", detail_level="name_only").text == "github.create_issue\ngithub.list_issues"
-
-    def test_with_description(self) -> None:
-        assert search("issue", limit=1).text == (
-            "from servers.github import create_issue\n  create_issue(title: str)\n"
-            f"    Open a new issue. (writes)\n{NO_ARROW}"
-        )
 
     def test_what_comes_from_one_server_stands_below_one_line(self) -> None:
         assert search("github issue").text == (
@@ -136,11 +116,6 @@ class TestTexts:
     def test_tools_of_a_server_that_is_not_there_are_found_and_marked(self) -> None:
         assert search("channel", detail_level="name_only").text == (
             "slack.post_message  [unavailable: calls fail until it is back (no token)]"
-        )
-
-    def test_an_empty_query_lists(self) -> None:
-        assert search(" ", detail_level="name_only", limit=2).text == (
-            "github.create_issue\ngithub.list_issues\n3 more; list_dir lists them by server"
         )
 
     @pytest.mark.parametrize(
@@ -249,13 +224,6 @@ class TestWeakResults:
         description="Machines for rent.",
     )
 
-    def test_results_are_not_padded_to_the_limit(self) -> None:
-        assert names(search("delete a virtual machine", [self.CLOUD])) == [
-            "cloud.delete_virtual_machine",
-            "cloud.resize_virtual_machine",
-            "cloud.delete_bucket",
-        ]
-
     def test_where_nothing_fits_the_nearest_servers_are_named(self) -> None:
         found = search("delete a tweet", [self.CLOUD, GITHUB], detail_level="name_only")
         assert found.text == (
@@ -284,12 +252,6 @@ class TestWeakResults:
         found = search(query, [self.CLOUD])
         assert found.doubt == ""
         assert names(found)[0] == "cloud.resize_virtual_machine"
-
-    @pytest.mark.parametrize(
-        "query", ["list_virtual_machines", "virtual machine", "virtualmachine", "delet bucket", "the size of a machine"]
-    )
-    def test_what_fits_is_not_doubted(self, query: str) -> None:
-        assert search(query, [self.CLOUD]).doubt == ""
 
 
 class TestToolsThatThePermissionsRefuse:

@@ -8,7 +8,7 @@ import pytest
 
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.search.results import SearchResults
-from tests.search.test_answer import names, search
+from tests.search.test_answer import search
 
 
 def tool(name: str, description: str, *parameters: str) -> ToolDefinition:
@@ -33,16 +33,6 @@ def test_the_same_tool_of_several_servers_takes_one_place() -> None:
     answer = found("fetch a page", server("a", FETCH), server("b", FETCH_TOO), server("c", FETCH))
     assert answer.text == "a.fetch (also: b.fetch, c.fetch)"
     assert answer.as_json() == [{"server": "a", "name": "fetch", "also": ["b.fetch", "c.fetch"]}]
-
-
-def test_below_a_signature_the_others_stand_on_a_line() -> None:
-    assert search("fetch a page", [server("a", FETCH), server("b", FETCH)]).text == (
-        "from servers.a import fetch\n"
-        "  fetch(url?: str)\n"
-        "    Fetch a page of the web as markdown.\n"
-        "    also: b.fetch\n"
-        "(without ->, the type of the result is not known)"
-    )
 
 
 @pytest.mark.parametrize("case", ["createIssue", "issue_create", "hub_create_issue"])
@@ -88,22 +78,9 @@ def test_tools_that_are_merely_related_stand_each_for_itself(one: UpstreamListin
     assert len(found("search create issue", one, other).results) == 2
 
 
-def test_within_one_server_nothing_is_folded() -> None:
-    assert (
-        len(found("fetch", server("a", FETCH, tool("Fetch_", "Fetch a page of the web as markdown.", "url"))).results)
-        == 2
-    )
-
-
 def test_a_tool_that_cannot_be_called_does_not_hide_one_that_can() -> None:
     down, up = server("a", FETCH, state=UpstreamState.FAILED), server("b", FETCH)
     assert found("fetch", down, up).text == "b.fetch (also: a.fetch)"
     assert found("fetch", down, server("b", FETCH, state=UpstreamState.FAILED)).text == (
         "a.fetch (also: b.fetch)  [unavailable: calls fail until it is back]"
     )
-
-
-def test_what_is_folded_leaves_its_place_to_others() -> None:
-    others = server("z", tool("fetch_mail", "Fetch mail.", "box"), tool("fetch_news", "Fetch news.", "topic"))
-    answer = found("fetch", *(server(f"s{number}", FETCH) for number in range(8)), others, limit=3)
-    assert names(answer) == ["s0.fetch", "z.fetch_mail", "z.fetch_news"]

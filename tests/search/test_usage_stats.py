@@ -89,12 +89,6 @@ class TestOrder:
         use(usage, "beta.list_issues", times=5)
         assert found(usage, "list issues")[:2] == ["beta.list_issues", "alpha.list_issues"]
 
-    def test_what_fits_clearly_better_stays_first(self, tmp_path: Path) -> None:
-        usage = usage_in(tmp_path)
-        use(usage, "beta.close_issue", times=1_000)
-        assert strength(usage, "beta", "close_issue") == 1, "control"
-        assert found(usage, "list issues")[0] == "alpha.list_issues"
-
     def test_what_has_nothing_to_do_with_the_query_is_not_found_for_being_used(self, tmp_path: Path) -> None:
         usage = usage_in(tmp_path)
         use(usage, "weather.forecast", times=1_000)
@@ -151,19 +145,6 @@ class TestWhatCounts:
         use(usage, "beta.list_issues", times=5)
         assert strength(usage, "alpha", "list_issues") == pytest.approx(strength(usage, "beta", "list_issues"))
         assert 0 < strength(usage, "alpha", "list_issues") < before
-
-    async def test_a_clock_that_was_wrong_makes_no_count_that_lasts(self, tmp_path: Path) -> None:
-        clock = Clock()
-        clock.seconds += 3_650 * DAY
-        ahead = usage_in(tmp_path, clock)
-        use(ahead, "alpha.list_issues", times=100)
-        await ahead.save()
-        clock.seconds -= 3_650 * DAY
-        usage = usage_in(tmp_path, clock)
-        use(usage, "alpha.list_issues")
-        await usage.save()
-        clock.seconds += 20 * HALF_LIFE_SECONDS
-        assert strength(usage_in(tmp_path, clock), "alpha", "list_issues") < 0.01
 
 
 class TestKeeping:

@@ -102,16 +102,6 @@ class File:
         """The file of a link, with its data; in async code awaitable."""
 
 
-class Checkpoint:
-    """How far a task has come; `codemode.checkpoint`."""
-
-    def save(self, step: Any, context: Any = None) -> None:
-        """Replace the checkpoint."""
-
-    def load(self) -> dict[str, Any] | None:
-        """The last one of any session; None if there is none."""
-
-
 class Mapped(list[T]):
     """The results of `map` in the order of the items, None for one that failed."""
 

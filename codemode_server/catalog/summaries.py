@@ -48,7 +48,7 @@ _DEPRECATED = re.compile(
     re.IGNORECASE,
 )
 _AGENT_RULE = re.compile(
-    rf"{_RULE.pattern}|(?:when|before|after|if|to|please|use (?!th(?:is|e) .{{0,30}}server)|call|enable)\b",
+    rf"{_RULE.pattern}|(?:when|before|after|if|to|please|use(?! th(?:is|e) .{{0,30}}server)|call|enable)\b",
     re.IGNORECASE,
 )
 _LIST_AHEAD = re.compile(r"\b(?:two|three|four|several|following|these)\b[^:]*:$", re.IGNORECASE)

@@ -23,8 +23,8 @@ CONFIGURATION = """\
 
 One file, `upstream.yaml`: at `--config`, `$CODEMODE_CONFIG`, `./upstream.yaml` (once you
 [trust](security.md#a-repository-that-you-open) it), or in your configuration folder. `--config` also accepts a host's
-file. The [example](../upstream.yaml) shows the most used settings, `codemode-server config check` prints mistakes with
-their lines, and `codemode-server config schema` prints the JSON Schema.
+JSON file with `mcpServers`. The [example](../upstream.yaml) shows the most used settings, `codemode-server config
+check` prints mistakes with their lines, and `codemode-server config schema` prints the JSON Schema.
 
 At the start, a mistake in one server disables that server only; a mistake elsewhere disables everything, because limits
 and permissions must not be skipped. A saved file is read again while the server runs; an edit with any mistake is

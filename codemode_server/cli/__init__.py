@@ -46,7 +46,7 @@ _COMMANDS = {
     "skills": "show the skills that programs saved, and accept or reject them",
     "executions": "list programs that ran, show, follow or export them",
     "audit": "print the audit, or check that nobody changed it",
-    "logs": "print or follow the product's own log",
+    "logs": "print the newest lines of the product's own log",
     "stats": "show the tokens that programs saved, by day, server or execution",
     "workflow": "list workflows, check them against the tools, or run one",
     "permissions": "explain the decision on a call, or test a table of expected decisions",
@@ -58,8 +58,8 @@ _COMMANDS = {
     "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",
 }
 """Modules of this folder, and what `--help` says of each."""
-_MODULES = {"import": "import_servers", "list": "list_servers", "test": "test_server"}
-"""Where the module is not called as the command is: Python has the word for something else."""
+_MODULES = {"import": "import_servers", "list": "list_servers", "test": "test_server", "disable": "enable"}
+"""Commands whose module has another name: Python uses the word, or two commands share the module."""
 _EXIT_BROKEN_PIPE = 141
 """The exit code that a shell gives for a command that SIGPIPE has ended."""
 _WITHOUT_CONFIG = frozenset({"trust", "completion", "connect", "disconnect", "init", "import", "add"})
@@ -144,18 +144,6 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 class _Parser(argparse.ArgumentParser):
     """Answers a mistyped command or option with the one that was probably meant."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse, but unknown arguments are an error of the command that they are given to, with its usage."""
-        parsed, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            from codemode_server.config.problems import nearest
-
-            options = [name for name in self._option_string_actions if name.startswith("--")]
-            wrong = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
-            meant = nearest(wrong, options) if wrong else None
-            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean {meant}?" if meant else ""))
-        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         choice = r"argument (COMMAND|ACTION|HOST): invalid choice: '(.*)' \(choose from (.*)\)"

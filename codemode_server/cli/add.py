@@ -6,7 +6,6 @@ import argparse
 import re
 
 from codemode_server.cli import edited_config
-from codemode_server.cli.terminal import show
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.import_plan import plan
 from codemode_server.config.new_server import entry_of
@@ -44,14 +43,10 @@ def run(parsed: argparse.Namespace) -> int:
         if not made.additions:
             raise CodemodeError("; ".join(made.skipped))
         edited_config.save(file, made, storage)
-    name = made.additions[0].name
-    show(f"added {name} to {file.place.path}")
-    if made.secrets:
-        show(f"stored in {storage.place}: {', '.join(made.secrets)}")
-    edited_config.print_to_set(made, file)
+    edited_config.print_added(made, storage, file)
     if not parsed.is_tested or made.to_set:
         return 0
-    return edited_config.tested(file, [name], parsed.wait)
+    return edited_config.tested(file, [made.additions[0].name], parsed.wait)
 
 
 def _entry(parsed: argparse.Namespace) -> dict[str, Plain]:

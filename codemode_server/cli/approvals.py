@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -143,33 +144,20 @@ async def _approval(loaded: LoadedSettings, approval_id: ApprovalId) -> Approval
 
 
 def _as_json(it: Approval) -> dict[str, Any]:
-    asked, answer = it.question, it.answer
-    return {
-        "id": it.approval_id,
-        "execution_id": it.execution_id,
-        "session": it.session_id,
-        "server": asked.server,
-        "tool": asked.tool,
-        "effect": asked.effect.value,
-        "arguments": dict(asked.arguments),
-        "reason": asked.reason,
-        "done": list(asked.done),
-        "lines": list(asked.lines),
-        "sources": list(asked.sources),
-        "pattern": None if asked.pattern is None else dict(asked.pattern),
-        "rule": asked.rule,
-        "asked_at": local_time(it.asked_at),
-        "expires_at": local_time(it.expires_at),
-        "answer": None
-        if answer is None
-        else {
-            "approved": answer.is_approved,
-            "for": answer.scope.value,
-            "reason": answer.reason,
-            "channel": answer.channel,
-            "answered_at": local_time(answer.answered_at),
-        },
+    question = {**asdict(it.question), "effect": it.question.effect.value}
+    del question["changes"]  # may have what privacy tokens stand for
+    times = {"asked_at": local_time(it.asked_at), "expires_at": local_time(it.expires_at)}
+    about = {"id": it.approval_id, "execution_id": it.execution_id, "session": it.session_id, **question, **times}
+    if (answer := it.answer) is None:
+        return {**about, "answer": None}
+    answered = {
+        "approved": answer.is_approved,
+        "for": answer.scope.value,
+        "reason": answer.reason,
+        "channel": answer.channel,
+        "answered_at": local_time(answer.answered_at),
     }
+    return {**about, "answer": answered}
 
 
 def _indented(it: Approval) -> str:

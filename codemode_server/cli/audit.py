@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -48,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     loaded, as_json = load(config_file(parsed)), getattr(parsed, "json", False)
     if parsed.action == "verify":
-        found = anyio.run(partial(verify, loaded, noted=parsed.noted))
-        show(found.text)
-        return 0 if found.is_sound else 1
+        text, is_sound = anyio.run(partial(verify, loaded, noted=parsed.noted))
+        show(text)
+        return 0 if is_sound else 1
     limit, since = getattr(parsed, "limit", _ROWS), getattr(parsed, "since", None)
     began = 0.0 if since is None else time.time() - since * 86_400
     execution_id = ExecutionId(parsed.id) if getattr(parsed, "id", None) else None
@@ -73,63 +72,38 @@ async def rows_page(
     return "\n".join(lines.line(it, with_number=True) for it in rows) or "the audit has no such rows"
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The result of a check of the audit's hash chain."""
-
-    rows: int = 0
-    newest_digest: str = ""
-    broken_row: int | None = None
-    """The first row that does not fit, or is missing at the end."""
-    missing_at_end: int = 0
-    """Newest rows that were removed."""
-    is_noted_missing: bool = False
-    """True if a digest that the person noted is not in the audit."""
-
-    @property
-    def is_sound(self) -> bool:
-        return self.broken_row is None and not self.is_noted_missing
-
-    @property
-    def text(self) -> str:
-        if self.broken_row is not None:
-            return f"{self._breach}. Keep a copy of {FILE_NAME} and find out who could write it."
-        if self.is_noted_missing:
-            return (
-                "the noted digest is not in the audit: its row was changed or removed, or retention has deleted it "
-                "(state.record_days, state.record_mb)"
-            )
-        if not self.rows:
-            return "the audit has no rows"
-        return (
-            f"the audit is sound: {self.rows:,} rows, each with the digest of the row before it\n"
-            f"newest digest: {self.newest_digest}\n"
-            "Somebody who can write the file can compute all digests anew, or remove rows at the end with the entry of "
-            "the newest one. A note of the newest digest, kept elsewhere, shows that: verify --noted DIGEST."
-        )
-
-    @property
-    def _breach(self) -> str:
-        row, by = self.broken_row, "by something other than codemode-server"
-        if self.missing_at_end:
-            many = f"the newest {self.missing_at_end:,} rows, from {row} on, were removed"
-            which = f"the newest row, {row}, was removed" if self.missing_at_end == 1 else many
-            return f"the audit is broken at its end: {which} {by}\nThe rows before {row} are as they were written"
-        return (
-            f"the audit is broken at row {row}: this row was changed, moved or inserted, or rows before it were "
-            f"removed, {by}\nThe rows before {row} are as they were written; what follows proves nothing"
-        )
-
-
-async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> Verification:
-    """Check the hash chain of the audit; all principals are in one chain. `noted`: a digest that must be in it."""
+async def verify(loaded: LoadedSettings, *, noted: str | None = None) -> tuple[str, bool]:
+    """Check the hash chain of the audit; all principals are in one chain. Gives what was found, and whether the audit
+    is sound. `noted`: a digest that must be in it."""
     with state_database(loaded) as thread:
         if thread is None:
-            return Verification(is_noted_missing=noted is not None)
+            return "the audit has no rows", noted is None
         audit = SqliteAudit(thread)
-        broken_row, missing = await audit.verified()
+        broken_row, missing_at_end = await audit.verified()
         is_noted_missing = noted is not None and not await audit.holds(noted)
-        return Verification(*await audit.extent(), broken_row, missing, is_noted_missing)
+        rows, newest_digest = await audit.extent()
+    if broken_row is not None:
+        which = f"row {broken_row}: this row was changed, moved or inserted, or rows before it were removed"
+        if missing_at_end:
+            which = f"its end: the newest rows ({missing_at_end:,}), from {broken_row} on, were removed"
+        return (
+            f"the audit is broken at {which}, by something other than codemode-server\n"
+            f"The rows before {broken_row} are as they were written; what follows proves nothing. Keep a copy of "
+            f"{FILE_NAME} and find out who could write it."
+        ), False
+    if is_noted_missing:
+        return (
+            "the noted digest is not in the audit: its row was changed or removed, or retention has deleted it "
+            "(state.record_days, state.record_mb)"
+        ), False
+    if not rows:
+        return "the audit has no rows", True
+    return (
+        f"the audit is sound: {rows:,} rows, each with the digest of the row before it\n"
+        f"newest digest: {newest_digest}\n"
+        "Somebody who can write the file can compute all digests anew, or remove rows at the end with the entry of "
+        "the newest one. A note of the newest digest, kept elsewhere, shows that: verify --noted DIGEST."
+    ), True
 
 
 def _digest(text: str) -> str:

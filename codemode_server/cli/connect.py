@@ -9,10 +9,9 @@ from pathlib import Path
 
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import is_confirmed, load_with_warnings, show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.config import LoadedSettings, connecting, load
 from codemode_server.config.file_edits import NotEditable
-from codemode_server.config.host_files import connecting
-from codemode_server.config.host_files.launch import launch
+from codemode_server.config.host_launch import launch
 from codemode_server.config.hosts import HOSTS, HostPlace, System
 from codemode_server.config.loading import locate
 from codemode_server.domain.errors import CodemodeError
@@ -82,11 +81,8 @@ def _configuration(config: Path | None) -> LoadedSettings | None:
 
 
 def located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
-    """The file to edit, and the folder that it must not lead out of.
-
-    Raises:
-        CodemodeError: the host has no files in projects.
-    """
+    """The file to edit, and the folder that it must not lead out of. Raises `CodemodeError` if the host has no files in
+    projects."""
     system, folder = System.current(), Path.cwd()
     try:
         place = HOSTS[parsed.host].place(system, folder if parsed.project else None)

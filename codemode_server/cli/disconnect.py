@@ -6,7 +6,7 @@ import argparse
 
 from codemode_server.cli.connect import add_place, is_agreed, located, refusals_named
 from codemode_server.cli.terminal import show
-from codemode_server.config.host_files import connecting
+from codemode_server.config import connecting
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

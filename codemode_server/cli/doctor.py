@@ -19,9 +19,7 @@ from codemode_server.privacy_packages import missing
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import (
     BACKENDS,
-    BackendSpec,
     Check,
-    Diagnosis,
     SandboxSettings,
     candidates,
     demand,
@@ -83,32 +81,37 @@ async def examine(
     announce: Callable[[str], None],
 ) -> Report:
     """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
-    allowed = candidates(settings)
-    found: list[tuple[BackendSpec, Diagnosis]] = []
     checks: list[Check] = []
+    destination, obstacles, is_met = "", list[str](), False
     for spec in BACKENDS:
         diagnosis = await spec.diagnose(settings, boot=boot, announce=announce)
-        if spec in allowed:
-            found.append((spec, diagnosis))
-            checks += diagnosis.checks
-        else:
+        if spec not in candidates(settings):
             checks += (replace(check, remedy="") for check in diagnosis.checks)
-    destination, is_met = _destination(settings, found)
-    ranking = await anyio.to_thread.run_sync(diagnostics.diagnose, search)
-    guarding = await anyio.to_thread.run_sync(_guardrails, guardrails)
-    protection = _privacy(privacy or PrivacySettings())
-    is_met = is_met and ranking.is_met and not guarding.remedy and not protection.remedy
-    notifying = await anyio.to_thread.run_sync(_notifications) if has_notifications else ()
-    is_met = is_met and not any(it.remedy for it in notifying)
-    return Report((*checks, _search(ranking), guarding, protection, *notifying), destination, is_met)
+            continue
+        checks += diagnosis.checks
+        if diagnosis.place and not destination:
+            destination = ", ".join([diagnosis.place, *obstacles])
+            is_met = diagnosis.is_ready or not demand(settings)
+        obstacles.append(f"since no {spec.sandbox} can be had: {diagnosis.obstacle}")
+    if not destination:
+        why = f"`{demand(settings)}` can't be met" if demand(settings) else "no sandbox can be had"
+        destination = f"nothing, since {why} as things are"
+    others = [
+        _search(await anyio.to_thread.run_sync(diagnostics.diagnose, search)),
+        await anyio.to_thread.run_sync(_guardrails, guardrails),
+        _privacy(privacy or PrivacySettings()),
+        *([await anyio.to_thread.run_sync(_notifications)] if has_notifications else []),
+    ]
+    is_met = is_met and not any(it.state == "missing" for it in others)
+    return Report((*checks, *others), destination, is_met)
 
 
-def _notifications() -> tuple[Check, ...]:
-    """Check the program that `approvals.notify` needs."""
+def _notifications() -> Check:
+    """The program that `approvals.notify` needs."""
     found = find_notifier()
     if isinstance(found, NoNotifier):
-        return (Check("notifications", "missing", f"approvals.notify: {found.reason}", found.remedy),)
-    return (Check("notifications", "ok", f"shown by {found.command[0]}"),)
+        return Check("notifications", "missing", f"approvals.notify: {found.reason}", found.remedy)
+    return Check("notifications", "ok", f"shown by {found.command[0]}")
 
 
 def _privacy(settings: PrivacySettings) -> Check:
@@ -123,27 +126,12 @@ def _guardrails(configured: Sequence[GuardrailSettings]) -> Check:
     try:
         used = ", ".join(it.name for it in load_guardrails(configured)) or "none"
     except SettingsError as error:
-        return Check(
-            "guardrails", "missing", f"{'; '.join(str(error).splitlines())}", "edit upstream.yaml, or install it"
-        )
+        return Check("guardrails", "missing", str(error).replace("\n", "; "), "edit upstream.yaml, or install it")
     return Check("guardrails", "ok", f"used, in this order: {used}")
 
 
 def _search(found: diagnostics.SearchDiagnosis) -> Check:
     if not found.problem:
         return Check("search", "ok", found.text)
-    return Check(
-        "search", "missing", f"{found.level}, by {found.description}; no better, since {found.problem}", found.remedy
-    )
-
-
-def _destination(settings: SandboxSettings, found: list[tuple[BackendSpec, Diagnosis]]) -> tuple[str, bool]:
-    """Where programs will run, and whether that meets the settings."""
-    since: list[str] = []
-    for spec, diagnosis in found:
-        if diagnosis.place:
-            return ", ".join([diagnosis.place, *since]), diagnosis.is_ready or not demand(settings)
-        since.append(f"since no {spec.sandbox} can be had: {diagnosis.obstacle}")
-    if demanded := demand(settings):
-        return f"nothing, since `{demanded}` can't be met as things are", False
-    return "nothing, since no sandbox can be had as things are", False
+    why = f"{found.level}, by {found.description}; no better, since {found.problem}"
+    return Check("search", "ok" if found.is_met else "missing", why, found.remedy)

@@ -66,11 +66,7 @@ def locked(place: ConfigFile) -> Iterator[EditedFile]:
 
 @contextmanager
 def existing(parsed: argparse.Namespace) -> Iterator[EditedFile]:
-    """The file that the commands edit, while no other command does.
-
-    Raises:
-        CodemodeError: there is none.
-    """
+    """The file that the commands edit, while no other command does. Raises `CodemodeError` if there is none."""
     place = located(parsed)
     saving.check_exists(place)
     with locked(place) as file:
@@ -120,13 +116,14 @@ class SecretDestination:
 def save(file: EditedFile, made: ImportPlan, storage: SecretDestination) -> None:
     """Write the plan with its secrets, or nothing of it."""
     file.text.add_servers({it.name: it.entry for it in made.additions})
-    rules = [rule for addition in made.additions for rule in addition.rules]
-    if rules:
-        file.text.add_rules(rules)
     file.save(storage.storing(made.secrets))
 
 
-def print_to_set(made: ImportPlan, file: EditedFile) -> None:
+def print_added(made: ImportPlan, storage: SecretDestination, file: EditedFile) -> None:
+    names = [it.name for it in made.additions]
+    show(f"added {', '.join(names)} to {file.place.path}")
+    if made.secrets:
+        show(f"secrets stored in {storage.place}: {', '.join(made.secrets)}")
     if made.to_set:
         lines = [f"  {name}: {why}" for name, why in made.to_set.items()]
         show("\n".join(["", f"still to be set, in the environment or as NAME=value in {file.dotenv}:", *lines]))

@@ -1,4 +1,4 @@
-"""The `enable` command: switches servers of `upstream.yaml` on."""
+"""The commands `enable` and `disable`: switch servers of `upstream.yaml` on or off; all that are named, or none."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    return switch(parsed, is_enabled=True)
-
-
-def switch(parsed: argparse.Namespace, *, is_enabled: bool) -> int:
-    """Switch the named servers; all of them, or none if one can't be."""
+    is_enabled = parsed.command == "enable"
     switched = switch_servers(edited_config.located(parsed), parsed.names, is_enabled=is_enabled)
     show(switched.text)
     if switched.trust_needed:

@@ -27,7 +27,7 @@ from codemode_server.cli.execution_lines import (
     execution_row,
     exported,
 )
-from codemode_server.cli.marked_tokens import show_with_tokens
+from codemode_server.cli.person_at_terminal import require_terminal, show_person
 from codemode_server.cli.product import run_again
 from codemode_server.cli.terminal import line_width, show, table
 from codemode_server.config import LoadedSettings, load
@@ -37,6 +37,8 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.first_listing import state_folder
 from codemode_server.private_files import open_private
 from codemode_server.records.executions import stored_records
+from codemode_server.records.state_database import state_database
+from codemode_server.records.token_reveals import TokenReveals, revealed_line
 from codemode_server.redaction import Redactor
 from codemode_server.storage.database import Database
 from codemode_server.storage.interrupted import settle_before_reading
@@ -45,6 +47,7 @@ from codemode_server.text import one_line
 
 _POLL_SECONDS = 0.3
 _MAX_LINE_CHARACTERS = 400
+_MAX_REVEALED = 50
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,8 +87,11 @@ def run(parsed: argparse.Namespace) -> int:
         show(page)
         return 0 if is_success else 1
     if parsed.action == "show":
-        page = anyio.run(partial(show_execution, loaded, parsed.id, as_json=as_json))
-        show_with_tokens(loaded, page, is_text=not as_json, reveals=parsed.reveal)
+        if parsed.reveal:
+            require_terminal()
+        show(page := anyio.run(partial(show_execution, loaded, parsed.id, as_json=as_json)))
+        if parsed.reveal:
+            show_person(anyio.run(_revealed, loaded, page))
     else:
         show(anyio.run(partial(list_executions, loaded, getattr(parsed, "limit", 20), as_json=as_json)))
     return 0
@@ -120,11 +126,8 @@ async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows
 
 
 async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -> None:
-    """Write all executions that started since then, oldest first, to standard output or a new private file.
-
-    Raises:
-        CodemodeError: the file is there already, or can't be written.
-    """
+    """Write all executions that started since then, oldest first, to standard output or a new private file. Raises
+    `CodemodeError` if the file is there already, or can't be written."""
     with stored_records(loaded) as records:
         if output is None:
             if records is not None:
@@ -143,12 +146,21 @@ async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -
             raise CodemodeError(f"{output} can't be written: {error.strerror}") from error
 
 
-async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: bool) -> str:
-    """One execution with its calls.
+async def _revealed(loaded: LoadedSettings, page: str) -> str:
+    """What the privacy tokens of a page stand for, a line each; the audit records it."""
+    with state_database(loaded) as thread:
+        if thread is None:
+            return ""
+        reveals = TokenReveals(loaded, thread)
+        known = await reveals.known_in(page)
+        lines = [revealed_line(await reveals.reveal(token)) for token in known[:_MAX_REVEALED]]
+    if len(known) > _MAX_REVEALED:
+        lines.append(f"… and {len(known) - _MAX_REVEALED:,} more; `codemode-server privacy show TOKEN` shows one")
+    return "\n".join(lines) or "there are no privacy tokens in it"
 
-    Raises:
-        CodemodeError: there is none (any more).
-    """
+
+async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: bool) -> str:
+    """One execution with its calls. Raises `CodemodeError` if there is none (any more)."""
     with stored_records(loaded) as records:
         recorded = None if records is None else await records.find(ExecutionId(execution_id))
         if records is None or recorded is None:

@@ -1,17 +1,20 @@
-"""The `import` command: takes over the servers of hosts, or of a file."""
+"""The `import` command: takes over the servers of hosts, or of a file.
+
+It first shows what it would take; of files that others may have written, all that will run.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
+import shlex
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from codemode_server.cli import edited_config
-from codemode_server.cli.import_preview import show_preview
 from codemode_server.cli.terminal import show
 from codemode_server.config.host_reading import (
     MAX_HOST_FILE_BYTES,
@@ -24,11 +27,21 @@ from codemode_server.config.host_reading import (
 from codemode_server.config.hosts import HOSTS, System, all_places
 from codemode_server.config.import_plan import Addition, ImportPlan, plan, unite
 from codemode_server.config.saving import EditedFile
+from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.text import escaped, one_line
 
 _FILE = re.compile(r"[/\\]|\.(?:jsonc?|toml|ya?ml)$")
 """Matches words that mean a file. A bare word never is one: the current folder may have a file of any name."""
 _HOW_TO_ADD = "`codemode-server add NAME -- COMMAND …` or `add NAME URL` adds a server"
+_MAX_CHARACTERS = 160
+_MAX_COLUMNS = 120
+_MARGIN = "      | "
+"""Begins each line of details, so that no text in one looks like a row."""
+_LOADING = re.compile(r"PATH|LD_.*|DYLD_.*|NODE_OPTIONS|PYTHON.*", re.IGNORECASE | re.DOTALL)
+"""Variables that decide which code a program loads."""
+_BLANKS = re.compile("[ \\u2800]{3,}")
+"""Could push the rest of a command out of sight; U+2800 is printable, and blank."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,17 +57,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
+    if parsed.command_line or any("://" in word for word in parsed.words):
+        raise CodemodeError(f"import reads files; {_HOW_TO_ADD}")
     file = edited_config.opened(parsed)
-    sources = _sources(parsed)
-    servers, equal = unite(server for it in sources.files for server in it.servers)
+    paths = [word for word in parsed.words if word == "-" or _FILE.search(word)]
+    names = [word for word in parsed.words if word not in paths]
+    files = [_file(word) for word in paths] or list(_host_files(parsed.hosts))
+    servers, equal = unite(server for it in files for server in it.servers)
     preview = _planned(servers, file, edited_config.SecretDestination(file, parsed.secrets))
-    show_preview(preview, sources.files, [*equal, *preview.skipped])
+    if page := _page(preview.additions, files, [*equal, *preview.skipped]):
+        show(page)
     if not preview.additions:
-        called = f" called {', '.join(map(repr, sources.names))}" if sources.names else ""
-        others = "".join(map(_hint, sources.names)) if sources.names else f"; {_HOW_TO_ADD}"
+        called = f" called {', '.join(map(repr, names))}" if names else ""
+        others = "".join(map(_hint, names)) if names else f"; {_HOW_TO_ADD}"
         show(f"there is nothing to take over{called}{others}")
-        return 1 if sources.names else 0
-    chosen = _chosen(parsed, sources, preview)
+        return 1 if names else 0
+    is_whole_file = bool(paths) and not ("-" in paths and sys.stdin.isatty())
+    chosen = _chosen(parsed, names, preview.additions, is_whole_file=is_whole_file)
     if parsed.dry_run or not chosen:
         print("nothing was changed")
         return 0
@@ -66,10 +85,14 @@ def run(parsed: argparse.Namespace) -> int:
     if not made.additions:
         print("nothing was changed")
         return 0
-    _print_result(made, storage, file)
-    names = [it.name for it in made.additions if it.is_enabled and not set(it.found.variables()) & made.to_set.keys()]
-    code = edited_config.tested(file, names, parsed.wait) if parsed.is_tested and names else 0
-    _print_next(made)
+    edited_config.print_added(made, storage, file)
+    enabled = [it.name for it in made.additions if it.is_enabled and not set(it.found.variables()) & made.to_set.keys()]
+    code = edited_config.tested(file, enabled, parsed.wait) if parsed.is_tested and enabled else 0
+    found = (it.found for it in made.additions)
+    if hosts := list(dict.fromkeys(it.host for it in found if it.scope == "user" and it.host)):
+        show("\nto have your hosts start codemode-server in place of these servers:")
+        for host in hosts:
+            print(f"  codemode-server connect {host} --take-out-imported")
     return code
 
 
@@ -77,37 +100,13 @@ def _planned(found: Sequence[FoundServer], file: EditedFile, storage: edited_con
     return plan(found, file.text.servers(), storage.new(), storage.variables, file.folder)
 
 
-@dataclass(slots=True)
-class _Sources:
-    files: list[SourceServers] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    """Servers that the person named."""
-    is_named: bool = False
-    """True if the person named the servers by their source, so that no confirmation is needed."""
-
-
-def _sources(parsed: argparse.Namespace) -> _Sources:
-    found, is_asked = _Sources(), False
-    if parsed.command_line or any("://" in word for word in parsed.words):
-        raise CodemodeError(f"import reads files; {_HOW_TO_ADD}")
-    for word in parsed.words:
-        if word == "-" or _FILE.search(word):
-            found.files.append(_file(word))
-            is_asked = sys.stdin.isatty()
-        else:
-            found.names.append(word)
-    found.is_named = bool(found.files) and not is_asked
-    if not found.files:
-        project = Path.cwd()
-        places = all_places(System.current(), project if project != Path.home() else None)
-        # The user's own files come first: of servers of one name, that of a project gets the suffix.
-        places = sorted(places, key=lambda it: it.scope == "project")
-        found.files = [
-            read_place(place, os.environ, project)
-            for place in places
-            if not parsed.hosts or place.host.id in parsed.hosts
-        ]
-    return found
+def _host_files(hosts: Sequence[str] | None) -> Iterator[SourceServers]:
+    project = Path.cwd()
+    places = all_places(System.current(), project if project != Path.home() else None)
+    # The user's own files come first: of servers of one name, that of a project gets the suffix.
+    for place in sorted(places, key=lambda it: it.scope == "project"):
+        if not hosts or place.host.id in hosts:
+            yield read_place(place, os.environ, project)
 
 
 def _file(word: str) -> SourceServers:
@@ -119,48 +118,33 @@ def _file(word: str) -> SourceServers:
     except OSError as error:
         raise CodemodeError(f"{word}: can't be read: {error.strerror}") from error
     except SettingsError as error:
-        lines = (f": {it}".removeprefix(f": {path.name}") for it in str(error).split("\n"))
-        raise CodemodeError("\n".join(word + line for line in lines)) from error
+        raise CodemodeError("\n".join(f"{word}: {line}" for line in str(error).split("\n"))) from error
 
 
-def _chosen(parsed: argparse.Namespace, sources: _Sources, preview: ImportPlan) -> list[FoundServer]:
-    additions = preview.additions
-    if sources.names:
-        return [it.found for it in (_named(name, additions) for name in sources.names)]
-    if parsed.all or sources.is_named or (parsed.hosts and not sys.stdin.isatty()):
-        taken = [it for it in additions if it.found.scope == "user" or parsed.project]
+def _chosen(
+    parsed: argparse.Namespace, names: list[str], additions: Sequence[Addition], *, is_whole_file: bool
+) -> list[FoundServer]:
+    if names:
+        return [_named(name, additions).found for name in names]
+    if parsed.all or is_whole_file or (parsed.hosts and not sys.stdin.isatty()):
+        taken = [it.found for it in additions if it.found.scope == "user" or parsed.project]
         if len(taken) < len(additions):
             show("servers of this folder's files are left out; take them by name, or with --project")
-        return [it.found for it in taken]
+        return taken
     if parsed.dry_run:
         return []
     if not sys.stdin.isatty():
         raise CodemodeError(
             "stdin is not a terminal, so you can't be asked; name the servers, or give --all or --from HOST"
         )
-    print("Which of them? Numbers (1 3-5), names, or `all`; nothing takes none: ", end="", flush=True)
-    return [it.found for word in _words(sys.stdin.readline()) for it in _answered(word, additions)]
-
-
-def _words(answer: str) -> Iterable[str]:
-    for word in answer.replace(",", " ").split():
-        if span := re.fullmatch(r"(\d{1,4})-(\d{1,4})", word):
-            yield from map(str, range(int(span[1]), int(span[2]) + 1))
-        else:
-            yield word
-
-
-def _answered(word: str, additions: Sequence[Addition]) -> list[Addition]:
-    """The additions that a word of the answer selects. A number is a row and never a name, which a file of others may
-    have given."""
-    if word.casefold() == "all":
-        return list(additions)
-    if not word.isdigit():
-        return [_named(word, additions)]
-    rows = {str(number): it for number, it in enumerate(additions, start=1)}
-    if word not in rows:
-        raise CodemodeError(f"there is no row {word}; the last one is {len(rows)}")
-    return [rows[word]]
+    print("Which of them? Numbers, or `all`; nothing takes none: ", end="", flush=True)
+    answer = sys.stdin.readline().replace(",", " ").split()
+    if [it.casefold() for it in answer] == ["all"]:
+        return [it.found for it in additions]
+    rows = {str(number): it.found for number, it in enumerate(additions, start=1)}
+    if wrong := [it for it in answer if it not in rows]:
+        raise CodemodeError(f"there is no row {wrong[0]}; the last one is {len(rows)}")
+    return [rows[it] for it in answer]
 
 
 def _named(name: str, additions: Sequence[Addition]) -> Addition:
@@ -178,20 +162,66 @@ def _hint(word: str) -> str:
     return f"; write ./{word} for the file" if os.path.isfile(word) else ""  # noqa: PTH113 - any word is legal here
 
 
-def _print_next(made: ImportPlan) -> None:
-    """How the hosts whose servers were taken get them from us."""
-    found = (it.found for it in made.additions)
-    if hosts := list(dict.fromkeys(it.host for it in found if it.scope == "user" and it.host)):
-        show("\nto have your hosts start codemode-server in place of these servers:")
-        for host in hosts:
-            print(f"  codemode-server connect {host} --take-out-imported")
+def _page(additions: Sequence[Addition], files: Sequence[SourceServers], skipped: Sequence[str]) -> str:
+    lines: list[str] = []
+    numbers = {id(it.found): number for number, it in enumerate(additions, start=1)}
+    for file in files:
+        of_file = [it for it in additions if it.found.source.startswith(file.source)]
+        if of_file or file.skipped:
+            lines += ["", file.source]
+        for it in of_file:
+            lines.append(one_line(f"{numbers[id(it.found)]:>4}  {_row(it)}", _MAX_CHARACTERS))
+            lines += _wrapped(_details(it))
+        lines += [one_line(f"      note: {it}", 2 * _MAX_CHARACTERS) for it in file.skipped]
+    if skipped:
+        lines += ["", "not taken:", *(one_line(f"      {it}", 2 * _MAX_CHARACTERS) for it in skipped)]
+    return "\n".join([*lines[1:], ""]) if lines else ""
 
 
-def _print_result(made: ImportPlan, storage: edited_config.SecretDestination, file: EditedFile) -> None:
-    count = len(made.additions)
-    show(
-        f"added {count} server{'s' * (count != 1)} to {file.place.path}: {', '.join(it.name for it in made.additions)}"
-    )
-    if made.secrets:
-        show(f"secrets stored in {storage.place}: {', '.join(made.secrets)}")
-    edited_config.print_to_set(made, file)
+def _is_whole(addition: Addition) -> bool:
+    """True if everything that will run is shown: somebody else may have written the file of a project, or a given
+    one."""
+    return addition.found.scope == "project" or not addition.found.host
+
+
+def _row(addition: Addition) -> str:
+    entry = addition.entry
+    notes = ["from this folder"] if addition.found.scope == "project" else []
+    notes += [] if addition.is_enabled else ["off"]
+    notes += [f"{key}: {', '.join(it)}" for key in ("env", "headers") if isinstance(it := entry.get(key), dict)]
+    notes += [f"headers from the command {it}" for it in [entry.get("headers_command")] if it]
+    notes += ["restricted"] if "tools" in entry else []
+    line = "" if _is_whole(addition) else _line(addition)
+    return "  ".join(filter(None, [addition.name, line, f"({'; '.join(notes)})" if notes else ""]))
+
+
+def _line(addition: Addition) -> str:
+    """The address, or the command with its arguments."""
+    entry, args = addition.entry, addition.entry.get("args")
+    if "url" in entry:
+        return str(entry["url"])
+    words = [str(entry.get("command", "")), *(map(str, args) if isinstance(args, (list, tuple)) else [])]
+    return shlex.join(words).replace("'${", "${").replace("}'", "}")
+
+
+def _details(addition: Addition) -> Iterator[str]:
+    entry = addition.entry
+    if _is_whole(addition):
+        yield f"{'address' if 'url' in entry else 'command'}: {_line(addition)}"
+        yield from (f"{key}: {entry[key]}" for key in ("headers_command", "cwd") if entry.get(key))
+    env = entry.get("env")
+    for name, value in env.items() if isinstance(env, Mapping) else ():
+        if _LOADING.fullmatch(name):
+            yield f"env {name}={value}"
+        elif _is_whole(addition):  # known secrets are references already
+            is_hidden = looks_secret(name) and not re.fullmatch(r"\$\{[^}]*\}", str(value))
+            yield f"env {name}={'***' if is_hidden else value}"
+
+
+def _wrapped(details: Iterable[str]) -> Iterator[str]:
+    columns = min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - len(_MARGIN) - 1
+    for detail in details:
+        text = _BLANKS.sub(lambda found: f" [{len(found[0])} blanks] ", escaped(detail))
+        width = max(columns if text.isascii() else columns // 2, 20)  # other characters may be two columns wide
+        for line in re.findall(rf".{{1,{width}}}(?: |$)|.{{1,{width}}}", text):  # textwrap is quadratic in a long word
+            yield _MARGIN + line.rstrip()

@@ -1,11 +1,9 @@
-"""The `logs` command: prints the product's own log, which products of this state folder write, and follows it."""
+"""The `logs` command: prints the product's own log, which products of this state folder write."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -17,13 +15,11 @@ from codemode_server.first_listing import state_folder
 from codemode_server.logs import FILE_NAME, FOLDER_NAME, OLD_FILES
 from codemode_server.private_files import open_private
 
-_POLL_SECONDS = 0.3
 _LINES = 50
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lines", type=count, default=_LINES, metavar="COUNT", help=f"default {_LINES}")
-    parser.add_argument("--follow", action="store_true", help="go on with what is logged from now on, until Ctrl+C")
     parser.add_argument("--path", action="store_true", help="only print where the log is")
 
 
@@ -35,10 +31,7 @@ def run(parsed: argparse.Namespace) -> int:
         return 0
     for line in last_lines(place, parsed.lines):
         show(line)
-    if parsed.follow:
-        for line in followed(place):
-            show(line)
-    elif not place.exists():
+    if not place.exists():
         show(f"nothing is logged yet; the log will be {place}")
     return 0
 
@@ -53,38 +46,5 @@ def last_lines(place: Path, limit: int) -> list[str]:
     return lines[-limit:]
 
 
-def followed(place: Path, pause: Callable[[], None] = lambda: time.sleep(_POLL_SECONDS)) -> Iterator[str]:
-    """Lines that are added from now on; waits for them, also for the next file when this one is renamed."""
-    file: BufferedReader | None = None
-    rest, is_first = b"", True
-    try:
-        while True:
-            if file is None:
-                with suppress(FileNotFoundError):
-                    file = _opened(place)
-                    if is_first:
-                        file.seek(0, os.SEEK_END)
-            is_first = False
-            if file is not None:
-                added = file.read()
-                *complete, rest = (rest + added).split(b"\n")
-                yield from (line.decode("utf-8", "replace") for line in complete)
-                if not added and _is_renamed(file, place):
-                    file.close()
-                    file, rest = None, b""
-                    continue
-            pause()
-    finally:
-        if file is not None:
-            file.close()
-
-
 def _opened(path: Path) -> BufferedReader:
     return os.fdopen(open_private(path, os.O_RDONLY), "rb")
-
-
-def _is_renamed(file: BufferedReader, place: Path) -> bool:
-    try:
-        return not os.path.samestat(os.fstat(file.fileno()), place.stat())
-    except FileNotFoundError:
-        return True

@@ -36,38 +36,24 @@ def run(parsed: argparse.Namespace) -> int:
 
 def paths(config: Path | None) -> list[tuple[str, Path, str]]:
     """Name, place and meaning of each. Creates nothing."""
-    file: Path | None = None
-    settings = Settings()
-    of_configuration: list[tuple[str, Path, str]] = []
+    settings, found = Settings(), list[tuple[str, Path, str]]()
     try:
-        file = locate(config).path
-        loaded = load(config)
-        settings = loaded.settings
-        skills, workflows = Path(settings.state.skills), Path(settings.state.workflows)
-        of_configuration = [
-            ("skills", skills, "your saved programs, which others import (state.skills)"),
-            ("workflows", workflows, "your workflows (state.workflows)"),
+        found = [("file", locate(config).path, "the configuration in use; secrets may be in a .env beside it")]
+        settings = load(config).settings
+        found += [
+            ("skills", Path(settings.state.skills), "your saved programs, which others import (state.skills)"),
+            ("workflows", Path(settings.state.workflows), "your workflows (state.workflows)"),
         ]
     except SettingsError:  # `config check` says what is wrong; the folders of the user are the same
         pass
-    own = Path(platformdirs.user_data_dir("codemode-server", appauthor=False))
-    state = state_folder(settings)
-    user_config = platformdirs.user_config_path("codemode-server", appauthor=False)
+    name = "codemode-server"
+    data = "the token for HTTP, trusted folders, and records of the files that `connect` changed"
+    state = "database, sign-ins, secrets, workspaces, skills of programs, stored results and logs (state.dir)"
     return [
-        *([("file", file, "the configuration in use; secrets may be in a .env beside it")] if file else []),
-        *of_configuration,
-        ("config", user_config, "the user's configuration"),
-        ("data", own, "the token for HTTP, trusted folders, and records of the files that `connect` changed"),
-        (
-            "state",
-            state,
-            "the database, sign-ins, secrets that no keyring holds, workspaces, skills that programs saved, stored "
-            "results and logs (state.dir)",
-        ),
-        (
-            "cache",
-            platformdirs.user_cache_path("codemode-server", appauthor=False),
-            "the compiled sandbox; it is made again",
-        ),
+        *found,
+        ("config", platformdirs.user_config_path(name, appauthor=False), "the user's configuration"),
+        ("data", platformdirs.user_data_path(name, appauthor=False), data),
+        ("state", state_folder(settings), state),
+        ("cache", platformdirs.user_cache_path(name, appauthor=False), "the compiled sandbox; it is made again"),
         ("temporary", Path(tempfile.gettempdir()) / "codemode-*", "files of running programs; gone when they end"),
     ]

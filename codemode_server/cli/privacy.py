@@ -11,12 +11,11 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from functools import partial
 
 import anyio
 
 from codemode_server.cli.arguments import config_file
+from codemode_server.cli.execution_lines import local_time
 from codemode_server.cli.person_at_terminal import person_confirms, require_terminal, show_person
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
@@ -29,7 +28,6 @@ from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.privacy_settings import seconds_of
 from codemode_server.records.state_database import state_database
 from codemode_server.records.token_reveals import TokenReveals, revealed_line, stored_tokens
-from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
@@ -60,33 +58,32 @@ def run(parsed: argparse.Namespace) -> int:
     tokens = anyio.run(_tokens, loaded)
     match parsed.action:
         case "show":
-            return _show(loaded, _named(tokens, [parsed.token])[0].token)
+            require_terminal()
+            show_person(anyio.run(_revealed, loaded, _named(tokens, [parsed.token])[0].token))
+            return 0
         case "forget":
             return _forget(loaded, _chosen(tokens, parsed))
     kind, server = getattr(parsed, "kind", None), getattr(parsed, "server", None)
-    tokens = [it for it in tokens if kind in (None, it.kind) and server in (None, it.server)]
+    tokens = _matching(tokens, kind, server)
     show(json.dumps([_as_json(it) for it in tokens], indent=2) if getattr(parsed, "json", False) else _page(tokens))
-    return 0
-
-
-def _show(loaded: LoadedSettings, token: str) -> int:
-    require_terminal()
-    show_person(anyio.run(_revealed, loaded, token))
     return 0
 
 
 def _forget(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> int:
     if not chosen:
-        anyio.run(_drop_values, loaded)
         show("there is nothing to forget")
         return 0
     question = "Forget these? Programs and conversations that hold them can't use them any more."
     if not person_confirms(_page(chosen), question):
         show("nothing was forgotten")
         return 1
-    anyio.run(partial(_forget_tokens, loaded, chosen))
+    anyio.run(_forget_tokens, loaded, chosen)
     show(f"forgotten: {_names(chosen)}")
     return 0
+
+
+def _matching(tokens: Sequence[KnownToken], kind: str | None, server: str | None) -> list[KnownToken]:
+    return [it for it in tokens if kind in (None, it.kind) and server in (None, it.server)]
 
 
 def _chosen(tokens: Sequence[KnownToken], parsed: argparse.Namespace) -> Sequence[KnownToken]:
@@ -105,8 +102,7 @@ def _chosen(tokens: Sequence[KnownToken], parsed: argparse.Namespace) -> Sequenc
             before -= seconds_of(parsed.older_than)
         except ValueError as error:
             raise CodemodeError(f"privacy forget: --older-than {error}") from None
-    chosen = (it for it in tokens if parsed.kind in (None, it.kind) and parsed.server in (None, it.server))
-    return [it for it in chosen if it.used_at <= before]
+    return [it for it in _matching(tokens, parsed.kind, parsed.server) if it.used_at <= before]
 
 
 def _named(tokens: Sequence[KnownToken], names: Sequence[str]) -> list[KnownToken]:
@@ -124,44 +120,33 @@ def _named(tokens: Sequence[KnownToken], names: Sequence[str]) -> list[KnownToke
 
 async def _tokens(loaded: LoadedSettings) -> Sequence[KnownToken]:
     with state_database(loaded) as thread:
-        return (
-            []
-            if thread is None
-            else await stored_tokens(loaded, thread).all(local_principal(loaded.settings).principal_id)
-        )
+        if thread is None:
+            return []
+        return await stored_tokens(loaded, thread).all(local_principal(loaded.settings).principal_id)
 
 
 async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> None:
+    principal, tokens = local_principal(loaded.settings), [it.token for it in chosen]
+    event = AuditEvent(
+        *(AuditEventKind.PRIVACY_FORGOTTEN, principal, "", ExecutionId(""), time.time()), reason=_names(chosen)
+    )
     with state_database(loaded) as thread:
-        if thread is not None:
-            principal, kind = local_principal(loaded.settings), AuditEventKind.PRIVACY_FORGOTTEN
-            tokens = [it.token for it in chosen]
-            await stored_tokens(loaded, thread).forget(principal.principal_id, tokens)
-            await _approvals(loaded, thread).drop_values(principal, tokens)
-            SqliteAudit(thread).append(
-                AuditEvent(kind, principal, "", ExecutionId(""), time.time(), reason=_names(chosen))
-            )
-
-
-async def _drop_values(loaded: LoadedSettings) -> None:
-    """Remove the values that questions still have of tokens which were forgotten with an earlier version."""
-    with state_database(loaded) as thread:
-        if thread is not None:
-            await _approvals(loaded, thread).drop_values(local_principal(loaded.settings), ())
-
-
-def _approvals(loaded: LoadedSettings, thread: DatabaseThread) -> SqliteApprovals:
-    return SqliteApprovals(thread, JournalCipher(state_folder(loaded.settings)))
+        assert thread is not None  # noqa: S101 - the tokens were read from it
+        await stored_tokens(loaded, thread).forget(principal.principal_id, tokens)
+        approvals = SqliteApprovals(thread, JournalCipher(state_folder(loaded.settings)))
+        await approvals.drop_values(principal, tokens)
+        SqliteAudit(thread).append(event)
 
 
 async def _revealed(loaded: LoadedSettings, token: str) -> str:
     with state_database(loaded) as thread:
-        return "" if thread is None else revealed_line(await TokenReveals(loaded, thread).reveal(token))
+        assert thread is not None  # noqa: S101 - the token was read from it
+        return revealed_line(await TokenReveals(loaded, thread).reveal(token))
 
 
 def _page(tokens: Sequence[KnownToken]) -> str:
     lines = [
-        f"{it.token}  {it.kind}{f' of {it.server}' if it.server else ''}, last used {_time(it.used_at)}"
+        f"{it.token}  {it.kind}{f' of {it.server}' if it.server else ''}, last used {local_time(it.used_at)}"
         for it in tokens[:_MAX_LISTED]
     ]
     if (more := len(tokens) - _MAX_LISTED) > 0:
@@ -183,9 +168,5 @@ def _names(tokens: Sequence[KnownToken]) -> str:
 
 
 def _as_json(token: KnownToken) -> dict[str, str]:
-    times = {"made_at": _time(token.made_at), "used_at": _time(token.used_at)}
+    times = {"made_at": local_time(token.made_at), "used_at": local_time(token.used_at)}
     return {"token": token.token, "kind": token.kind, "server": token.server, **times}
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")

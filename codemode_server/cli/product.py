@@ -42,12 +42,8 @@ COMMAND_SESSION = Session("command", is_ephemeral=True)
 
 
 async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, as_json: bool) -> tuple[str, bool]:
-    """The answer of the program once it has ended, and whether it succeeded. `action` is `resume` or `replay`; a
-    replay starts no server, and is recorded as an execution of its own.
-
-    Raises:
-        CodemodeError: it can't run again.
-    """
+    """The answer of the program once it has ended, and whether it succeeded. `action` is `resume` or `replay`; a replay
+    starts no server, and is recorded as an execution of its own. Raises `CodemodeError` if it can't run again."""
     async with App.open(loaded) as app:
         logs.start(None, app.config)
         app.connect(with_upstreams=action == "resume")

@@ -91,13 +91,9 @@ def listing(store: SecretStore, loaded: LoadedSettings) -> tuple[str, bool]:
     if commands:
         lines += ["", "commands that are run for secrets:", *sorted(commands)]
     if loaded.dotenv:
-        lines += ["", f"variables in {loaded.base_dir / '.env'}:", *_variables(loaded)]
+        lines += ["", f"variables in {loaded.base_dir / '.env'}:", *(f"  {name}" for name in sorted(loaded.dotenv))]
     lines += ["", f"new ones are stored in {store.description}"]
     return "\n".join(escaped(line) for text in lines for line in text.split("\n")), is_complete
-
-
-def _variables(loaded: LoadedSettings) -> list[str]:
-    return [f"  {name}" + ("" if name in loaded.expanded_from else " (not used)") for name in sorted(loaded.dotenv)]
 
 
 def _state(store: SecretStore, name: str) -> tuple[str, bool]:

@@ -54,12 +54,9 @@ async def sign_in(
     scopes: Sequence[str] = (),
     wait_s: float = WAIT_S,
 ) -> str:
-    """Wait until the person has signed in at the address that `show` shows; gives what was done, in a line.
-
-    Raises:
-        NobodySignedIn: the time is over.
-        CodemodeError: the configuration has no sign-in for this server, or somebody refuses it.
-    """
+    """Wait until the person has signed in at the address that `show` shows; gives what was done, in a line. Raises
+    `NobodySignedIn` if the time is over; `CodemodeError`: the configuration has no sign-in for this server, or somebody
+    refuses it."""
     _check_possible(server, settings)
     try:
         with anyio.fail_after(wait_s):

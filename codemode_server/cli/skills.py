@@ -86,16 +86,6 @@ class Found:
     def title(self) -> str:
         return _title(self.skill)
 
-    @property
-    def replaces_accepted(self) -> bool:
-        """True if it is a new version of what a person has accepted as it is now."""
-        now = self.in_use
-        return self.skill.is_proposal and now is not None and now.accepted_at is not None and not now.is_changed
-
-    @property
-    def state(self) -> str:
-        return _state(self.skill, self.in_use)
-
 
 def _find(store: SkillStore, name: str) -> Found:
     name, _, execution = name.removesuffix(".py").partition("@")
@@ -113,13 +103,13 @@ def _find(store: SkillStore, name: str) -> Found:
 
 def _accept(store: SkillStore, found: Found, loaded: LoadedSettings) -> int:
     skill = found.skill
-    if not skill.is_proposal and skill.accepted_at is not None and not skill.is_changed:
+    is_accepted = found.in_use is not None and found.in_use.accepted_at is not None and not found.in_use.is_changed
+    if not skill.is_proposal and is_accepted:
         show(f"{skill.name} is accepted already")
         return 0
-    page = _diff(found) if found.replaces_accepted else _whole(found)
-    if not person_confirms(
-        page, f"Accept {found.title} as shown, for every session of {store.principal.principal_id}?"
-    ):
+    page = _diff(found) if is_accepted else _whole(found)
+    question = f"Accept {found.title} as shown, for every session of {store.principal.principal_id}?"
+    if not person_confirms(page, question):
         show("nothing was accepted")
         return 1
     store.put_in_use(skill.accepted(time.time()), shown=found.in_use)
@@ -210,7 +200,7 @@ def _rows(mark: str, line: str) -> Iterator[str]:
 def _head(found: Found) -> list[str]:
     skill = found.skill
     lines = [
-        f"{found.title}: {found.state}",
+        f"{found.title}: {_state(skill, found.in_use)}",
         f"saved {written_time(skill.saved_at)} by execution {_line(skill.execution_id)}",
         f"calls {_line(', '.join(skill.tools))}" if skill.tools else "calls no tools",
     ]

@@ -8,16 +8,16 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import anyio
 
 from codemode_server.cli.arguments import config_file
+from codemode_server.cli.execution_lines import local_time
 from codemode_server.cli.person_at_terminal import person_confirms
 from codemode_server.cli.terminal import show
 from codemode_server.config import LoadedSettings, load
@@ -80,61 +80,50 @@ class SessionSources:
     sources: Sequence[Source]
 
     @property
+    def newest(self) -> float:
+        return max(it.at for it in self.sources)
+
+    @property
     def text(self) -> str:
-        newest = max(it.at for it in self.sources)
-        about = _MEANING.get(self.session, f"last new source {_time(newest)}")
+        about = _MEANING.get(self.session, f"last new source {local_time(self.newest)}")
         lines = [f"{one_line(self.session, 200)} ({about})", *(_line(it) for it in self.sources[:_MAX_LISTED])]
         if (more := len(self.sources) - _MAX_LISTED) > 0:
             lines.append(f"… and {more} more")
         return "\n  ".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "session": self.session,
-            "sources": [
-                {"server": it.server, "tool": it.tool, "labels": sorted(it.labels), "at": _time(it.at)}
-                for it in self.sources
-            ],
-        }
+        sources = [
+            {"server": it.server, "tool": it.tool, "labels": sorted(it.labels), "at": local_time(it.at)}
+            for it in self.sources
+        ]
+        return {"session": self.session, "sources": sources}
 
 
 async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
     """The stored sources of the configuration's principal, the newest session last."""
-    with _opened(loaded) as opened:
-        if opened is None:
+    with state_database(loaded) as thread:
+        if thread is None:
             return []
-        read, _ = opened[0].load()
+        with closing(Database(state_folder(loaded.settings))) as database:
+            read, _ = SqliteSources(database, thread).load()
     principal = local_principal(loaded.settings).principal_id
     found = [SessionSources(holder, its) for (owner, holder), its in read.items() if owner == principal]
-    return sorted(found, key=lambda it: (it.session not in _MEANING, max(one.at for one in it.sources)))
+    return sorted(found, key=lambda it: (it.session not in _MEANING, it.newest))
 
 
 async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> None:
     principal, now = local_principal(loaded.settings), time.time()
-    with _opened(loaded) as opened:
-        if opened is None:
-            return
-        store, audit = opened
-        await store.forget([(principal.principal_id, it.session) for it in chosen])
+    with state_database(loaded) as thread, closing(Database(state_folder(loaded.settings))) as database:
+        assert thread is not None  # noqa: S101 - the sources were read from it
+        await SqliteSources(database, thread).forget([(principal.principal_id, it.session) for it in chosen])
         for it in chosen:
-            audit.append(
+            SqliteAudit(thread).append(
                 AuditEvent(
                     *(AuditEventKind.SOURCES_FORGOTTEN, principal, it.session, ExecutionId(""), now),
                     reason=", ".join(_line(one) for one in it.sources)[:_MAX_AUDITED_CHARACTERS],
                     status="forgotten",
                 )
             )
-
-
-@contextmanager
-def _opened(loaded: LoadedSettings) -> Generator[tuple[SqliteSources, SqliteAudit] | None]:
-    """The stores of the configuration's state folder; None if there is no database yet."""
-    with state_database(loaded) as thread:
-        if thread is None:
-            yield None
-            return
-        with closing(Database(state_folder(loaded.settings))) as database:
-            yield SqliteSources(database, thread), SqliteAudit(thread)
 
 
 def _page(found: Sequence[SessionSources]) -> str:
@@ -144,7 +133,3 @@ def _page(found: Sequence[SessionSources]) -> str:
 def _line(it: Source) -> str:
     labels = f": {', '.join(sorted(it.labels))}" if it.labels else ""
     return one_line(f"{it.title}{labels}", _MAX_TITLE_CHARACTERS)
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")

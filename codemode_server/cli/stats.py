@@ -59,12 +59,14 @@ async def read(loaded: LoadedSettings, since: float, *, by: Grouping | None = No
     with closing(Database(state_folder(loaded.settings))) as database:
         store = SqliteSavings(database)
         total = await store.total(principal, since)
-        if by == "server":
-            return Savings(since, total, servers=tuple(await store.servers(principal, since, limit)))
-        if by == "day":
-            return Savings(since, total, days=tuple(await store.days(principal, since, limit)))
-        executions = await store.executions(principal, since, limit) if by == "execution" else ()
-        return Savings(since, total, executions=tuple(executions))
+        match by:
+            case "server":
+                return Savings(since, total, servers=tuple(await store.servers(principal, since, limit)))
+            case "day":
+                return Savings(since, total, days=tuple(await store.days(principal, since, limit)))
+            case "execution":
+                return Savings(since, total, executions=tuple(await store.executions(principal, since, limit)))
+    return Savings(since, total)
 
 
 async def status_line(loaded: LoadedSettings) -> str:

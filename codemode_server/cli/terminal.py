@@ -46,11 +46,7 @@ def announce(line: str) -> None:
 
 
 def is_confirmed(question: str) -> bool:
-    """Ask the person.
-
-    Raises:
-        CodemodeError: nobody can be asked.
-    """
+    """Ask the person. Raises `CodemodeError` if nobody can be asked."""
     if not sys.stdin.isatty():
         raise CodemodeError(
             "stdin is not a terminal, so you can't be asked; review what is shown above and rerun with --yes"

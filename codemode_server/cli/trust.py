@@ -8,9 +8,9 @@ from pathlib import Path
 from codemode_server.cli.terminal import is_confirmed, show
 from codemode_server.config import LoadedSettings
 from codemode_server.config import trust as store
+from codemode_server.config.description import preview
 from codemode_server.config.loading import Untrusted, load_place
-from codemode_server.config.places import NAMES, ConfigFile, in_folder
-from codemode_server.config.preview import preview
+from codemode_server.config.places import NAME, ConfigFile, in_folder
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.text import escaped
 
@@ -30,8 +30,14 @@ def run(parsed: argparse.Namespace) -> int:
         show(withdraw(parsed.folder))
         return 0
     loaded = examine(parsed.folder)
-    show(description(loaded))
-    if is_trusted(loaded):
+    path, before = _path(loaded), store.find(_path(loaded))
+    changed = (
+        [] if before is None else [it for it, digest in loaded.digests.items() if before.digests.get(it) != digest]
+    )
+    if changed:
+        show(f"changed since you trusted it: {escaped(', '.join(changed))}\n")
+    show(f"{preview(loaded)}\n")
+    if not (loaded.place and loaded.place.is_in_current_folder) or store.is_trusted(path, loaded.digests):
         print("this file is already trusted")
         return 0
     if not parsed.yes and not is_confirmed("Trust this file, so that servers are started as it says? [y/N] "):
@@ -42,29 +48,12 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def examine(folder: Path) -> LoadedSettings:
-    """The configuration file of the folder, read without starting any of its servers.
-
-    Raises:
-        CodemodeError: there is none, or it can't be used.
-    """
+    """The configuration file of the folder, read without starting any of its servers. Raises `CodemodeError` if there
+    is none, or it can't be used."""
     place = in_folder(folder)
     if place is None:
-        raise CodemodeError(f"there is no {NAMES[0]} in {folder.resolve()}, so there is nothing to trust")
+        raise CodemodeError(f"there is no {NAME} in {folder.resolve()}, so there is nothing to trust")
     return load_place(place, require_trust=False, resolve=False)
-
-
-def description(loaded: LoadedSettings) -> str:
-    """The text that the person reviews before trusting the file."""
-    before = store.find(_path(loaded))
-    changed = [] if before is None else [path for path, it in loaded.digests.items() if before.digests.get(path) != it]
-    news = [f"changed since you trusted it: {escaped(', '.join(changed))}", ""] if changed else []
-    return "\n".join([*news, preview(loaded), ""])
-
-
-def is_trusted(loaded: LoadedSettings) -> bool:
-    """True if this content is trusted, or needs no trust because the file is the user's own."""
-    is_own = loaded.place is not None and not loaded.place.is_in_current_folder
-    return is_own or store.is_trusted(_path(loaded), loaded.digests)
 
 
 def trust(loaded: LoadedSettings) -> str:
@@ -78,17 +67,13 @@ def trust(loaded: LoadedSettings) -> str:
 
 def withdraw(folder: Path) -> str:
     """Stop trusting the files of the folder; they need not exist any more."""
-    paths = [folder.resolve() / name for name in NAMES]
     try:
-        removed = [path for path in paths if store.forget(path)]
+        is_removed = store.forget(folder.resolve() / NAME)
     except OSError as error:
         raise CodemodeError(f"can't remove the trust record: {error}") from error
-    if not removed:
+    if not is_removed:
         raise CodemodeError(f"no file in {folder.resolve()} is trusted; `codemode-server trust --list` shows which are")
-    return (
-        f"no longer trusted: {folder.resolve()}; "
-        "servers that are already running keep the configuration until they restart"
-    )
+    return f"no longer trusted: {folder.resolve()}; servers that run already go on until they restart"
 
 
 def listing() -> str:

@@ -70,12 +70,8 @@ async def _open(loaded: LoadedSettings, port: int | None, with_browser: bool) ->
 
 @asynccontextmanager
 async def opened(loaded: LoadedSettings, port: int = 0) -> AsyncGenerator[str]:
-    """Serve the pages until this is left; gives the address that admits a browser.
-
-    Raises:
-        OSError: the port is taken.
-        JournalUnavailable: the record can't be used.
-    """
+    """Serve the pages until this is left; gives the address that admits a browser. Raises `OSError` if the port is
+    taken; `JournalUnavailable`: the record can't be used."""
     codes = OneTimeCodes()
     async with serving.serving(PageProduct(loaded), codes, port) as origin:
         yield f"{origin}{ENTRANCE}{codes.new()}"

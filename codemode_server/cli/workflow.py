@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,23 +14,21 @@ import anyio
 
 from codemode_server import logs
 from codemode_server.app import App
-from codemode_server.cli.arguments import add_config, add_wait, config_file
+from codemode_server.cli.arguments import add_wait, config_file
 from codemode_server.cli.product import COMMAND_SESSION, ended, inspected
 from codemode_server.cli.terminal import load_with_warnings, show
 from codemode_server.cli.terminal_host import terminal_host
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.executions.preflight.preflight import Checked, SavedCode
+from codemode_server.executions.preflight.preflight import SavedCode
 from codemode_server.redaction import Redactor
-from codemode_server.workflows.checking import Problem, check_workflow
 from codemode_server.workflows.compiling import CompiledWorkflow
 from codemode_server.workflows.folder import Workflows
-from codemode_server.workflows.inputs import WorkflowInput
+from codemode_server.workflows.steps import PERSON
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the workflows; the default")
     checking = actions.add_parser("check", help="check one, or all, against the tools; exit code 1 if one has mistakes")
@@ -43,7 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (checking, running):
         add_wait(action)
     for action in (listing, checking, running):
-        add_config(action)
         action.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -53,11 +50,12 @@ def run(parsed: argparse.Namespace) -> int:
     match parsed.action:
         case "check":
             names = [parsed.name] if parsed.name else workflows.names()
-            problems = anyio.run(partial(_check, loaded, workflows, names, parsed.wait))
+            problems = anyio.run(_check, loaded, workflows, names, parsed.wait)
             page, is_success = _checked_page(names, problems, as_json=as_json), not any(it.is_error for it in problems)
         case "run":
             compiled = workflows.compiled(parsed.name)
-            code = _program(compiled, inputs_of(compiled, parsed.input))
+            inputs = json.dumps(inputs_of(compiled, parsed.input))  # one text, and never code
+            code = f"{compiled.source}\n\nimport json as _json\n{compiled.name}(**_json.loads({inputs!r}))\n"
             page, is_success = anyio.run(partial(_run, loaded, compiled, code, parsed.wait, as_json=as_json))
         case _:
             page, is_success = _list_page(workflows, as_json=as_json), True
@@ -66,38 +64,36 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def inputs_of(compiled: CompiledWorkflow, given: list[str]) -> dict[str, Any]:
-    """The inputs of `--input name=value`, by their types.
-
-    Raises:
-        CodemodeError: one is unknown, missing, or of another type.
-    """
-    known, found = {it.name: it for it in compiled.inputs}, dict[str, Any]()
+    """The inputs of `--input name=value`, by their types. Raises `CodemodeError` if one is unknown, missing, or of
+    another type."""
+    known, inputs = {it.name: it.type for it in compiled.inputs}, dict[str, Any]()
     for one in given:
         name, sign, text = one.partition("=")
         if not sign or name not in known:
             names = ", ".join(known) or "none"
-            raise CodemodeError(f"--input {one.partition('=')[0]!r}: the inputs of {compiled.name} are {names}")
-        found[name] = _input(known[name], text)
-    if missing := [it.name for it in compiled.inputs if it.is_required and it.name not in found]:
+            raise CodemodeError(f"--input {name!r}: the inputs of {compiled.name} are {names}")
+        try:
+            inputs[name] = text if known[name] == "text" else json.loads(text)
+        except (ValueError, RecursionError):
+            raise CodemodeError(f"--input {name}: must be of the type {known[name]}, written as JSON") from None
+    if missing := [it.name for it in compiled.inputs if it.is_required and it.name not in inputs]:
         options = " ".join(f"--input {name}=…" for name in missing)
         raise CodemodeError(f"{compiled.name} needs {', '.join(missing)}; add {options}")
-    return found
+    return inputs
 
 
-def _input(one: WorkflowInput, text: str) -> Any:
-    if one.type == "text":
-        return text
-    if one.type == "boolean" and text.casefold() in ("yes", "no"):
-        return text.casefold() == "yes"
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise CodemodeError(f"--input {one.name}: must be of the type {one.type}, written as JSON") from None
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem of a workflow."""
 
+    workflow: str
+    text: str
+    """With the file and the line."""
+    is_error: bool = True
 
-def _program(compiled: CompiledWorkflow, inputs: dict[str, Any]) -> str:
-    """The module and a call of its function; the inputs are one text, and never code."""
-    return f"{compiled.source}\n\nimport json as _json\n{compiled.name}(**_json.loads({json.dumps(inputs)!r}))\n"
+    @property
+    def line(self) -> str:
+        return f"{'' if self.is_error else 'warning: '}{self.text}"
 
 
 async def _check(loaded: LoadedSettings, workflows: Workflows, names: list[str], wait: float) -> list[Problem]:
@@ -111,15 +107,27 @@ async def _check(loaded: LoadedSettings, workflows: Workflows, names: list[str],
     if compiled:
         async with inspected(loaded, wait) as app:
             for one in compiled:
-                problems += await check_workflow(one, _check_of(app), app.catalog())
+                problems += await _problems(app, one)
     return problems
 
 
-def _check_of(app: App) -> Callable[[str], Awaitable[Checked]]:
-    """The check of programs, under the permissions of whoever runs the command, and with the skills there are."""
+async def _problems(app: App, compiled: CompiledWorkflow) -> list[Problem]:
+    """Certain and possible errors of the program that the workflow becomes, under the permissions of whoever runs the
+    command, and with the tools and skills there are."""
+    if f"servers.{PERSON}" in compiled.modules and PERSON not in app.catalog().by_name:
+        message = f"`ask` needs a server named {PERSON!r}; add `{PERSON}: {{questions: true}}` under `servers:`"
+        return [Problem(compiled.name, f"{compiled.file}: {message}")]
     context = RequestContext.of(COMMAND_SESSION, app.config)
     saved = SavedCode(why_no_skill=partial(app.skills.why_missing, context.owner))
-    return partial(app.preflight.check, saved=saved, refusal_of=app.refusals.for_principal(context).of)
+    refusal_of = app.refusals.for_principal(context).of
+    checked = await app.preflight.check(compiled.check_source, saved=saved, refusal_of=refusal_of)
+    found: list[Problem] = []
+    for findings, is_error in ((checked.errors, True), (checked.warnings, False)):
+        for one in findings:
+            line = compiled.check_lines.get(one.line)
+            place = f"{compiled.file}:{line}" if line else compiled.file
+            found.append(Problem(compiled.name, f"{place}: {one.message}", is_error))
+    return found
 
 
 async def _run(
@@ -131,9 +139,9 @@ async def _run(
         app.connect(host.features)
         await app.pool.wait_settled(wait)
         await app.tools.prepare()
-        problems = await check_workflow(compiled, _check_of(app), app.catalog())
+        problems = await _problems(app, compiled)
         for problem in problems:
-            print(f"{'' if problem.is_error else 'warning: '}{problem.text}", file=sys.stderr)
+            print(problem.line, file=sys.stderr)
         if any(it.is_error for it in problems):
             return "not run", False
         execution = app.executions.start(code, RequestContext.of(COMMAND_SESSION, app.config), host=host)
@@ -144,16 +152,14 @@ def _checked_page(names: list[str], problems: list[Problem], *, as_json: bool) -
     if as_json:
         found = [{"workflow": it.workflow, "error": it.is_error, "message": it.text} for it in problems]
         return json.dumps(found, indent=2)
-    lines = [f"{'' if it.is_error else 'warning: '}{it.text}" for it in problems]
     sound = [name for name in names if not any(it.workflow == name for it in problems)]
-    return "\n".join([*lines, *(f"{name}: ok" for name in sound)]) or "there are no workflows"
+    return "\n".join([*(it.line for it in problems), *(f"{name}: ok" for name in sound)]) or "there are no workflows"
 
 
 def _list_page(workflows: Workflows, *, as_json: bool) -> str:
     entries = workflows.entries()
     if as_json:
-        return json.dumps(
-            [{"name": it.name, "signature": it.signature, "summary": it.summary} for it in entries], indent=2
-        )
+        shown = [{"name": it.name, "signature": it.signature, "summary": it.summary} for it in entries]
+        return json.dumps(shown, indent=2)
     lines = [line for it in entries for line in (it.signature or it.name, f"    {it.summary}" if it.summary else "")]
     return "\n".join(filter(None, lines)) or f"no workflows in {workflows.folder}"

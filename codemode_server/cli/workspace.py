@@ -71,6 +71,11 @@ class Found:
     largest: list[tuple[int, int, Entry]] = field(default_factory=list)
     """The largest files: bytes, a number that orders files of the same size, and the file."""
 
+    def add(self, entry: Entry, size: int) -> None:
+        self.size += size
+        self.folders += entry.is_folder
+        self.files += not entry.is_folder
+
     @property
     def text(self) -> str:
         """`3 files and 1 folder, 12.0 MiB`."""
@@ -79,11 +84,8 @@ class Found:
 
 
 def folder(loaded: LoadedSettings) -> Path | None:
-    """Where the workspace is; None if no program has run yet.
-
-    Raises:
-        CodemodeError: another user could have made it, or it can't be used.
-    """
+    """Where the workspace is; None if no program has run yet. Raises `CodemodeError` if another user could have made
+    it, or it can't be used."""
     workspace = Workspace(state_folder(loaded.settings), local_principal(loaded.settings))
     if not workspace.path.is_dir():
         return None
@@ -101,13 +103,10 @@ def examine(workspace: Path, older_than_days: float = 0) -> Found:
         if entry.is_emptied:
             continue
         size = counted_bytes(entry, names)
-        found.size += size
-        if entry.is_folder:
-            found.folders += 1
-            continue
-        found.files += 1
-        add = heapq.heappush if len(found.largest) < _MAX_LISTED else heapq.heappushpop
-        add(found.largest, (size, found.files, entry))
+        found.add(entry, size)
+        if not entry.is_folder:
+            push = heapq.heappush if len(found.largest) < _MAX_LISTED else heapq.heappushpop
+            push(found.largest, (size, found.files, entry))
     return found
 
 
@@ -137,9 +136,7 @@ def clean(workspace: Path, older_than_days: float = 0) -> tuple[str, bool]:
         if not remove_entry(entry):
             left += not entry.is_folder
             continue
-        removed.size += size
-        removed.files += not entry.is_folder
-        removed.folders += entry.is_folder
+        removed.add(entry, size)
     return f"removed {removed.text}" + (f"; {left:,} could not be removed" if left else ""), left == 0
 
 

@@ -119,7 +119,7 @@ def _problem(tree: Node, place: KeyPath, detail: ErrorDetails) -> Problem:
     if "[key]" in detail["loc"]:
         message = "a server's name is up to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit"
         return Problem(node.line, where, message)
-    return Problem(node.line, where, _message(detail, node, place))
+    return Problem(node.line, where, _message(detail, node))
 
 
 def _unknown_key(place: KeyPath) -> str:
@@ -127,22 +127,10 @@ def _unknown_key(place: KeyPath) -> str:
     known = _known_keys(place[:-1])
     meant = _OTHERWISE_CALLED.get(name)
     if meant not in known:
-        if len(place) == 1 and (owner := _owner(name)):
-            return f"is no key of the whole file; it belongs in {owner}"
         meant = nearest(name, known)
     if meant is not None:
         return f"unknown key; did you mean {meant!r}?"
-    if len(place) == 1 and name == "mcpServers":
-        return "unknown key"
     return f"unknown key; there are {', '.join(known)}"
-
-
-def _owner(name: str) -> str:
-    """The section that has this key, as a person would name it; empty if none has."""
-    if name in _known_keys(("servers", "")):
-        return f"the entry of a server: `servers.NAME.{name}`"
-    section = next((section for section in Settings.model_fields if name in _known_keys((section,))), "")
-    return section and f"`{section}`"
 
 
 def _known_keys(section: KeyPath) -> tuple[str, ...]:
@@ -179,45 +167,35 @@ def _kind(node: Node) -> str:
             return "a mapping"
 
 
-def _text_expected(node: Node) -> str:
-    if isinstance(node.value, (bool, int, float)):
-        return f"must be text, not {_kind(node)}; put it in quotes"
-    if node.value is None:
-        return 'must be text, and nothing stands here; write "" if it is empty, `"~"` for a tilde'
-    return f"must be text, not {_kind(node)}"
-
-
-def _one_of(node: Node, context: dict[str, Any], place: KeyPath) -> str:
+def _one_of(node: Node, context: dict[str, Any]) -> str:
     expected = str(context["expected"])
     names = [name.strip("'") for name in expected.replace(" or ", ", ").split(", ")]
-    if place[-1] == "transport" and node.text.casefold() == "stdio":
-        return "leave it away for a `command`, which is always stdio; with `url` it is one of 'http', 'sse'"
     meant = nearest(node.text, names)
     return f"must be one of {', '.join(map(repr, names))}" + (f"; did you mean {meant!r}?" if meant else "")
 
 
+_EXPECTED = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "string": "text",
+    "tuple": "a list",
+    "list": "a list",
+    "dict": "a mapping",
+    "model": "a mapping",
+}
+"""By the first word of pydantic's error type."""
 _SENTENCES = {
     "string_too_long": "is too long: at most {max_length} characters",
     "string_too_short": "must not be empty",
     "string_pattern_mismatch": "must be up to 64 letters, digits, `.`, `_` and `-`, the first a letter or digit",
-    "bool_type": "must be true or false, not {kind}",
-    "bool_parsing": "must be true or false, not {kind}",
-    "int_type": "must be a whole number, not {kind}",
-    "int_parsing": "must be a whole number, not {kind}",
     "int_from_float": "must be a whole number",
     "int_parsing_size": "is too large",
-    "float_type": "must be a number, not {kind}",
-    "float_parsing": "must be a number, not {kind}",
     "finite_number": "must be a finite number",
     "greater_than": "must be more than {gt:g}",
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be less than {lt:g}",
     "less_than_equal": "must be at most {le:.0f}",
-    "tuple_type": "must be a list, not {kind}; write `- ` before each item",
-    "list_type": "must be a list, not {kind}; write `- ` before each item",
-    "dict_type": "must be a mapping, not {kind}; write `key: value` lines",
-    "model_type": "must be a mapping, not {kind}; write `key: value` lines",
-    "model_attributes_type": "must be a mapping, not {kind}",
     "value_error": "{error}",
     "problem_within": "{message}",
     "missing": "is missing",
@@ -225,12 +203,14 @@ _SENTENCES = {
 """Messages by pydantic's error type. Pydantic's own messages may contain the value."""
 
 
-def _message(detail: ErrorDetails, node: Node, place: KeyPath) -> str:
-    context = detail.get("ctx", {})
-    match detail["type"]:
-        case "string_type":
-            return _text_expected(node)
-        case "literal_error":
-            return _one_of(node, context, place)
-        case kind:
-            return _SENTENCES.get(kind, f"can't be used here ({kind})").format(kind=_kind(node), **context)
+def _message(detail: ErrorDetails, node: Node) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "literal_error":
+        return _one_of(node, context)
+    if kind in _SENTENCES:
+        return _SENTENCES[kind].format(**context)
+    expected = _EXPECTED.get(kind.partition("_")[0])
+    if expected is None:
+        return f"can't be used here ({kind})"
+    hint = "; put it in quotes" if expected == "text" and isinstance(node.value, bool | int | float | None) else ""
+    return f"must be {expected}, not {_kind(node)}{hint}"

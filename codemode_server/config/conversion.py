@@ -68,8 +68,7 @@ class Reading:
             settings = checking.check(_without_servers(expanded, self.invalid_servers), self.problems)
         if settings is None:  # then there was a problem
             raise self.problems.error()
-        settings = self._with_langfuse(self._with_paths(settings))
-        settings = self._with_principal(settings)
+        settings = self._with_principal(self._with_langfuse(self._with_paths(settings)))
         self._learn_secrets(settings)
         self._warn_of_unknown_groups(settings, expanded)
         self._check_named_servers(settings, expanded)
@@ -92,7 +91,7 @@ class Reading:
             return node.with_value(items)
         if not isinstance(node.value, str):
             return node
-        references = Unresolved() if is_off and _may_hold_secret(place) else self._references_at(place)
+        references = (Unresolved() if is_off else self._resolver) if _may_hold_secret(place) else None
         try:
             expansion = expand(node.value, self.variables, references, may_run=self._may_run(place))
         except NotExpandable as error:
@@ -125,9 +124,6 @@ class Reading:
             with suppress(NotExpandable):
                 expand(text, self.variables, found, may_run=self._may_run(place))
         return found.found
-
-    def _references_at(self, place: checking.KeyPath) -> References | None:
-        return self._resolver if _may_hold_secret(place) else None
 
     def _may_run(self, place: checking.KeyPath) -> bool:
         return place[0] != "servers" or place[1] not in self.from_hosts
@@ -250,9 +246,8 @@ def _texts(
 
 
 def _may_hold_secret(place: checking.KeyPath) -> bool:
-    if place[0] == "servers" and len(place) >= 3 and place[2] in _MAY_BE_SECRET:
-        return True
-    return looks_secret(str(place[-1]))
+    is_of_server = place[0] == "servers" and len(place) >= 3 and place[2] in _MAY_BE_SECRET
+    return is_of_server or looks_secret(str(place[-1]))
 
 
 def _without_servers(tree: Node, names: Container[str]) -> Node:

@@ -1,4 +1,11 @@
-"""Describes a loaded configuration for `config check`. Masks secrets; shows only names of `env` and `headers`."""
+"""Describes a configuration file on a page: its values, each with the keys that lead to it, and variables by name.
+
+`describe` is for `config check`: secrets are masked, and servers that can't start are named. `preview` is what the
+person reads before trusting somebody else's file. Of the file itself it masks nothing: what looks like a secret may as
+well be a command. The `.env` beside it may hold the person's own secrets, so a value is `***` if its name looks secret
+and it is used as a secret only: in a header, or under a key that looks secret too. One that becomes part of a command,
+its arguments, its folder or an address is shown whatever its name is. Secrets are not read and commands not run.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +13,21 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import BaseModel
-
 from codemode_server.config import trust
-from codemode_server.config.live import local_principal
+from codemode_server.config.document import Node
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.problems import printable
 from codemode_server.config.secrecy import looks_secret, named_arguments
-from codemode_server.settings import PermissionSettings, ServerSettings, Settings
+from codemode_server.text import escaped
 
 MASK = "***"
 _MAX_LINE_CHARACTERS = 10_000
-_SHOWN_WHOLE = frozenset({"sandbox", "state"})
-"""Sections shown with their defaults; other sections show only what differs from the defaults."""
-
-
-_NO_SECTIONS = ("servers", "permissions", "principal", "groups")
-"""Described in a form of their own."""
+_EXECUTED = frozenset({"command", "args", "cwd", "url", "headers_command"})
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
+_USER_IN_ADDRESS = re.compile(r"(?<=://)[^/@?#\s]*@")
 
 
 def may_start(loaded: LoadedSettings) -> bool:
@@ -34,46 +37,54 @@ def may_start(loaded: LoadedSettings) -> bool:
 
 
 def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
-    """A page of text: the file, the warnings, each server, and what differs from the defaults."""
-    settings = loaded.settings
+    """A page of text: the file, the warnings, and each setting that it has."""
     lines = [f"file: {loaded.path or 'none'}"]
     if loaded.path:
         lines.append(f"relative paths: from {loaded.base_dir}")
     if loaded.place and loaded.place.is_in_current_folder:
-        lines.append(
-            "trust: given"
-            if may_start(loaded)
-            else "trust: not trusted, so its servers are not started; run `codemode-server trust`"
-        )
+        none = "not trusted, so its servers are not started; run `codemode-server trust`"
+        lines.append(f"trust: {'given' if may_start(loaded) else none}")
     if loaded.expanded_from:
         lines.append(f"variables: {', '.join(sorted(loaded.expanded_from))}")
-    lines += _references(loaded)
+    if names := [str(it) for it in loaded.references if it.kind == "keyring"]:
+        lines.append(f"secrets: {', '.join(names)}")
+    if commands := [f"  {it.text}" for it in loaded.references if it.kind == "command"]:
+        lines += ["commands that are run for secrets, and were not run by this check:", *commands]
     if warnings := [*loaded.warnings, *more_warnings, *_missing_programs(loaded)]:
         lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
-    lines += ["", f"servers: {len(settings.servers) + len(loaded.invalid_servers) or 'none'}"]
-    for name, server in settings.servers.items():
-        lines += _server(name, server, loaded)
-    lines += [f"  {name} (invalid)" for name in loaded.invalid_servers]
-    lines += ["", f"permissions: {_without_a_rule(settings.permissions)}"]
-    for number, rule in enumerate(settings.permissions.rules, start=1):
-        lines.append(f"  {number}. {rule.text}" + (f" ({rule.reason})" if rule.reason else ""))
-    others = [name for name in type(settings).model_fields if name not in _NO_SECTIONS]
-    lines += ["", *_principals(settings), *(_section(name, loaded) for name in others)]
+    count = len(loaded.settings.servers) + len(loaded.invalid_servers)
+    lines += ["", f"servers: {count or 'none'}"]
+    for name, node in loaded.as_written.entries.items():
+        if name == "servers":  # the secrets of those that are invalid are not known
+            valid = {key: it for key, it in node.entries.items() if key not in loaded.invalid_servers}
+            node = node.with_value(valid)
+        lines += [shown_address(line, loaded) for line in _lines(name, node, is_masked=True)]
+    lines += [f"servers.{name}: invalid" for name in loaded.invalid_servers]
     return "\n".join(printable(masked(line, loaded), _MAX_LINE_CHARACTERS) for line in lines)
 
 
-def _principals(settings: Settings) -> Iterator[str]:
-    yield f"principal: {local_principal(settings).principal_id}"
-    groups = (f"{name} ({', '.join(members) or 'nobody'})" for name, members in settings.groups.items())
-    yield f"groups: {', '.join(groups) or 'none'}"
-
-
-def _references(loaded: LoadedSettings) -> Iterator[str]:
-    if names := [str(it) for it in loaded.references if it.kind == "keyring"]:
-        yield f"secrets: {', '.join(names)}"
-    if commands := [it.text for it in loaded.references if it.kind == "command"]:
-        yield "commands that are run for secrets, and were not run by this check:"
-        yield from (f"  {command}" for command in commands)
+def preview(loaded: LoadedSettings) -> str:
+    """A page of text about a file that was read without trust."""
+    lines = [f"file: {escaped(str(loaded.path))}", ""]
+    for name, node in loaded.as_written.entries.items():
+        lines += [escaped(line) for line in _lines(name, node)]
+    lines += [f"mistake: {escaped(line)}" for line in loaded.server_errors]
+    if used := [name for name in loaded.dotenv if name in loaded.expanded_from or name.startswith("LANGFUSE_")]:
+        exposed = set(_exposed_variables(loaded.as_written, ()))
+        lines += ["", "variables from .env beside it:"]
+        for name in used:
+            value = loaded.dotenv[name]
+            hidden = MASK if looks_secret(name) else _word(_USER_IN_ADDRESS.sub(f"{MASK}@", value))
+            lines.append(f"  {escaped(name)}={_word(value) if name in exposed else hidden}")
+    if commands := [f"  {escaped(it.text)}" for it in loaded.references if it.kind == "command"]:
+        lines += ["", "commands that are run for secrets:", *commands]
+    if names := [it.text for it in loaded.references if it.kind == "keyring"]:
+        lines += ["", f"secrets of yours that are read: {escaped(', '.join(names))}"]
+    if loaded.warnings:
+        lines += ["", "warnings:", *(f"  - {escaped(warning)}" for warning in loaded.warnings)]
+    lines += ["", f"programs that can be imported, in the sandbox only: {escaped(loaded.settings.state.skills)}"]
+    lines += [f"workflows that can be imported there: {escaped(loaded.settings.state.workflows)}"]
+    return "\n".join(lines)
 
 
 def masked(text: str, loaded: LoadedSettings) -> str:
@@ -83,117 +94,58 @@ def masked(text: str, loaded: LoadedSettings) -> str:
     return text
 
 
-def _without_a_rule(permissions: PermissionSettings) -> str:
-    """Describes the decision on calls that no rule matches."""
-    if permissions.preset is not None:
-        return f"preset {permissions.preset} decides what no rule matches"
-    return f"what no rule matches is {_PAST[permissions.default]}"
-
-
-_PAST = {"allow": "allowed", "deny": "refused", "ask": "asked for"}
-
-
-def _server(name: str, server: ServerSettings, loaded: LoadedSettings) -> Iterator[str]:
-    kind = "stdio" if server.command is not None else server.transport if server.url is not None else "other"
-    yield f"  {name} ({kind}{'' if server.enabled else ', disabled'})"
-    if server.description:
-        yield f"    {server.description}"
-    if server.command is not None:
-        yield f"    command: {_command_line(server, loaded)}"
-        yield f"    cwd: {server.cwd}"
-    if server.url is not None:
-        yield f"    url: {shown_address(server.url, loaded)}"
-    if server.env:
-        yield f"    env: {', '.join(server.env)}"
-    if server.headers:
-        yield f"    headers: {', '.join(server.headers)}"
-    if server.headers_command:
-        yield f"    headers from the command: {masked(_without_short(server.headers_command, loaded), loaded)}"
-    yield f"    timeout: {server.timeout:g} s" + (", protocol: legacy" if server.protocol == "legacy" else "")
-    tools = server.tools
-    if tools.include != ("*",) or tools.exclude:
-        excluded = f", without {' '.join(tools.exclude)}" if tools.exclude else ""
-        yield f"    tools: {' '.join(tools.include) or 'none'}{excluded}"
-    if server.may_have_direct_tools:
-        yield f"    direct tools: {', '.join(_direct_tools(server))}"
-
-
-def _direct_tools(server: ServerSettings) -> tuple[str, ...]:
-    if server.expose == "direct":
-        return ("all",)
-    return (*(["those that are mostly called alone"] if server.expose == "auto" else []), *server.direct)
-
-
-def _command_line(server: ServerSettings, loaded: LoadedSettings) -> str:
-    hidden = {value for name, value in named_arguments(server.args) if name and looks_secret(name)}
-    words = [shlex.quote(server.command or "")]
-    for arg in server.args:
-        shown = _without_short(arg, loaded)
-        for value in hidden:
-            shown = MASK if arg == value else re.sub(rf"(?<=[=:\s]){re.escape(value)}$", MASK, shown)
-        shown = masked(shown, loaded)
-        words.append(shown if MASK in shown and " " not in shown else shlex.quote(shown))
-    return " ".join(words)
-
-
 def shown_address(address: str, loaded: LoadedSettings) -> str:
-    """An address without user information and without parameters with secret-looking names."""
+    """A text with an address in it, without user information and without parameters with secret-looking names."""
     try:
-        parts = urlsplit(address)
+        query = parse_qsl(urlsplit(address).query, keep_blank_values=True)
     except ValueError:
         return MASK
-    shown = re.sub(r"(?<=://)[^/@?#]*@", f"{MASK}@", address)
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+    shown = _USER_IN_ADDRESS.sub(f"{MASK}@", address)
+    for name, value in query:
         if looks_secret(name) or value in loaded.short_secrets:
             shown = re.sub(rf"(?<=[?&]){re.escape(name)}=[^&#]*", f"{name}={MASK}", shown)
-    return _without_short(shown, loaded)
-
-
-def _without_short(text: str, loaded: LoadedSettings) -> str:
     for secret in sorted(loaded.short_secrets, key=len, reverse=True):
-        text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(secret)}(?![A-Za-z0-9])", MASK, text)
-    return text
+        shown = re.sub(rf"(?<![A-Za-z0-9]){re.escape(secret)}(?![A-Za-z0-9])", MASK, shown)
+    return shown
 
 
-def _section(name: str, loaded: LoadedSettings) -> str:
-    if name == "tracing":
-        return f"tracing: {_tracing(loaded)}"
-    if name == "privacy":
-        return f"privacy: {loaded.settings.privacy.summary}"
-    if name == "guardrails":
-        return f"guardrails: {', '.join(it.use for it in loaded.settings.guardrails) or 'none'}"
-    section: BaseModel = getattr(loaded.settings, name)
-    defaults = type(section)()
-    shown = {
-        field: value
-        for field, value in section
-        if value is not None and (name in _SHOWN_WHOLE or value != getattr(defaults, field))
-    }
-    fields = [line for field, value in shown.items() for line in _fields(field, value, loaded)]
-    return f"{name}: {', '.join(fields) or 'defaults'}"
-
-
-def _fields(name: str, value: object, loaded: LoadedSettings) -> Iterator[str]:
-    """A setting with its name; for a nested section, everything that is set."""
-    if isinstance(value, BaseModel):
-        for field, inner in value:
-            if inner is not None:
-                yield from _fields(f"{name}.{field}", inner, loaded)
-    elif isinstance(value, str) and looks_secret(name.rpartition(".")[2]):
-        yield f"{name} {MASK}"
-    elif isinstance(value, str) and "://" in value:
-        yield f"{name} {shown_address(value, loaded)}"
+def _lines(name: str, node: Node, *, is_masked: bool = False) -> Iterator[str]:
+    """Each value on a line with the keys that lead to it; a command with its arguments is one line."""
+    if isinstance(node.value, dict):
+        members = dict(node.entries)
+        args = members.get("args")
+        if "command" in members and args is not None and isinstance(args.value, list):
+            words = [_text(members.pop("command")), *map(_text, args.value)]
+            named = named_arguments(words[1:]) if is_masked else ()
+            for secret in {it for key, it in named if key and looks_secret(key) and it and "${" not in it}:
+                words = [re.sub(rf"(?:^|(?<=[=:\s])){re.escape(secret)}$", MASK, word) for word in words]
+            yield f"{name} starts {' '.join(escaped(it) if MASK in it else _word(it) for it in words)}"
+            del members["args"]
+        for key, child in members.items():
+            if is_masked and key in ("env", "headers"):
+                yield f"{name}.{key}: {', '.join(child.entries)}"
+            else:
+                yield from _lines(f"{name}.{key}", child, is_masked=is_masked)
+    elif isinstance(node.value, list):
+        for index, child in enumerate(node.value):
+            yield from _lines(f"{name}[{index}]", child, is_masked=is_masked)
     else:
-        yield f"{name} {f'{value:g}' if isinstance(value, float) else value}"
+        is_secret = is_masked and looks_secret(name.rpartition(".")[2]) and "${" not in _text(node)
+        yield f"{name}: {MASK if is_secret and isinstance(node.value, str) else _text(node)}"
 
 
-def _tracing(loaded: LoadedSettings) -> str:
-    tracing = loaded.settings.tracing
-    to = [f"by OTLP to {shown_address(tracing.otlp_endpoint, loaded)}"] if tracing.otlp_endpoint else []
-    if tracing.langfuse.public_key and tracing.langfuse.secret_key:
-        base_url = tracing.langfuse.base_url
-        to.append("to Langfuse" + (f" at {shown_address(base_url, loaded)}" if base_url else ""))
-    return f"exported {' and '.join(to)}, as service {tracing.service_name}" if to else "not exported"
+def _exposed_variables(node: Node, place: tuple[str, ...]) -> Iterator[str]:
+    """Variables that are used for more than to pass on a secret."""
+    if isinstance(node.value, dict):
+        for key, child in node.value.items():
+            yield from _exposed_variables(child, (*place, key))
+    elif isinstance(node.value, list):
+        for child in node.value:
+            yield from _exposed_variables(child, place)
+    elif place:
+        is_passed_on = "headers" in place or looks_secret(place[-1])
+        if not is_passed_on or not _EXECUTED.isdisjoint(place):
+            yield from _VARIABLE.findall(_text(node))
 
 
 def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:
@@ -204,11 +156,13 @@ def _missing_programs(loaded: LoadedSettings) -> Iterator[str]:
             is_line = shutil.which(server.command.split()[0], path=path) is not None
             remedy = "put its arguments in `args`" if is_line else "install it or give its path"
             yield f"servers.{name}.command: {found}; {remedy}"
-        if server.enabled and server.cwd and not _is_folder(server.cwd):
+        if server.enabled and server.cwd and not Path(server.cwd).is_dir():
             yield f"servers.{name}.cwd: there is no folder {server.cwd}"
 
 
-def _is_folder(path: str) -> bool:
-    from pathlib import Path
+def _text(node: Node) -> str:
+    return node.text or ("" if node.value is None else str(node.value))
 
-    return Path(path).is_dir()
+
+def _word(text: str) -> str:
+    return shlex.quote(escaped(text))

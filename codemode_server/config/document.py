@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ruamel.yaml.cyaml import CSafeLoader
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -37,8 +37,6 @@ class Node:
     where: str
     text: str = ""
     """The source text of a scalar, without quotes."""
-    env_file: str = ""
-    """The `envFile`, as named in the entry, that contains this value; empty for the configuration file."""
 
     @property
     def entries(self) -> dict[str, Node]:
@@ -52,12 +50,18 @@ class Node:
 EMPTY = Node({}, 1, "")
 
 
-def parse(text: str, problems: Problems, *, is_json: bool) -> Node:
-    """The tree of one document; adds a problem unless it is a mapping.
+def plain_data(node: Node) -> Any:
+    """The node as plain data."""
+    if isinstance(node.value, dict):
+        return {key: plain_data(child) for key, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain_data(child) for child in node.value]
+    return node.value
 
-    Raises:
-        SettingsError: the rest of the file can't be parsed.
-    """
+
+def parse(text: str, problems: Problems, *, is_json: bool) -> Node:
+    """The tree of one document; adds a problem unless it is a mapping. Raises `SettingsError` if the rest of the file
+    can't be parsed."""
     if is_json:
         text = plain_json(text)
     try:
@@ -175,39 +179,25 @@ _YES_OR_NO = {"yes": True, "on": True, "no": False, "off": False}
 
 
 _YAML_SENTENCES = (
-    ("alias", '`*` at the beginning of a value is an alias in YAML; put a glob in quotes, for instance "*"'),
-    (
-        "anchor",
-        "`&` at the beginning of a value is an anchor in YAML; give each its own name, or put the value in quotes",
-    ),
     ("tab character", "there is a tab here; YAML is indented with spaces only"),
+    ("alias|anchor", "`*` and `&` at the beginning of a value have a meaning in YAML; put a glob in quotes"),
     ("another document", "a second document begins here (`---`); a configuration file is one document"),
-    ("cannot start any token", "a value can't begin with %(first)r in YAML; put it in quotes"),
-    ("unexpected ':'", "inside { } and [ ] a value that contains `:` must be in quotes"),
-    ("flow sequence", "a comma or the closing bracket of `[`%(opened)s is missing"),
-    ("flow mapping", "a comma or the closing bracket of `{`%(opened)s is missing"),
-    ("flow", "a value is missing here"),
-    (
-        "mapping values are not allowed",
-        "a `:` too many, or the line is indented too far; put a value that contains `: ` in quotes",
-    ),
+    ("cannot start any token|tag", "a value can't begin with %(first)r in YAML; put it in quotes"),
     ("quoted scalar.*escape", "unknown escape after `\\`; write `\\\\`, or use single quotes"),
     ("quoted scalar", "the quote that is opened here is not closed"),
-    ("could not find expected ':'", "a `:` is missing after the key"),
-    ("tag", "YAML tags (`!…`) are not supported; put a value that begins with `!` in quotes"),
     (
-        "expected '-' indicator|block sequence",
-        "a list goes on or ends here in a way that doesn't fit; each item begins with `- `, all equally indented",
+        "flow|unexpected ':'",
+        "a comma or the closing bracket is missing, or a value within [ ] or { } must be in quotes",
     ),
+    ("mapping values", "a `:` too many, or the line is indented too far; put a value that contains `: ` in quotes"),
+    ("could not find expected ':'", "a `:` is missing after the key"),
     ("block", "the indentation of this line fits no line above it"),
     ("", "this is not valid YAML"),
 )
 """Patterns of libyaml's messages with advice for the person; the first match wins."""
 _JSON_SENTENCES = (
-    ("quoted scalar.*escape", "unknown escape after `\\`"),
-    ("quoted scalar", "the quote that is opened here is not closed"),
-    ("flow", "a comma or a closing bracket is missing here, or a quote"),
-    ("", "this is not valid JSON"),
+    ("quoted scalar", "the quote that is opened here is not closed, or has an unknown escape"),
+    ("", "this is not valid JSON: a comma, a quote or a closing bracket is missing here"),
 )
 
 
@@ -219,12 +209,8 @@ def _syntax_sentence(error: MarkedYAMLError, text: str, *, is_json: bool) -> str
     said = f"{error.context or ''}: {error.problem or ''}"
     if not is_json and ("\t" in line[: len(line) - len(line.lstrip())] or rest.startswith("\t")):
         said = "tab character"
-    elif not is_json and "flow" in said and "$" in line and rest.startswith(("{", "}")):
-        return 'inside [ ] and { } a variable must be in quotes: "${NAME}"'
-    opened = f", opened on line {error.context_mark.line + 1}" if error.context_mark else ""
     sentences = _JSON_SENTENCES if is_json else _YAML_SENTENCES
-    sentence = next(sentence for pattern, sentence in sentences if re.search(pattern, said))
-    return sentence % {"first": rest[:1], "opened": opened}
+    return next(sentence for pattern, sentence in sentences if re.search(pattern, said)) % {"first": rest[:1]}
 
 
 _JSON_PARTS = re.compile(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from codemode_server.config.places import Change, digest
 from codemode_server.domain.errors import CodemodeError
@@ -15,12 +14,9 @@ from codemode_server.private_files import check_file, replace_private
 
 @contextmanager
 def added_variables(path: Path, variables: Mapping[str, str]) -> Iterator[Change | None]:
-    """Append variables, and restore the file if the body fails; gives what changed, if anything did.
-
-    Raises:
-        CodemodeError: a name is there already, the file is a link or somebody else's, or a value can't be written so
-            that it is read again.
-    """
+    """Append variables, and restore the file if the body fails; gives what changed, if anything did. Raises
+    `CodemodeError` if a name is there already, the file is a link or somebody else's, or a value can't be written so
+    that it is read again."""
     from dotenv import dotenv_values
 
     if not variables:
@@ -48,16 +44,11 @@ def added_variables(path: Path, variables: Mapping[str, str]) -> Iterator[Change
 
 
 def _lines(variables: Mapping[str, str]) -> bytes:
-    from dotenv import dotenv_values, set_key
+    from dotenv import dotenv_values
 
-    with TemporaryDirectory(prefix="codemode-") as folder:
-        file = Path(folder) / ".env"
-        file.touch()
-        for name, value in variables.items():
-            set_key(file, name, value, quote_mode="auto")
-        lines = file.read_bytes()
-    written = dotenv_values(stream=StringIO(lines.decode()), interpolate=False)
-    for name, value in variables.items():
-        if written.get(name) != value:
-            raise CodemodeError(f"the value of {name} can't be written to a .env file; set it in the environment")
-    return lines
+    quoted = {name: value.replace("\\", "\\\\").replace("'", "\\'") for name, value in variables.items()}
+    lines = "".join(f"{name}='{value}'\n" for name, value in quoted.items())
+    written = dotenv_values(stream=StringIO(lines), interpolate=False)
+    if wrong := [name for name, value in variables.items() if written.get(name) != value]:
+        raise CodemodeError(f"the value of {wrong[0]} can't be written to a .env file; set it in the environment")
+    return lines.encode()

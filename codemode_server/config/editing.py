@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from codemode_server.config import file_edits
@@ -39,14 +39,8 @@ class ConfigText:
 
     def add_servers(self, entries: Mapping[str, Mapping[str, Plain]]) -> None:
         """Append servers whose names are not taken."""
-        section = "mcpServers" if self._syntax == "json" and "servers" not in self._data() else "servers"
         if entries:
-            self.text = file_edits.with_members(self.text, self._syntax, (section,), entries)
-
-    def add_rules(self, rules: Sequence[Mapping[str, Plain]]) -> None:
-        """Append permission rules, so that they don't weaken those before them."""
-        for rule in rules:
-            self.insert_rule(None, rule)
+            self.text = file_edits.with_members(self.text, self._syntax, ("servers",), entries)
 
     def insert_rule(self, index: int | None, rule: Mapping[str, Plain]) -> None:
         """Put a permission rule before the one at `index`, or behind all of them if there are not more."""

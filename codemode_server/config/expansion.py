@@ -18,16 +18,9 @@ from codemode_server.config.places import Sources
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.references import Reference, References, check
 
-_BRACE = re.compile(r"\$\$|\$\{|\}")
-_MAX_NESTING = 20
+_PART = re.compile(r"\$(?:\$|\{(?P<inside>[^}]*)(?P<end>\}?))")
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
 _REFERENCE = re.compile(r"(keyring|command):(.*)", re.DOTALL)
-_ASKED_OF_EDITOR = re.compile(r"(?:input|command|config|file|workspaceFolder):[\w .,/-]{0,80}|/", re.ASCII)
-_EDITOR_PATHS = re.compile(
-    r"workspace(?:Folder|FolderBasename|Root)|file(?:Basename|BasenameNoExtension|Dirname|Extname|WorkspaceFolder)?"
-    r"|relativeFile(?:Dirname)?|pathSeparator|extensionPath|execPath"
-)
-"""Variables of VS Code and its derivatives, which only the editor can expand."""
 _FROM_HOSTS = {"userHome": "HOME"}
 
 
@@ -55,46 +48,42 @@ def expand(
     Without `may_run`, `${command:…}` is a variable of an editor."""
     if "$" not in text:
         return Expansion(text)
-    parts: list[str] = []
     used: list[tuple[str, str]] = []
     defaulted: list[tuple[str, str]] = []
     secrets: list[tuple[Reference, str | None]] = []
     unset: list[str] = []
-    position = 0
-    while (dollar := text.find("$", position)) >= 0:
-        parts.append(text[position:dollar])
-        following = text[dollar + 1 : dollar + 2]
-        if following == "$":
-            parts.append("$")
-            position = dollar + 2
-        elif following != "{":
-            parts.append("$")
-            position = dollar + 1
-        else:
-            end = _closing_brace(text, dollar + 2)
-            if reference := _to_secret(text[dollar + 2 : end], may_run=may_run):
-                secret = _resolved(reference, references)
-                secrets.append((reference, secret))
-                parts.append(text[dollar : end + 1] if secret is None else secret)
-                position = end + 1
-                continue
-            name, default = _reference(text[dollar + 2 : end])
-            value = variables.get(name)
-            if value is not None and (value or default is None):
-                used.append((name, value))
-                parts.append(value)
-            elif default is not None:
-                inner = expand(default, variables, references, may_run=may_run)
-                used += inner.used
-                secrets += inner.secrets
-                defaulted += [*inner.defaulted, (name, inner.text)]
-                parts.append(inner.text)
-            else:
-                unset.append(name)
-            position = end + 1
+
+    def replaced(match: re.Match[str]) -> str:
+        inside = match["inside"]
+        if inside is None:
+            return "$"
+        if "${" in inside or not match["end"]:
+            raise NotExpandable(
+                "a `${` is not closed by `}`, or has another in it; write `$${` if it is meant literally"
+            )
+        if reference := _to_secret(inside, may_run=may_run):
+            secret = _resolved(reference, references)
+            secrets.append((reference, secret))
+            return match[0] if secret is None else secret
+        name, default = _variable(inside)
+        value = variables.get(name)
+        if value is not None and (value or default is None):
+            used.append((name, value))
+            return value
+        if default is None:
+            unset.append(name)
+            return ""
+        defaulted.append((name, default))
+        return default
+
+    expanded = _PART.sub(replaced, text)
     if unset:
-        raise NotExpandable(_unset_sentence(unset))
-    return Expansion("".join(parts) + text[position:], tuple(used), tuple(defaulted), tuple(secrets))
+        names = list(dict.fromkeys(unset))
+        are, them = ("is", "it") if len(names) == 1 else ("are", "them")
+        or_default = f", or write ${{{names[0]}:-default}}" if len(names) == 1 else ""
+        where = "in the environment or in .env beside the file"
+        raise NotExpandable(f"{', '.join(names)} {are} not set; set {them} {where}{or_default}")
+    return Expansion(expanded, tuple(used), tuple(defaulted), tuple(secrets))
 
 
 def read_dotenv(path: Path, sources: Sources, warnings: list[str], name: str) -> dict[str, str]:
@@ -124,17 +113,6 @@ def read_dotenv(path: Path, sources: Sources, warnings: list[str], name: str) ->
     return variables
 
 
-def _closing_brace(text: str, start: int) -> int:
-    depth = 1
-    for match in _BRACE.finditer(text, start):
-        depth += {"${": 1, "}": -1}.get(match[0], 0)
-        if depth == 0:
-            return match.start()
-        if depth > _MAX_NESTING:
-            raise NotExpandable(f"`${{…}}` stands in the default of another more than {_MAX_NESTING} deep")
-    raise NotExpandable("a `${` is not closed by `}`; write `$${` if it is meant literally")
-
-
 def _to_secret(inside: str, *, may_run: bool) -> Reference | None:
     found = _REFERENCE.fullmatch(inside)
     if found is None or (found[1] == "command" and not may_run):
@@ -156,29 +134,14 @@ def _resolved(reference: Reference, references: References | None) -> str | None
         raise NotExpandable(str(error)) from None
 
 
-def _reference(inside: str) -> tuple[str, str | None]:
+def _variable(inside: str) -> tuple[str, str | None]:
     if inside in _FROM_HOSTS:
         return _FROM_HOSTS[inside], None
     name, separator, default = inside.partition(":-")
     match = _NAME.fullmatch(name)
     if match:
         return match[1], default if separator else None
-    if _ASKED_OF_EDITOR.fullmatch(inside):
-        raise NotExpandable(
-            f"${{{inside}}} is a variable of an editor, which only the editor can fill in; write the value here, or "
-            "set an environment variable (also in .env beside the file) and write ${NAME}"
-        )
-    raise NotExpandable("a `${…}` is not of the form ${NAME} or ${NAME:-default}; write `$${` if it is meant literally")
-
-
-def _unset_sentence(unset: list[str]) -> str:
-    names = list(dict.fromkeys(unset))
-    if of_editor := next(filter(_EDITOR_PATHS.fullmatch, names), None):
-        return (
-            f"${{{of_editor}}} is a variable of an editor, which only the editor can fill in; write the path here, or "
-            f"set {of_editor} in the environment or in .env beside the file"
-        )
-    if len(names) == 1:
-        there_is = f"; set it in the environment or in .env beside the file, or write ${{{names[0]}:-default}}"
-        return f"{names[0]} is not set{there_is}"
-    return f"{', '.join(names)} are not set; set them in the environment or in .env beside the file"
+    raise NotExpandable(
+        "a `${…}` is not of the form ${NAME} or ${NAME:-default}, and those of editors are not known here; set a "
+        "variable, also in .env beside the file, or write `$${` if it is meant literally"
+    )

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from codemode_server.config import json_edits, yaml_edits
-from codemode_server.config.document import Node, parse
+from codemode_server.config.document import MAX_DEPTH, parse, plain_data
 from codemode_server.config.problems import Problems
-from codemode_server.config.toml import parse_toml
 from codemode_server.domain.errors import CodemodeError, SettingsError
 
 Syntax: TypeAlias = Literal["json", "toml", "yaml"]
 """`json` may have comments and trailing commas."""
 KeyPath: TypeAlias = tuple[str, ...]
 _BOM = "\ufeff"
+_FIRST_OF_TOML = re.compile(r"""(?:\s|#[^\n]*)*+(?:\[\[?[^\[\]\n]+\]\]?\s*(?:#[^\n]*)?(?:\n|$)|[\w."'-]+[ \t]*=)""")
+_KEY_PART = r"""(?>[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_DEEP_KEY = re.compile(rf"(?<![\w.-]){_KEY_PART}(?>[ \t]*\.[ \t]*{_KEY_PART}){{{MAX_DEPTH}}}")
+"""A key of more parts than this; `tomllib` takes time and memory that grow with the square of the parts."""
 
 
 class NotEditable(CodemodeError):
@@ -35,9 +40,11 @@ def read(text: str, syntax: Syntax) -> dict[str, Any]:
     text = text.removeprefix(_BOM)
     if syntax == "json":
         return _read_json(text)
+    if syntax == "toml":
+        return _read_toml(text)
     problems = Problems("")
     try:
-        tree = parse_toml(text, problems) if syntax == "toml" else parse(text, problems, is_json=False)
+        tree = parse(text, problems, is_json=False)
         if problems.found:
             raise problems.error()
     except SettingsError as error:
@@ -45,6 +52,11 @@ def read(text: str, syntax: Syntax) -> dict[str, Any]:
         raise NotEditable(f"line {first}" if first[:1].isdigit() else first) from None
     data = plain_data(tree)
     return data if isinstance(data, dict) else {}
+
+
+def looks_like_toml(text: str) -> bool:
+    """True if the first line with content is TOML; no YAML configuration begins like that."""
+    return _FIRST_OF_TOML.match(text) is not None
 
 
 def find(data: Any, path: Sequence[str]) -> Any:
@@ -92,15 +104,6 @@ def without_member(text: str, syntax: Syntax, path: KeyPath) -> str:
     return _checked(text, syntax, lambda plain: module.without_member(plain, path), expected)
 
 
-def plain_data(node: Node) -> Any:
-    """The node as plain data."""
-    if isinstance(node.value, dict):
-        return {key: plain_data(child) for key, child in node.value.items()}
-    if isinstance(node.value, list):
-        return [plain_data(child) for child in node.value]
-    return node.value
-
-
 def _at(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
     """The mapping at `path`, which is made if it is not there."""
     for key in path:
@@ -128,6 +131,18 @@ def _read_json(text: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise NotEditable("it is not a mapping of keys to values")
     return data
+
+
+def _read_toml(text: str) -> dict[str, Any]:
+    if _DEEP_KEY.search(text):
+        raise NotEditable("it is nested too deeply")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"at line (\d+)", str(error))
+        raise NotEditable(f"{f'line {at[1]}: ' if at else ''}this is not valid TOML") from None
+    except (RecursionError, MemoryError):
+        raise NotEditable("it is nested too deeply") from None
 
 
 def _checked(text: str, syntax: Syntax, edit: Callable[[str], str], expected: Any) -> str:

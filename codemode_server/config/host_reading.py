@@ -1,4 +1,4 @@
-"""Reads servers from the files of hosts, for an import.
+"""Reads servers from the files of hosts, whose forms are recognised by content, for an import.
 
 The files are untrusted: one that is broken or huge is named, and harms no other one.
 """
@@ -17,13 +17,10 @@ from typing import Any
 from codemode_server.config import file_edits
 from codemode_server.config.document import MAX_BYTES
 from codemode_server.config.file_edits import NotEditable
-from codemode_server.config.formats import NO_SERVERS, HostServer, has_servers, host_servers
-from codemode_server.config.host_entries import TranslatedEntry, Translator, names_in
-from codemode_server.config.hosts import HostPlace, Scope, System
+from codemode_server.config.host_entries import TranslatedEntry, Translator, glob_covering, names_in
+from codemode_server.config.hosts import SECTIONS, Dialect, HostPlace, Scope, System
 from codemode_server.config.new_server import server_name
-from codemode_server.config.places import Sources
 from codemode_server.config.problems import joined, printable
-from codemode_server.config.toml import looks_like_toml
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import SettingsError
 
@@ -38,6 +35,9 @@ _TEXTS = frozenset({"args", "env", "headers"})
 _SELECTORS = frozenset({"command", "url", "serverUrl", "httpUrl"})
 _OF_EDITOR = re.compile(r"\$\{(input|command|keyring|config|file):([^}]*)\}")
 _UNSET = re.compile(r"(?<!\$)\$\{(?:env:)?([A-Za-z_]\w*)\}")
+_GEMINI_ENTRY = frozenset({"httpUrl", "trust", "targetAudience", "targetServiceAccount", "authProviderType"})
+_GEMINI_FILE = frozenset({"mcp", "security", "selectedAuthType", "general", "ui"})
+"""Keys that only Gemini CLI and Qwen Code write. There a `url` without a `type` is SSE, and `$NAME` is a variable."""
 
 
 @dataclass(slots=True)
@@ -54,12 +54,10 @@ class FoundServer:
     """`project` if somebody else may have written the file."""
     project: str = ""
     """A short name of the folder that it is for."""
-    rules: list[dict[str, str]] = field(default_factory=list)
-    from_env_file: frozenset[str] = frozenset()
     is_unclear: bool = False
     """True if it has a restriction that is not understood, and so must stay disabled."""
-    asked: dict[str, str] = field(default_factory=dict)
-    """Variables that the host asks the person for, or has itself, with a description."""
+    name_there: str = ""
+    """Its name in the host's file."""
 
     @property
     def is_enabled(self) -> bool:
@@ -72,7 +70,7 @@ class FoundServer:
 
 @dataclass(slots=True)
 class SourceServers:
-    """The servers of one source: a file, an address or a command line."""
+    """The servers of one file."""
 
     source: str
     servers: list[FoundServer] = field(default_factory=list)
@@ -86,8 +84,7 @@ def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | Non
     folder = (project or Path.cwd()) if place.scope == "project" else None
     try:
         if place.path.is_file():
-            content = read_regular(place.path)
-            _Reader(found, place.host.id, place.scope, folder, place.path, environ).read(content)
+            _Reader(found, place.host.id, place.scope, folder, place.path, environ).read(read_regular(place.path))
             if place.host.id == "claude-code" and folder is not None:
                 _switch_off(found, _rejected_in_claude(folder))
     except OSError as error:
@@ -99,30 +96,26 @@ def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | Non
 
 def read_regular(path: Path) -> bytes:
     """The content of a regular file, and at most one byte more than a host's file may have. A pipe is not waited for.
-
-    Raises:
-        OSError: it can't be read.
-        SettingsError: it is not a regular file.
-    """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    Raises `OSError` if it can't be read; `SettingsError`: it is not a regular file."""
+    careful = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda it, flags: os.open(it, flags | careful)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise SettingsError("is not a regular file; `-` reads stdin")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_HOST_FILE_BYTES + 1)
-    finally:
-        os.close(descriptor)
+        return file.read(MAX_HOST_FILE_BYTES + 1)
 
 
 def read_text(content: bytes, source: str, environ: Mapping[str, str], path: Path | None = None) -> SourceServers:
-    """The servers in a text of any host's form.
-
-    Raises:
-        SettingsError: it has none of the forms.
-    """
+    """The servers in a text of any host's form. Raises `SettingsError` if it has none of the forms."""
     found = SourceServers(source)
     _Reader(found, "", "user", None, path or Path.cwd() / source, environ).read(content)
     return found
+
+
+def read_data(data: dict[str, Any], host: str, path: Path, environ: Mapping[str, str]) -> list[FoundServer]:
+    """The servers in the data of a user's file of this host."""
+    found = SourceServers(host)
+    _Reader(found, host, "user", None, path, environ).take(data)
+    return found.servers
 
 
 @dataclass(slots=True)
@@ -143,103 +136,84 @@ class _Reader:
         if re.match(r'\s*"[^"\n]+"\s*:\s*\{', text):  # pages of servers show it without the braces around it
             text = f"{{{text.strip().rstrip(',')}}}"
         is_json = text.lstrip()[:1] == "{" or self.path.suffix in (".json", ".jsonc")
-        is_toml = not is_json and looks_like_toml(text)
         most = MAX_HOST_FILE_BYTES if is_json and self.scope == "user" else MAX_BYTES
         if len(content) > most:
             raise SettingsError(f"is larger than {most // 2**20} MiB")
         try:
-            data = file_edits.read(text, "json" if is_json else "toml" if is_toml else "yaml")
+            data = file_edits.read(text, "json" if is_json else "toml" if file_edits.looks_like_toml(text) else "yaml")
         except NotEditable as error:
             raise SettingsError(str(error)) from None
         projects = data.pop("projects", None) if self.path.name == ".claude.json" else None
-        if projects is None or has_servers(data):
-            self._take(_with_section(data) if is_json else data, is_host_file=is_json or is_toml)
+        data = _with_section(data) if is_json else data
+        if _has_servers(data):
+            self.take(data)
+        elif projects is None and not self.host:
+            raise SettingsError(
+                f"holds no servers; they are looked for under servers, mcpServers, {', '.join(SECTIONS)}"
+            )
         for folder, project in projects.items() if isinstance(projects, dict) else ():
             if isinstance(project, dict) and project.get("mcpServers"):  # servers of Claude Code for one folder
                 part = SourceServers(f"{self.found.source}, project {printable(folder)}")
-                inner = _Reader(part, self.host, self.scope, Path(folder), self.path, self.environ)
-                inner._take({"mcpServers": project["mcpServers"]}, is_host_file=True)
+                _Reader(part, self.host, self.scope, Path(folder), self.path, self.environ).take(
+                    {"mcpServers": project["mcpServers"]}
+                )
                 _switch_off(part, set(names_in(project.get("disabledMcpServers"))))
                 self.found.servers += part.servers
                 self.found.skipped += part.skipped
 
-    def _take(self, data: dict[str, Any], *, is_host_file: bool) -> None:
-        if not has_servers(data):
-            if self.host:
-                return
-            raise SettingsError(NO_SERVERS)
-        translator = Translator(self.environ, self.project or self.path.parent, Sources(), self.found.skipped)
-        servers = list(host_servers(data, translator, is_host_file=is_host_file))
-        own = data.get("servers") if not is_host_file else None
-        servers += [
-            HostServer(name, name, ("servers", name), TranslatedEntry(dict(entry)))
-            for name, entry in (own.items() if isinstance(own, dict) else ())
-            if isinstance(entry, dict)
-        ]
-        inputs = dict(_inputs(data.get("inputs")))
+    def take(self, data: dict[str, Any]) -> None:
+        translator = Translator(self.environ)
         taken: set[str] = set()
-        for server in servers:
-            found, name = server.translated, server.name
-            lines = [(path, message) for path, message in [*found.problems, *found.warnings]]
-            lines += [((), f"ignored: it {found.left_out}")] if found.left_out else []
-            lines += [((), f"is called {name!r} here")] if name != server.name_there and not found.left_out else []
+        for name_there, entry, dialect in _entries(data):
+            name = server_name(name_there)
+            if isinstance(entry, dict):
+                translated = translator.translated(entry, dialect)
+                _restrict_by_file(name_there, translated, data)
+            else:
+                translated = TranslatedEntry(problems=[((), "must be a mapping of settings")])
+            lines = [*translated.problems, *translated.warnings]
+            lines += [((), f"ignored: it {translated.left_out}")] if translated.left_out else []
+            lines += [((), f"is called {name!r} here")] if name != name_there and not translated.left_out else []
             lines += [((), f"there are two servers {name!r}; rename one")] if name in taken else []
             for path, message in lines:
                 where = ""
-                for key in (server.name_there, *path):
+                for key in (name_there, *path):
                     where = joined(where, key)
                 self.found.skipped.append(f"{where}: {message}")
-            if not found.problems and not found.left_out and name not in taken:
-                self.found.servers.append(self._server(server, inputs))
+            if not translated.problems and not translated.left_out and name not in taken:
+                self.found.servers.append(self._server(name, name_there, translated))
             taken.add(name)
 
-    def _server(self, server: HostServer, inputs: Mapping[str, str]) -> FoundServer:
-        asked: dict[str, str] = {}
-        members = server.translated.members
+    def _server(self, name: str, name_there: str, translated: TranslatedEntry) -> FoundServer:
+        members = translated.members
         if left_out := [key for key in members if key not in _ORDER]:
-            self.found.skipped.append(f"{server.name}: not taken over: {', '.join(map(printable, left_out))}")
+            self.found.skipped.append(f"{name}: not taken over: {', '.join(map(printable, left_out))}")
         entry = {
-            key: self._plain(members[key], server.name, asked, inputs, is_text=key in _TEXTS)
+            key: self._plain(members[key], name, is_text=key in _TEXTS)
             for key in _ORDER
             if members.get(key) is not None
         }
         self._simplify(entry)
-        env, from_file = members.get("env") or {}, server.translated.env_file_variables
+        project = server_name(self.project.name) if self.project is not None else ""
         return FoundServer(
-            server.name,
-            entry,
-            self.found.source,
-            self.host,
-            self.scope,
-            server_name(self.project.name) if self.project is not None else "",
-            server.rules,
-            frozenset(it for it, value in from_file.items() if env.get(it) == value.replace("$", "$$")),
-            server.translated.is_unclear,
-            asked,
+            *(name, entry, self.found.source, self.host, self.scope, project, translated.is_unclear, name_there)
         )
 
-    def _plain(
-        self, value: Any, server: str, asked: dict[str, str], inputs: Mapping[str, str], *, is_text: bool
-    ) -> Any:
+    def _plain(self, value: Any, server: str, *, is_text: bool) -> Any:
         """The value with our names of variables, and with an editor's folders filled in where they can be."""
         if isinstance(value, dict):
-            members = ((key, self._plain(it, server, asked, inputs, is_text=is_text)) for key, it in value.items())
+            members = ((key, self._plain(it, server, is_text=is_text)) for key, it in value.items())
             return {key: it for key, it in members if it is not None}
         if isinstance(value, list):
-            return [self._plain(it, server, asked, inputs, is_text=is_text) for it in value]
+            return [self._plain(it, server, is_text=is_text) for it in value]
         if not isinstance(value, str):
-            is_number = isinstance(value, int | float) and is_text
-            return json.dumps(value) if is_number else value
+            return json.dumps(value) if is_text and isinstance(value, int | float) else value
 
         def variable(match: re.Match[str]) -> str:
-            if match[1] == "file":  # opencode's, whose path is not part of our form
-                name, why = f"{re.sub(r'[^A-Za-z0-9]+', '_', server).upper()}_FILE", "the content of the file there"
-            else:
-                name = re.sub(r"\W+", "_", match[2], flags=re.ASCII).strip("_").upper()
-                why = inputs.get(match[2], "") or f"the host writes {printable(match[0])}"
-            name = name if re.match(r"[A-Z_]", name) else f"VALUE_{name}"
-            asked[name] = why
-            return f"${{{name}}}"
+            # The path of a file, in opencode's form, is not part of ours.
+            name = f"{server}_FILE" if match[1] == "file" else match[2]
+            name = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").upper()
+            return f"${{{name if re.match(r'[A-Z_]', name) else f'VALUE_{name}'}}}"
 
         text = re.sub(r"\$\{env:([A-Za-z_]\w*)", r"${\1", _OF_EDITOR.sub(variable, value))
         text = text.replace("${userHome}", "${HOME}").replace("${pathSeparator}", os.sep).replace("${/}", os.sep)
@@ -266,9 +240,13 @@ class _Reader:
                 entry["command"] = os.path.normpath(self.project / entry["command"])
 
 
+def _has_servers(data: Mapping[str, Any]) -> bool:
+    return bool({"servers", "mcpServers", *SECTIONS} & data.keys())
+
+
 def _with_section(data: dict[str, Any]) -> dict[str, Any]:
     """The data with the key that pages of servers leave out."""
-    if has_servers(data) or "inputs" in data:
+    if _has_servers(data) or "inputs" in data:
         return data
     if _SELECTORS & data.keys() and not isinstance(data.get("command"), dict):
         return {"mcpServers": {str(data.get("name", "server")): data}}
@@ -276,26 +254,74 @@ def _with_section(data: dict[str, Any]) -> dict[str, Any]:
     return {"mcpServers": data} if data and are_entries else data
 
 
-def _inputs(value: Any) -> Iterator[tuple[str, str]]:
-    """Ids and descriptions of the inputs that VS Code asks the person for."""
-    for it in value if isinstance(value, list) else ():
-        if isinstance(it, dict) and "id" in it:
-            yield str(it["id"]), printable(str(it.get("description", "")))
+def _entries(data: Mapping[str, Any]) -> Iterator[tuple[str, Any, Dialect]]:
+    """The name and the entry of each server, with the host whose form the entry has."""
+    for key in ("servers", "mcpServers", *SECTIONS):
+        entries = data.get(key)
+        if key == "mcp" and "mcpServers" in data:  # then these are Gemini's settings
+            continue
+        dialect: Dialect = SECTIONS.get(key, "any")
+        if key == "mcp" and isinstance(entries, dict):
+            inner = entries.get("servers")
+            if isinstance(inner, dict) and not {"command", "url"} & inner.keys():  # opencode 2
+                entries = inner
+            entries = {name: it for name, it in entries.items() if isinstance(it, dict)}
+        elif key == "mcpServers" and isinstance(entries, list):  # Continue
+            rows = [it for it in entries if isinstance(it, dict)]
+            entries = {
+                str(it.get("name") or f"server-{number}"): {name: value for name, value in it.items() if name != "name"}
+                for number, it in enumerate(rows, start=1)
+            }
+        elif key == "mcpServers" and isinstance(entries, dict):
+            is_gemini = any(_GEMINI_ENTRY & it.keys() for it in entries.values() if isinstance(it, dict))
+            dialect = "gemini" if is_gemini or _GEMINI_FILE & data.keys() else "any"
+        for name, entry in entries.items() if isinstance(entries, dict) else ():
+            yield name, entry, dialect
+
+
+def _restrict_by_file(name: str, result: TranslatedEntry, data: Mapping[str, Any]) -> None:
+    """Restrict the entry by what the rest of the file switches off."""
+    is_opencode = "mcp" in data and "mcpServers" not in data
+    settings, tools = (it if isinstance(it, dict) else {} for it in (data.get("mcp"), data.get("tools")))
+    off = [data.get("excludeMCPServers"), *([] if is_opencode else [settings.get("excluded")])]
+    on = [data.get("allowMCPServers"), *([] if is_opencode else [settings.get("allowed")])]
+    unwanted = [tools.get("exclude"), data.get("excludeTools"), data.get("amp.tools.disable")]
+    if any(it is not None and not isinstance(it, list) for it in (*off, *on, *unwanted)):
+        result.disable((), "a restriction of this file")
+    is_off = any(name.casefold() in {it.casefold() for it in names_in(names)} for names in off)
+    is_on = all(names is None or name.casefold() in {it.casefold() for it in names_in(names)} for names in on)
+    if is_off or not is_on:
+        result.members["enabled"] = False
+    for names in unwanted:
+        result.exclude([glob_covering(it) for it in names_in(names) if not it.startswith("builtin:")])
+    permission = data.get("permission") if is_opencode else None
+    patterns = [] if "exclude" in tools else [it for it, value in tools.items() if value is not True]
+    if isinstance(permission, dict):
+        patterns += [it for it, value in permission.items() if value != "allow"]
+    elif permission not in (None, "allow"):
+        patterns.append("*")
+    if concerning := next((it for it in patterns if _may_concern(it, name)), None):
+        result.disable((), f"the pattern {printable(concerning)!r} of this file")
+
+
+def _may_concern(pattern: str, server: str) -> bool:
+    """True if a pattern over `<server>_<tool>` may match a tool of this server."""
+    prefix = re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_"
+    head = re.split(r"[*?\[]", pattern)[0]
+    return pattern.startswith(prefix) or (len(head) < len(pattern) and prefix.startswith(head))
 
 
 def _rejected_in_claude(folder: Path) -> set[str]:
     """Servers of a project's `.mcp.json` that the person has rejected in Claude Code."""
     names: set[str] = set()
     state = System.current().folder("CLAUDE_CONFIG_DIR", "") / ".claude.json"
-    files = (folder / ".claude/settings.json", folder / ".claude/settings.local.json", state)
-    for path in files:
+    for path in (folder / ".claude/settings.json", folder / ".claude/settings.local.json", state):
         try:
             data = file_edits.read(path.read_bytes()[:MAX_HOST_FILE_BYTES].decode(), "json") if path.is_file() else {}
         except (OSError, ValueError, NotEditable):
             continue
-        if path == state:
-            data = file_edits.find(data, ("projects", str(folder))) or {}
-        names |= set(names_in(file_edits.find(data, ("disabledMcpjsonServers",))))
+        at = ("projects", str(folder)) if path == state else ()
+        names |= set(names_in(file_edits.find(data, (*at, "disabledMcpjsonServers"))))
     return names
 
 

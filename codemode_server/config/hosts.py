@@ -94,11 +94,8 @@ class KnownHost:
         return [HostPlace(self, folder / name, "project") for name in self.of_project]
 
     def place(self, system: System, project: Path | None = None) -> HostPlace:
-        """The file that the host reads: the first that exists, else where a new one is made.
-
-        Raises:
-            ValueError: the host has no files in projects.
-        """
+        """The file that the host reads: the first that exists, else where a new one is made. Raises `ValueError` if the
+        host has no files in projects."""
         places = self.user_places(system) if project is None else self.project_places(project)
         if not places:
             raise ValueError(f"{self.name} has no configuration files in projects")

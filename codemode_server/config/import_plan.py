@@ -17,6 +17,7 @@ from codemode_server.config.literal_secrets import SecretNames, without_literal_
 from codemode_server.config.problems import Problems
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError, SettingsError
+from codemode_server.settings import ServerSettings
 
 _CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command")
 """Fields that say which server an entry is."""
@@ -28,7 +29,6 @@ class Addition:
 
     name: str
     entry: Mapping[str, Plain]
-    rules: tuple[Mapping[str, str], ...]
     found: FoundServer
 
     @property
@@ -64,8 +64,7 @@ def unite(found: Iterable[FoundServer]) -> tuple[list[FoundServer], list[str]]:
             _restrict(same, server)
             continue
         name = names.take(server)
-        rules = [{key: _renamed(value, server.name, name) for key, value in rule.items()} for rule in server.rules]
-        united[name] = replace(server, name=name, rules=rules)
+        united[name] = replace(server, name=name)
         alike.append(united[name])
     return list(united.values()), skipped
 
@@ -83,7 +82,7 @@ def plan(
     for server in found:
         added_before = dict(storage.added)
         try:
-            entry = without_literal_secrets(server.name, server.entry, storage, server.from_env_file)
+            entry = without_literal_secrets(server.name, server.entry, storage)
         except CodemodeError as error:
             made.skipped.append(f"{server.name} of {server.source}: {error}")
             continue
@@ -94,33 +93,32 @@ def plan(
             continue
         name = names.take(server)
         unset = [it for it in server.variables() if it not in variables]
-        if not unset and (problem := _problem(name, entry, {**variables, **storage.added}, base_dir)):
+        _, problem = settings_of(name, entry, {**variables, **storage.added}, base_dir)
+        if problem and not unset:
             made.skipped.append(f"{server.name} of {server.source}: {problem}")
             storage.added = added_before
             names.release(name)
             continue
-        rules = tuple({key: _renamed(it, server.name, name) for key, it in rule.items()} for rule in server.rules)
-        made.additions.append(Addition(name, entry, rules, server))
+        made.additions.append(Addition(name, entry, server))
         for variable in unset:
-            why = server.asked.get(variable, "")
-            made.to_set[variable] = "; ".join(filter(None, [made.to_set.get(variable) or why, name]))
+            made.to_set[variable] = ", ".join(filter(None, [made.to_set.get(variable), name]))
     made.secrets = storage.added
     return made
 
 
-def _problem(name: str, entry: Mapping[str, Plain], variables: Mapping[str, str], base_dir: Path) -> str:
-    """Why the settings would refuse this entry."""
+def settings_of(
+    name: str, entry: Mapping[str, Plain], variables: Mapping[str, str], base_dir: Path
+) -> tuple[ServerSettings | None, str]:
+    """The settings that this entry gives; or None, and why it is refused."""
     problems = Problems("")
+    problems.entries[f"servers.{name}"] = name
+    reading = Reading(problems, [], variables, base_dir)
     try:
-        tree = parse(json.dumps({"servers": {name: entry}}), problems, is_json=True)
-        problems.entries[f"servers.{name}"] = name
-        reading = Reading(problems, [], variables, base_dir)
-        reading.settings(tree)
-    except SettingsError as error:
-        lines = str(error).split("\n")
-    else:
+        settings = reading.settings(parse(json.dumps({"servers": {name: entry}}), problems, is_json=True))
         lines = [line for of_server in reading.invalid_servers.values() for line in of_server]
-    return "; ".join(re.sub(r"^:\d+: ", "", line) for line in lines)
+    except SettingsError as error:
+        return None, re.sub(r"(?m)^:\d+: ", "", str(error)).replace("\n", "; ")
+    return settings.servers.get(name), "; ".join(re.sub(r"^:\d+: ", "", line) for line in lines)
 
 
 def _connection(entry: Any) -> dict[str, Any]:
@@ -146,7 +144,6 @@ def _restrict(server: FoundServer, other: FoundServer) -> None:
         mine["include"] = [it for it in theirs["include"] if it in before or before == ["*"]]
     if mine:
         server.entry["tools"] = mine
-    server.rules += [rule for rule in other.rules if rule not in server.rules]
 
 
 class _Names:
@@ -170,7 +167,3 @@ class _Names:
 def _folded(name: str) -> str:
     """Names that would become the same Python package."""
     return "".join(it if it.isalnum() else "_" for it in name).casefold()
-
-
-def _renamed(text: str, before: str, after: str) -> str:
-    return f"{after}/{text.removeprefix(f'{before}/')}" if text.startswith(f"{before}/") else text

@@ -18,10 +18,8 @@ from codemode_server.config import places, trust
 from codemode_server.config.conversion import Reading
 from codemode_server.config.document import EMPTY, MAX_BYTES, Node, parse
 from codemode_server.config.expansion import read_dotenv
-from codemode_server.config.formats import Translation, in_our_form
-from codemode_server.config.places import NAMES, VARIABLE, ConfigFile, Sources, Stamp, stamp_of
+from codemode_server.config.places import NAME, VARIABLE, ConfigFile, Sources, Stamp, stamp_of
 from codemode_server.config.problems import Problems, printable
-from codemode_server.config.toml import looks_like_toml, parse_toml
 from codemode_server.domain.errors import SettingsError
 from codemode_server.private_files import others_may_read
 from codemode_server.secrets import changes
@@ -136,8 +134,7 @@ def load(
     unused_file = ""
     if place := places.in_folder(cwd):
         try:
-            loaded = _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
-            return replace(loaded, warnings=(*places.not_read_beside(place), *loaded.warnings))
+            return _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
         except Untrusted as untrusted:
             unused_file = str(untrusted)
     place = places.of_user()
@@ -173,11 +170,8 @@ def load_place(
     require_trust: bool = True,
     resolve: bool = True,
 ) -> LoadedSettings:
-    """The configuration in this file; `resolve` as in `load`.
-
-    Raises:
-        SettingsError: it can't be used, or its content is not trusted.
-    """
+    """The configuration in this file; `resolve` as in `load`. Raises `SettingsError` if it can't be used, or its
+    content is not trusted."""
     environ = os.environ if environ is None else environ
     if not place.path.exists():
         raise SettingsError(f"{place.path}: there is no such file; create it again")
@@ -197,12 +191,11 @@ def _loaded(
     sources, problems = Sources(), Problems(_shown(path, cwd))
     content = _read(path, sources, problems)
     dotenv = read_dotenv(dotenv_path, sources, warnings, _shown(dotenv_path, cwd))
-    _check_unchanged(path, sources, record)  # before anything of it is parsed
+    if record is not None and not record.covers(sources.digests):
+        raise Untrusted(path, is_changed=True)
     text = _decoded(content, problems)
     variables = {**dotenv, **environ}
-    translation = Translation(problems, warnings, variables, path.parent, sources)
-    tree = _in_our_form(text, translation, path)
-    _check_unchanged(path, sources, record)  # each `envFile` too, before a command of the file is run
+    tree, from_hosts = _in_our_form(path, text, problems, warnings, variables)
     new_resolver = None
     if resolve:
         new_resolver = partial(
@@ -213,9 +206,7 @@ def _loaded(
             may_run=require_trust,
             set_arguments=_set_arguments(tree, path, cwd),
         )
-    reading = Reading(problems, warnings, variables, path.parent, new_resolver, translation.translated, environ)
-    for name, value in translation.from_env_files:
-        reading.secrets.add_variable(name, name, value, is_default=False)
+    reading = Reading(problems, warnings, variables, path.parent, new_resolver, from_hosts, environ)
     settings = reading.settings(tree)
     has_literal_secret = any(secret in text for secret in reading.secrets.values)
     warnings += _readable_by_others(sources, {path} if not has_literal_secret else set(), cwd)
@@ -254,17 +245,19 @@ def _readable_by_others(sources: Sources, harmless: Container[Path], cwd: Path) 
             yield f"{shown}: other users of this machine can read the secrets in it; run: {command}"
 
 
-def _check_unchanged(path: Path, sources: Sources, record: trust.TrustRecord | None) -> None:
-    """Raises `Untrusted` if trust is required and the content read so far is not trusted."""
-    if record is not None and not record.covers(sources.digests):
-        raise Untrusted(path, is_changed=True)
-
-
-def _in_our_form(text: str, translation: Translation, path: Path) -> Node:
-    if looks_like_toml(text):
-        return in_our_form(parse_toml(text, translation.problems), translation, is_host_file=True)
+def _in_our_form(
+    path: Path, text: str, problems: Problems, warnings: list[str], variables: Mapping[str, str]
+) -> tuple[Node, frozenset[str]]:
+    """The file as a tree with all servers under `servers`, and the names of those that were under `mcpServers`."""
     is_json = path.suffix in (".json", ".jsonc") or _BEGINS_AS_JSON.match(text) is not None
-    return in_our_form(parse(text, translation.problems, is_json=is_json), translation, is_host_file=is_json)
+    tree = parse(text, problems, is_json=is_json)
+    tree = tree.with_value({key: it for key, it in tree.entries.items() if key != "$schema" and key[:2] != "x-"})
+    problems.entries |= {it.where: name for name, it in tree.entries.get("servers", EMPTY).entries.items()}
+    if "mcpServers" not in tree.entries:
+        return tree, frozenset()
+    from codemode_server.config.mcp_servers import with_mcp_servers
+
+    return with_mcp_servers(tree, problems, warnings, variables, is_json=is_json)
 
 
 def stamp_of_place(place: ConfigFile) -> Stamp:
@@ -278,11 +271,10 @@ def stamp_of_place(place: ConfigFile) -> Stamp:
 
 def _no_file(environ: Mapping[str, str], cwd: Path, *, is_untrusted: bool) -> LoadedSettings:
     user = places.user_file()
-    here = next((cwd / name for name in NAMES if (cwd / name).is_file()), None)
-    state = f"{here} {'is not trusted' if is_untrusted else 'sets nothing'}, and {user} does not exist"
-    none = f"and neither {cwd / NAMES[0]} nor {user} exists"
+    state = f"{cwd / NAME} is not trusted, and {user} does not exist"
+    none = f"and neither {cwd / NAME} nor {user} exists"
     message = (
-        f"no configuration file, so there are no servers: ${VARIABLE} is not set, {state if here else none}. "
+        f"no configuration file, so there are no servers: ${VARIABLE} is not set, {state if is_untrusted else none}. "
         "`codemode-server init` creates the latter; `--config FILE` uses another file"
     )
     reading = Reading(Problems(""), [], environ, user.parent, environ=environ)

@@ -16,11 +16,8 @@ def _is_address(word: str) -> bool:
 
 
 def entry_of(words: Sequence[str], *, transport: str | None = None) -> dict[str, Plain]:
-    """The entry for `https://…`, or for a program with its arguments.
-
-    Raises:
-        CodemodeError: an address with arguments behind it, or a transport that does not fit.
-    """
+    """The entry for `https://…`, or for a program with its arguments. Raises `CodemodeError` if an address with
+    arguments behind it, or a transport that does not fit."""
     first, *rest = words
     if _is_address(first):
         if rest:

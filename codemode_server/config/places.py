@@ -1,6 +1,6 @@
 """Finds the configuration file and its state, and reads files.
 
-`--config PATH`, else `$CODEMODE_CONFIG`, else `upstream.yaml` (or `.yml`) in the current folder, else in the user's
+`--config PATH`, else `$CODEMODE_CONFIG`, else `upstream.yaml` in the current folder, else in the user's
 configuration folder. The person decides about the first two and the last. The current folder may be a repository that
 somebody else wrote, so its file is used only if the person has trusted it (`trust`).
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,9 +19,8 @@ from codemode_server.config.document import MAX_BYTES
 from codemode_server.domain.errors import SettingsError
 from codemode_server.file_stamps import FileStamp
 
-NAMES = ("upstream.yaml", "upstream.yml")
+NAME = "upstream.yaml"
 VARIABLE = "CODEMODE_CONFIG"
-_SECTION = re.compile(rb"[a-z]+:[ \t]*")
 
 Stamp: TypeAlias = tuple[FileStamp | None, ...]
 """Time, size and inode of each watched file, or none where there is no such file."""
@@ -57,38 +55,18 @@ def check_asked_for(place: ConfigFile, path: Path | None, environ: Mapping[str, 
     """Raises `SettingsError` if the requested path is not a file."""
     given, by = (path, "--config") if path else (environ.get(VARIABLE), f"${VARIABLE}")
     if place.path.is_dir():
-        raise SettingsError(f"{given}: is a folder; give the file ({by}), for instance {place.path / NAMES[0]}")
+        raise SettingsError(f"{given}: is a folder; give the file ({by}), for instance {place.path / NAME}")
     if not place.path.exists():
         command = f"codemode-server init --config {shlex.quote(str(given))}"
         raise SettingsError(f"{given}: there is no such file ({by}); correct the path, or run `{command}`")
 
 
 def in_folder(folder: Path) -> ConfigFile | None:
-    """The file in the current folder; one that sets nothing, as our example, counts as none and needs no trust."""
+    """The file in the current folder."""
     folder = Path(os.path.realpath(folder))
-    here = [folder / name for name in NAMES if (folder / name).is_file()]
-    if not here or _sets_nothing(here[0]):
+    if not (folder / NAME).is_file():
         return None
-    return ConfigFile(here[0], is_in_current_folder=folder != Path(os.path.realpath(user_file().parent)))
-
-
-def _sets_nothing(path: Path) -> bool:
-    """True if a file has only comments and names of empty sections. Read without parsing, since nobody may have trusted
-    it."""
-    try:
-        with path.open("rb") as file:
-            lines = file.read(MAX_BYTES).splitlines()
-    except OSError:
-        return False
-    return any(map(_SECTION.fullmatch, lines)) and all(
-        not line.strip() or line.lstrip().startswith(b"#") or _SECTION.fullmatch(line) for line in lines
-    )
-
-
-def not_read_beside(place: ConfigFile) -> tuple[str, ...]:
-    """A warning if the folder has a file by the other name too."""
-    others = [name for name in NAMES if name != place.path.name and place.path.with_name(name).is_file()]
-    return tuple(f"{place.path.name} is read; {name} beside it is not" for name in others)
+    return ConfigFile(folder / NAME, is_in_current_folder=folder != Path(os.path.realpath(user_file().parent)))
 
 
 def of_user() -> ConfigFile | None:
@@ -101,7 +79,7 @@ def user_file() -> Path:
     """The path of the user's own file, which may not exist."""
     from platformdirs import user_config_path
 
-    return user_config_path("codemode-server", appauthor=False) / NAMES[0]
+    return user_config_path("codemode-server", appauthor=False) / NAME
 
 
 def default_state_folder() -> Path:
@@ -146,11 +124,8 @@ class Sources:
     _contents: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     def read(self, path: Path) -> bytes:
-        """At most one byte more than a configuration may have.
-
-        Raises:
-            OSError: there is no such file, or it can't be read.
-        """
+        """At most one byte more than a configuration may have. Raises `OSError` if there is no such file, or it can't
+        be read."""
         name = str(path)
         if name in self._contents:
             return self._contents[name]

@@ -55,14 +55,8 @@ class Problems:
         return grouped
 
     def _server(self, problem: Problem) -> str | None:
-        return next(
-            (
-                name
-                for where, name in self.entries.items()
-                if problem.where == where or problem.where.startswith((f"{where}.", f"{where}["))
-            ),
-            None,
-        )
+        starts = ((f"{where}.", f"{where}[", name) for where, name in self.entries.items())
+        return next((name for *start, name in starts if f"{problem.where}.".startswith(tuple(start))), None)
 
     def error(self) -> SettingsError:
         """One error that names all of them, in the order of the file."""
@@ -82,9 +76,6 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     by_folded = {candidate.casefold(): candidate for candidate in known}
     for folded, candidate in by_folded.items():
         if len(name) > 2 and folded.startswith(f"{name.casefold()}_"):  # `memory` for `memory_mb`
-            return candidate
-    for folded, candidate in by_folded.items():
-        if folded[:1] == name[:1].casefold() and sorted(folded) == sorted(name.casefold()):  # letters were swapped
             return candidate
     matches = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None

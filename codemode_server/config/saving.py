@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from codemode_server.config import trust
 from codemode_server.config.editing import ConfigText
+from codemode_server.config.file_writing import write_copy, written_beside
 from codemode_server.config.loading import LoadedSettings, load_place
 from codemode_server.config.places import Change, ConfigFile, digest
 from codemode_server.config.problems import printable
@@ -49,7 +49,6 @@ servers:
 _LOCK = ".codemode-server.lock"
 _LOCK_S = 60.0
 """Each of several commands at once takes a second or so."""
-_MAX_COPIES = 1000
 
 
 _NOTICED = "a running codemode-server notices in seconds"
@@ -65,11 +64,8 @@ class Switched:
 
 
 def switch_servers(place: ConfigFile, names: Sequence[str], *, is_enabled: bool) -> Switched:
-    """Switch all of these servers, or none if one can't be. Blocks.
-
-    Raises:
-        CodemodeError: there is no such file or server, or the file can't be edited.
-    """
+    """Switch all of these servers, or none if one can't be. Blocks. Raises `CodemodeError` if there is no such file or
+    server, or the file can't be edited."""
     check_exists(place)
     with locked(place) as file:
         for name in names:
@@ -87,11 +83,8 @@ def check_exists(place: ConfigFile) -> None:
 
 @contextmanager
 def locked(place: ConfigFile) -> Iterator[EditedFile]:
-    """The file, read while no other command edits it or the `.env` beside it.
-
-    Raises:
-        CodemodeError: it can't be read or locked.
-    """
+    """The file, read while no other command edits it or the `.env` beside it. Raises `CodemodeError` if it can't be
+    read or locked."""
     lock = place.path.with_name(_LOCK)
     with ExitStack() as stack:
         try:
@@ -162,11 +155,13 @@ class EditedFile:
         content = self.text.text.encode()
         for folder in (self.folder, self.path.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        with _written_beside(self.place.path, content, 0o600) as trial:
+        with written_beside(self.place.path, content, 0o600) as trial:
             self._check(trial)
-        with _written_beside(self.path, content, self._mode()) as written:
+        with written_beside(self.path, content, self._mode()) as written:
             self._check_unchanged()
-            copy = self._copy(self._before) if keeps_copy and self._before is not None else None
+            copy = None
+            if keeps_copy and self._before is not None:
+                copy = write_copy(self.path, self._before, time.strftime(".%Y%m%d-%H%M%S.bak"), self._mode())
             with storing as change:
                 self._check_unchanged()
                 written.replace(self.path)
@@ -213,18 +208,6 @@ class EditedFile:
         trust.record(self.place.path, loaded.digests)
         return True
 
-    def _copy(self, content: bytes) -> Path:
-        """A copy beside the file, under a name that no other copy has."""
-        stem = f"{self.path.name}.{time.strftime('%Y%m%d-%H%M%S')}"
-        for number in range(_MAX_COPIES):
-            copy = self.path.with_name(f"{stem}{f'-{number}' if number else ''}.bak")
-            with suppress(FileExistsError):
-                copy.touch(0o600, exist_ok=False)
-                copy.write_bytes(content)
-                copy.chmod(self._mode())
-                return copy
-        raise CodemodeError(f"there are too many copies beside {printable(str(self.path))}; remove some")
-
     def _mode(self) -> int:
         return 0o600 if self._before is None else self.path.stat().st_mode & 0o777
 
@@ -236,19 +219,3 @@ def _content(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise CodemodeError(f"can't read {printable(str(path))}: {error.strerror}") from error
-
-
-@contextmanager
-def _written_beside(path: Path, content: bytes, mode: int) -> Iterator[Path]:
-    """The content under another name beside the file, which is gone afterwards."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    written = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        written.chmod(mode)
-        yield written
-    finally:
-        written.unlink(missing_ok=True)

@@ -1,25 +1,18 @@
 """Decides which values of a configuration are secrets, to be masked in logs, traces, errors, stubs and results.
 
-These are the values of references to secrets (`${keyring:…}`, `${command:…}`); those of variables in a server's `env`,
-`headers`, `args` or `url`; and literal values there with a name that looks secret: of a variable, header, flag,
-parameter or cookie. In addresses also the user information, and long segments of letters and digits, which some
-services use as a key.
-
-A secret is masked wherever it occurs, so false positives would corrupt results. Therefore these are not secrets:
-
-- values shorter than 6 characters, and common words (`localhost`, `production`, `password`);
-- plain numbers, unless their name looks secret and not like a quantity (`API_PIN`, but not `MAX_TOKENS`);
-- paths, and addresses without credentials, unless their name looks secret and not like a location (`TOKEN_FILE`);
-- values of variables about the user and the machine (`HOME`, `USER`, `LANG`).
-
-Secrets that are too short are collected separately and masked only in the output of `describe`. The person is warned
-about these and about guessable secrets: a program can test guesses, since a correct guess comes back masked.
+These are the values of references to secrets (`${keyring:…}`, `${command:…}`), those of variables in a server's `env`,
+`headers`, `args` or `url`, and literal values there under a name that looks secret. A secret is masked wherever it
+occurs, so false positives would corrupt results: short values, common words, numbers, paths and plain addresses are
+none, unless their name says so. Secrets that are too short are masked only in the output of `describe`. The person is
+warned about these and about guessable ones: a program can test guesses, since a correct guess comes back masked.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -65,7 +58,7 @@ _COMMON = _COMMON_PASSWORDS | frozenset({
 # fmt: on
 _UNRESOLVED = re.compile(r"\$\{(?:keyring|command):")
 """A reference that is left as it is written, by `config check` for instance, and names a secret only."""
-_NO_SECRETS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
+NO_SECRETS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 _PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w .@%-]+)+/?|/")
 _FILE_NAME = re.compile(r".*\.(?:json|pem|key|crt|p12|txt|ya?ml|toml|ini|conf|env|db|sqlite3?)", re.IGNORECASE)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
@@ -73,6 +66,7 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]{2,24}(?::\d+)?|\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|[a-z-]+:\d+", re.IGNORECASE)
 _KEY_IN_PATH = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_-]{20,}")
 _SCHEME = re.compile(r"(?:bearer|basic|token|apikey|digest|negotiate)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
+_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*")
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:[=:](.*))?", re.DOTALL)
 _PAIR = re.compile(r"([A-Za-z_][\w-]*)(=|:\s*)(.+)", re.DOTALL)
 
@@ -103,22 +97,10 @@ class Secrets:
             self.add_named("oauth.client_secret", server.oauth.client_secret)
             self.add_named("oauth.private_key", server.oauth.private_key)
         if server.url is not None:
-            self._add_address(server.url)
+            self.add_address(server.url)
         if not isinstance(server.sampling, str):
             self.add_named("sampling.api_key", server.sampling.api_key)
-            self._add_address(server.sampling.url)
-
-    def add_tree(self, value: object, name: str = "") -> None:
-        """Adds what looks secret in an entry of any host's form."""
-        if isinstance(value, str):
-            self._add_named(name, value)
-        elif isinstance(value, dict):
-            for key, inner in value.items():
-                self.add_tree(inner, key)
-        elif isinstance(value, list):
-            self._add_arguments(it for it in value if isinstance(it, str))
-            for inner in value:
-                self.add_tree(inner, name)
+            self.add_address(server.sampling.url)
 
     def add_variable(self, variable: str, key: str, value: str, *, is_default: bool) -> None:
         """Adds the value of a variable used in a server's settings under `key`, or its default."""
@@ -135,51 +117,51 @@ class Secrets:
     def add_reference(self, reference: str, value: str) -> None:
         """Adds the value of a `${keyring:…}` or `${command:…}`, whatever it looks like."""
         self._add(value)
-        self._add_named("secret", value, shown_as=reference)
-
-    def add_address(self, address: str | None) -> None:
-        if address:
-            self._add_address(address)
+        self.add_named(reference, value)
 
     def _add_named(self, name: str, value: str, shown_as: str = "") -> None:
-        if not looks_secret(name):
-            self._add_within(value)
-            return
         words = _words(name)
-        if _PLACE_NAME.search(words) or _FILE_NAME.fullmatch(value):
+        if looks_secret(name) and (_PLACE_NAME.search(words) or _FILE_NAME.fullmatch(value)):
             self._add_unnamed(value)
-            return
-        if value.strip().isdigit() and _QUANTITY_NAME.search(words):
-            return
-        self._add(value)
-        scheme = _SCHEME.fullmatch(value.strip())
-        self._judge(shown_as or name, scheme[1] if scheme else value.strip())
-        if scheme:
-            self._add(scheme[1])
-            self._add_basic(value)
-        self._add_fields(value)
-        if "cookie" in words:
-            for cookie in value.split(";"):
-                self._add(cookie.partition("=")[2])
+        elif looks_secret(name) and not (value.strip().isdigit() and _QUANTITY_NAME.search(words)):
+            scheme = _SCHEME.fullmatch(value.strip())
+            self._judge(shown_as or name, scheme[1] if scheme else value.strip())
+            self._add_whole(value)
+            if "cookie" in words:
+                for cookie in value.split(";"):
+                    self._add(cookie.partition("=")[2])
         self._add_within(value)
 
     def _add_unnamed(self, value: str) -> None:
         """Adds a value whose name does not look secret."""
         text = value.strip()
         if _ADDRESS.fullmatch(text):
-            self._add_address(text)
-        elif not (_PATH.fullmatch(text) or _HOST.fullmatch(text) or _is_number(text)):
-            self._add(value)
-            self._add_fields(value)
-            scheme = _SCHEME.fullmatch(text)
-            if scheme:
-                self._add(scheme[1])
-                self._add_basic(text)
+            self.add_address(text)
+        elif not (_PATH.fullmatch(text) or _HOST.fullmatch(text) or _NUMBER.fullmatch(text)):
+            self._add_whole(value)
+
+    def _add_whole(self, value: str) -> None:
+        """Adds a value with the secrets in it: behind `Bearer`, and in a JSON object such as a service account's."""
+        self._add(value)
+        if scheme := _SCHEME.fullmatch(value.strip()):
+            self._add(scheme[1])
+            if value.strip().casefold().startswith("basic"):
+                import base64
+
+                with suppress(ValueError):
+                    decoded = base64.b64decode(scheme[1].strip(), validate=True).decode()
+                    self._add(decoded)
+                    self._add(decoded.partition(":")[2])
+        if value.lstrip().startswith("{") and len(value) <= _MAX_JSON_CHARACTERS:
+            with suppress(ValueError, RecursionError):
+                for name, inner in json.loads(value).items():
+                    if isinstance(inner, str) and looks_secret(name):
+                        self._add(inner)
 
     def _add_within(self, value: str) -> None:
         """Adds credentials inside a text that as a whole is not a secret."""
         for address in _ADDRESS.findall(value):
-            self._add_address(address)
+            self.add_address(address)
 
     def _add_arguments(self, args: Iterable[str]) -> None:
         for name, value in named_arguments(args):
@@ -188,12 +170,13 @@ class Secrets:
             else:
                 self._add_within(value)
 
-    def _add_address(self, address: str) -> None:
+    def add_address(self, address: str | None) -> None:
+        """Adds the credentials in an address."""
         try:
-            parts = urlsplit(address)
+            parts = urlsplit(address or "")
             password, user = parts.password, parts.username
         except ValueError:
-            self._add(address)
+            self._add(address or "")
             return
         for value in (password, user if password is None else None):
             if value:
@@ -210,37 +193,9 @@ class Secrets:
             if _KEY_IN_PATH.fullmatch(segment):
                 self._add(segment)
 
-    def _add_basic(self, value: str) -> None:
-        kind, _, encoded = value.strip().partition(" ")
-        if kind.casefold() != "basic":
-            return
-        import base64
-        import binascii
-
-        try:
-            decoded = base64.b64decode(encoded.strip(), validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError):
-            return
-        self._add(decoded)
-        self._add(decoded.partition(":")[2])
-
-    def _add_fields(self, value: str) -> None:
-        """The secrets in a JSON object, such as the key file of a service account."""
-        import json
-
-        if not value.lstrip().startswith("{") or len(value) > _MAX_JSON_CHARACTERS:
-            return
-        try:
-            fields = json.loads(value)
-        except (ValueError, RecursionError):
-            return
-        for name, inner in fields.items():
-            if isinstance(inner, str) and looks_secret(name):
-                self._add(inner)
-
     def _judge(self, name: str, text: str) -> None:
         """Records a warning if the secret is poorly protected."""
-        if not text or text.casefold() in _NO_SECRETS:
+        if not text or text.casefold() in NO_SECRETS:
             return
         if len(text) < MIN_LENGTH:
             why = f"this secret has fewer than {MIN_LENGTH} characters, so it is not masked in logs and results"
@@ -299,7 +254,3 @@ def _inner(name: str, value: str) -> tuple[str, str]:
 def _words(name: str) -> str:
     """`GITHUB_TOKEN`, `github-token` and `githubToken` are all `github token`."""
     return re.sub(r"[^a-z0-9]+", " ", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).casefold())
-
-
-def _is_number(text: str) -> bool:
-    return bool(re.fullmatch(r"[+-]?\d+(?:[.,]\d+)*", text))

@@ -44,12 +44,8 @@ def record_file(path: Path) -> Path:
 
 
 def record(path: Path, digests: Digests) -> None:
-    """Trusts a file with this content.
-
-    Raises:
-        OSError: the record can't be written.
-        NotPrivate: somebody else could write it.
-    """
+    """Trusts a file with this content. Raises `OSError` if the record can't be written; `NotPrivate`: somebody else
+    could write it."""
     folder = private_folder(_folder(), "$XDG_DATA_HOME")
     replace_private(folder / record_file(path).name, json.dumps({"path": str(path), "digests": dict(digests)}).encode())
 
@@ -67,11 +63,7 @@ def is_trusted(path: Path, digests: Digests) -> bool:
 
 
 def forget(path: Path) -> bool:
-    """Revokes trust; False if there was none.
-
-    Raises:
-        OSError: the record can't be removed.
-    """
+    """Revokes trust; False if there was none. Raises `OSError` if the record can't be removed."""
     try:
         record_file(path).unlink()
     except FileNotFoundError:

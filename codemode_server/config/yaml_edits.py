@@ -68,11 +68,8 @@ def with_item(text: str, path: Sequence[str], item: Plain, index: int | None = N
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """The text without the member, or the list's item of this `name`, at `path`.
-
-    Raises:
-        ValueError: it is not there, or shares its line with others.
-    """
+    """The text without the member, or the list's item of this `name`, at `path`. Raises `ValueError` if it is not
+    there, or shares its line with others."""
     container = _find(text, path[:-1])
     child = None if container is None else _child(container, path[-1])
     if container is None or child is None:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from codemode_server.config.document import Node, parse
 from codemode_server.config.problems import Problems
+from codemode_server.workflows.definition import NAME_RULE, Fields, WorkflowInput, is_function_name, read_inputs
 from codemode_server.workflows.expressions import Scope
-from codemode_server.workflows.fields import NAME_RULE, Fields, is_function_name
-from codemode_server.workflows.inputs import WorkflowInput, read_inputs
-from codemode_server.workflows.steps import Line, StepCompiler
+from codemode_server.workflows.steps import Line, StepCompiler, block
 
 _KEYS = ("description", "inputs", "steps", "result")
 _PRELUDE = '''\
@@ -78,13 +77,12 @@ class CompiledWorkflow:
     inputs: tuple[WorkflowInput, ...]
     source: str
     """A module with the function `name`."""
-    lines: Mapping[int, int]
-    """Line of the source → line of the file."""
     modules: tuple[str, ...]
     """Modules of servers and skills that it imports."""
     check_source: str
     """The steps outside of a function, where the check of programs can tell what surely fails."""
     check_lines: Mapping[int, int]
+    """Line of `check_source` → line of the file."""
 
     @property
     def signature(self) -> str:
@@ -92,11 +90,8 @@ class CompiledWorkflow:
 
 
 def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
-    """The program of a workflow; `file` names it in messages.
-
-    Raises:
-        SettingsError: with all problems, each with its line.
-    """
+    """The program of a workflow; `file` names it in messages. Raises `SettingsError`: with all problems, each with its
+    line."""
     problems = Problems(file)
     root = parse(text, problems, is_json=False)
     _check_numbers(root, problems)
@@ -107,17 +102,17 @@ def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
     inputs = read_inputs(workflow)
     compiler = StepCompiler(problems)
     scope = Scope(inputs=frozenset(one.name for one in inputs))
-    steps, after = compiler.steps(workflow.items("steps"), scope)
     if not workflow.items("steps"):
         workflow.complain(root, "needs `steps`")
+    steps, after = compiler.steps(workflow.items("steps"), scope)
     if (result := workflow.get("result")) is not None:
         steps.append(Line(f"return {compiler.value(result, after)}", result.line))
+    description = " ".join(workflow.text("description").split())
     if problems.found:
         raise problems.error()
-    description = " ".join(workflow.text("description").split())
     imports = list(compiler.imports.values())
-    source, lines = _written([*imports, *_functions(name, description, inputs, steps)])
-    variables = [Line(f"input_{one.name}: {one.annotation} = {one.checked('None')}", 0) for one in inputs]
+    source, _ = _written([*imports, *_functions(name, description, inputs, steps)])
+    variables = [Line(f"input_{one.name}: {one.annotation} = {one.checked('None')}") for one in inputs]
     check_source, check_lines = _written([*imports, *variables, *steps])
     try:
         compile(source, file, "exec", dont_inherit=True)
@@ -125,30 +120,27 @@ def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
         problems.add(0, "", f"the steps are nested too deep: {error}")
         raise problems.error() from None
     modules = tuple(dict.fromkeys(module for module, _ in compiler.imports))
-    return CompiledWorkflow(name, file, description, tuple(inputs), source, lines, modules, check_source, check_lines)
+    return CompiledWorkflow(name, file, description, tuple(inputs), source, modules, check_source, check_lines)
 
 
 def _functions(name: str, description: str, inputs: list[WorkflowInput], steps: list[Line]) -> list[Line]:
     """The steps as a function of checked inputs, and the public function."""
     notes = [f"        {one.name}: {one.description}" for one in inputs if one.description]
     documentation = "\n".join([description or f"The workflow {name}.", *(["", "    Args:", *notes] if notes else [])])
-    public = [
-        "",
-        f"def {name}({', '.join(one.parameter for one in inputs)}):",
-        f"    {documentation!r}",
-        f"    return _run({', '.join(one.checked(one.name) for one in inputs)})",
-    ]
+    parameters = ", ".join(f"input_{one.name}: {one.annotation}" for one in inputs)
+    call = Line(f"return _run({', '.join(one.checked(one.name) for one in inputs)})")
+    public = Line(f"def {name}({', '.join(one.parameter for one in inputs)}):")
     return [
-        Line(f"def _run({', '.join(f'input_{one.name}: {one.annotation}' for one in inputs)}):", 0),
-        *(line.indented() for line in steps or [Line("pass", 0)]),
-        *(Line(text, 0) for text in public),
+        *block(Line(f"def _run({parameters}):"), steps),
+        Line(""),
+        *block(public, [Line(repr(documentation)), call]),
     ]
 
 
 def _written(lines: list[Line]) -> tuple[str, dict[int, int]]:
     """The program with these lines behind the prelude, and its line table."""
     first = _PRELUDE.count("\n") + 3
-    numbers = {first + number: line.file_line for number, line in enumerate(lines) if line.file_line}
+    numbers = {number: line.at for number, line in enumerate(lines, start=first) if line.at}
     return f"{_PRELUDE}\n\n" + "".join(f"{line.text}\n" for line in lines), numbers
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
-from typing import Any
+
+from codemode_server.config.problems import nearest
 
 MAX_CHARACTERS = 2_000
 MAX_DEPTH = 40
@@ -44,20 +44,15 @@ class Scope:
 
     inputs: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
-    items: frozenset[str] = frozenset()
-    """Variables of the enclosing loops."""
-    has_error: bool = False
-    """True if `error` is defined."""
-    local: frozenset[str] = field(default=frozenset())
-    """Variables of the enclosing comprehensions."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Other variables, of loops for instance, each with its name in the program."""
+
+    def with_name(self, name: str, in_program: str) -> Scope:
+        return replace(self, names={**self.names, name: in_program})
 
 
 def expression(text: str, scope: Scope) -> str:
-    """The expression as the program has it.
-
-    Raises:
-        NotAnExpression: the text is none.
-    """
+    """The expression as the program has it. Raises `NotAnExpression` if the text is none."""
     if len(text) > MAX_CHARACTERS:
         raise NotAnExpression(f"is longer than {MAX_CHARACTERS:,} characters")
     try:
@@ -77,12 +72,9 @@ def expression(text: str, scope: Scope) -> str:
 def template(text: str, scope: Scope) -> str:
     """A text with `${expression}` in it; one that is nothing else keeps the type of its value. `$${` is `${`."""
     parts = list(_parts(text, scope))
-    match parts:
-        case []:
-            return "''"
-        case [(only, _)]:
-            return only
-    return f"''.join([{', '.join(part if is_text else f'str({part})' for part, is_text in parts)}])"
+    if len(parts) == 1:
+        return parts[0][0]
+    return f"''.join([{', '.join(part if is_text else f'str({part})' for part, is_text in parts)}])" if parts else "''"
 
 
 def _parts(text: str, scope: Scope) -> Iterator[tuple[str, bool]]:
@@ -129,48 +121,38 @@ class _Converter(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         is_spread = isinstance(node, ast.Dict) and None in node.keys
-        if not isinstance(node, _AS_THEY_ARE) or is_spread:
-            raise NotAnExpression(f"has what expressions of workflows do not have: `{_shown(node)}`")
-        if isinstance(node, ast.BinOp) and not isinstance(node.op, _AS_THEY_ARE):
+        is_other_operator = isinstance(node, ast.BinOp) and not isinstance(node.op, _AS_THEY_ARE)
+        if not isinstance(node, _AS_THEY_ARE) or is_spread or is_other_operator:
             raise NotAnExpression(f"has what expressions of workflows do not have: `{_shown(node)}`")
         return super().generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        if isinstance(node.value, float) and not math.isfinite(node.value):
-            raise NotAnExpression("has a number that is too large")
-        if node.value is None or isinstance(node.value, str | bool | int | float):
-            return ast.Constant(node.value)
-        raise NotAnExpression(f"has a constant of the type {type(node.value).__name__}")
+        is_infinite = isinstance(node.value, float) and not math.isfinite(node.value)
+        if is_infinite or not isinstance(node.value, str | bool | int | float | None):
+            raise NotAnExpression(f"has a constant that is not supported: `{_shown(node)}`")
+        return ast.Constant(node.value)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         name, scope = node.id, self.scope
-        if name in scope.local:
-            return ast.Name(f"local_{name}", ast.Load())
-        if name in scope.items:
-            return ast.Name(f"each_{name}", ast.Load())
-        if name == "error" and scope.has_error:
-            return ast.Name("caught", ast.Load())
-        if name in ("inputs", "steps"):
-            raise NotAnExpression(f"`{name}` has members: write `{name}.<name>`")
-        if name in FUNCTIONS:
-            raise NotAnExpression(f"`{name}` is a function; write `{name}(…)`")
-        known = [*sorted(scope.items | scope.local), "inputs.<name>", "steps.<id>", *(["error"] * scope.has_error)]
-        meant = [f"inputs.{name}"] if name in scope.inputs else [f"steps.{name}"] if name in scope.steps else []
-        hint = f"did you mean `{meant[0]}`?" if meant else f"there are {', '.join(known)}"
+        if name in scope.names:
+            return ast.Name(scope.names[name], ast.Load())
+        if name in scope.inputs | scope.steps:
+            hint = f"did you mean `{'inputs' if name in scope.inputs else 'steps'}.{name}`?"
+        else:
+            hint = f"there are {', '.join([*sorted(scope.names), 'inputs.<name>', 'steps.<id>'])}"
         raise NotAnExpression(f"there is no `{name}` here; {hint}")
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         match node.value:
-            case ast.Name(id="inputs") if "inputs" not in self.scope.local:
-                return ast.Name(f"input_{_known(node.attr, self.scope.inputs, 'input')}", ast.Load())
-            case ast.Name(id="steps") if "steps" not in self.scope.local:
-                return ast.Name(f"step_{_known(node.attr, self.scope.steps, 'step before this one')}", ast.Load())
+            case ast.Name(id="inputs" | "steps" as kind) if kind not in self.scope.names:
+                names = self.scope.inputs if kind == "inputs" else self.scope.steps
+                return ast.Name(f"{kind[:-1]}_{_known(node.attr, names, kind)}", ast.Load())
         return ast.Subscript(self.visit(node.value), ast.Constant(node.attr), ast.Load())
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         function: ast.expr
         match node.func:
-            case ast.Name(id=name) if name in FUNCTIONS and name not in self.scope.local | self.scope.items:
+            case ast.Name(id=name) if name in FUNCTIONS and name not in self.scope.names:
                 function = ast.Name(name, ast.Load())
             case ast.Attribute(value=value, attr=name) if name in METHODS:
                 function = ast.Attribute(self.visit(value), name, ast.Load())
@@ -196,11 +178,13 @@ class _Converter(ast.NodeTransformer):
         inner = self
         for one in generators:
             source = inner.visit(one.iter)
-            names: list[Any] = one.target.elts if isinstance(one.target, ast.Tuple) else [one.target]
-            if one.is_async or not all(isinstance(name, ast.Name) for name in names):
-                raise NotAnExpression("the variable of a comprehension is a plain name")
-            inner = _Converter(replace(inner.scope, local=inner.scope.local | {name.id for name in names}))
-            targets: list[ast.expr] = [ast.Name(f"local_{name.id}", ast.Store()) for name in names]
+            scope, targets = inner.scope, list[ast.expr]()
+            for name in one.target.elts if isinstance(one.target, ast.Tuple) else [one.target]:
+                if one.is_async or not isinstance(name, ast.Name):
+                    raise NotAnExpression("the variable of a comprehension is a plain name")
+                scope = scope.with_name(name.id, f"local_{name.id}")
+                targets.append(ast.Name(f"local_{name.id}", ast.Store()))
+            inner = _Converter(scope)
             target = ast.Tuple(targets, ast.Store()) if isinstance(one.target, ast.Tuple) else targets[0]
             loops.append(ast.comprehension(target, source, [inner.visit(test) for test in one.ifs], 0))
         return loops, inner
@@ -209,9 +193,9 @@ class _Converter(ast.NodeTransformer):
 def _known(name: str, names: frozenset[str], kind: str) -> str:
     if name in names:
         return name
-    close = get_close_matches(name, sorted(names), 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(names)) or 'none'}"
-    raise NotAnExpression(f"there is no {kind} {name!r}; {hint}")
+    meant = nearest(name, sorted(names))
+    hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(sorted(names)) or 'none'}"
+    raise NotAnExpression(f"there is no {'input' if kind == 'inputs' else 'step before this one'} {name!r}; {hint}")
 
 
 def _shown(node: ast.AST) -> str:

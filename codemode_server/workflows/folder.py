@@ -30,12 +30,8 @@ class Workflows:
         return sorted(self._files())
 
     def compiled(self, name: str) -> CompiledWorkflow:
-        """The program of a workflow.
-
-        Raises:
-            UnknownTool: there is none of that name; names the nearest.
-            SettingsError: its file has mistakes.
-        """
+        """The program of a workflow. Raises `UnknownTool` if there is none of that name; names the nearest;
+        `SettingsError`: its file has mistakes."""
         if (path := self._files().get(name)) is None:
             raise UnknownTool(self.why_missing(name))
         try:
@@ -51,22 +47,16 @@ class Workflows:
         return known[1]
 
     def source(self, name: str) -> str:
-        """The program as text, for programs that import it.
-
-        Raises:
-            UnknownTool: there is none of that name, or its file has mistakes.
-        """
+        """The program as text, for programs that import it. Raises `UnknownTool` if there is none of that name, or its
+        file has mistakes."""
         try:
             return self.compiled(name).source
         except SettingsError as error:
             raise UnknownTool(f"the workflow {name!r} has mistakes, which the user has to mend: {error}") from error
 
     def text(self, name: str) -> str:
-        """Its file, below the line that imports it, for people and models to read.
-
-        Raises:
-            UnknownTool, SettingsError: as `compiled`.
-        """
+        """Its file, below the line that imports it, for people and models to read. Raises `UnknownTool`,
+        `SettingsError`: as `compiled`."""
         found = self.compiled(name)
         text = self._files()[name].read_text(encoding="utf-8-sig")
         return f"# from {PACKAGE} import {name}\n# {found.signature}\n{text}"

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from codemode_server.config.document import Node
+from codemode_server.config.document import Node, plain_data
 from codemode_server.config.problems import Problems
+from codemode_server.workflows.definition import NAME_RULE, Fields, is_name
 from codemode_server.workflows.expressions import NotAnExpression, Scope, expression, template
-from codemode_server.workflows.fields import NAME_RULE, Fields, is_name, plain, shown
 
 ACTIONS = {
     "call": ("with", "retry"),
@@ -38,19 +39,21 @@ PERSON = "person"
 """The server whose tool `ask` asks the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of the program."""
 
     text: str
-    file_line: int
-    """The line of the file that it comes from."""
-
-    def indented(self) -> Line:
-        return replace(self, text=f"    {self.text}")
+    at: int = 0
+    """The line of the file that it comes from; 0 for none."""
 
 
-Lines = list[Line]
+def block(head: Line, body: Iterable[Line]) -> list[Line]:
+    """A compound statement."""
+    return [head, *(Line(f"    {it.text}", it.at) for it in list(body) or [Line("pass", head.at)])]
+
+
+def _tried(made: Iterable[Line], caught: Iterable[Line], at: int) -> list[Line]:
+    return [*block(Line("try:", at), made), *block(Line("except ToolError as caught_error:", at), caught)]
 
 
 @dataclass(slots=True)
@@ -61,14 +64,12 @@ class StepCompiler:
     imports: dict[tuple[str, str], Line] = field(default_factory=dict)
     """Module and name → the line that imports it."""
     count: int = 0
-    line: int = 0
-    """Line in the file of the step that is compiled."""
     ids: dict[str, str] = field(default_factory=dict)
     """Each with the action of its step."""
 
-    def steps(self, nodes: Iterable[Node], scope: Scope) -> tuple[Lines, Scope]:
+    def steps(self, nodes: Iterable[Node], scope: Scope) -> tuple[list[Line], Scope]:
         """The lines, and what can be named after them."""
-        lines: Lines = []
+        lines: list[Line] = []
         for node in nodes:
             made, scope = self._step(node, scope)
             lines += made
@@ -77,7 +78,7 @@ class StepCompiler:
     def value(self, node: Node, scope: Scope) -> str:
         """A value of the file, with the expressions in its texts."""
         if isinstance(node.value, dict):
-            return f"{{{', '.join(f'{key!r}: {self.value(child, scope)}' for key, child in node.entries.items())}}}"
+            return _dict({key: self.value(child, scope) for key, child in node.entries.items()})
         if isinstance(node.value, list):
             return f"[{', '.join(self.value(child, scope) for child in node.value)}]"
         if isinstance(text := node.value, str):
@@ -101,48 +102,39 @@ class StepCompiler:
             self.problems.add(node.line, node.where, str(error))
             return "None"
 
-    def _lines(self, *texts: str) -> Lines:
-        return [Line(text, self.line) for text in texts]
-
-    def _block(self, head: str, body: Lines) -> Lines:
-        return [*self._lines(head), *(line.indented() for line in body or self._lines("pass"))]
-
-    def _step(self, node: Node, scope: Scope) -> tuple[Lines, Scope]:
-        self.count, self.line = self.count + 1, node.line
-        if self.count > MAX_STEPS:
-            if self.count == MAX_STEPS + 1:
-                self.problems.add(node.line, node.where, f"there are more than {MAX_STEPS} steps")
-            return [], scope
+    def _step(self, node: Node, scope: Scope) -> tuple[list[Line], Scope]:
+        self.count += 1
         actions = [key for key in ACTIONS if key in node.entries]
-        if len(actions) != 1:
-            every = ", ".join(f"`{action}`" for action in ACTIONS)
-            self.problems.add(node.line, node.where, f"a step has exactly one of {every}")
+        if self.count > MAX_STEPS or len(actions) != 1:
+            one = f"a step has exactly one of {', '.join(f'`{action}`' for action in ACTIONS)}"
+            if self.count <= MAX_STEPS + 1:
+                more = f"there are more than {MAX_STEPS} steps"
+                self.problems.add(node.line, node.where, one if self.count <= MAX_STEPS else more)
             return [], scope
         (action,) = actions
         fields = Fields(node, (*_COMMON, action, *ACTIONS[action]), self.problems)
         name = self._id(fields, action)
         made, after = self._action(action, fields, name, scope)
-        if (handler := fields.get("on_error")) is not None:
+        if (handler := fields.get("on_error")) is not None and made:
             made, after = self._guarded(fields, handler, made, name, scope, after)
         return made, replace(after, steps=after.steps | {name}) if name else after
 
     def _id(self, fields: Fields, action: str) -> str:
-        name = fields.text("id")
-        if not name:
+        if not (name := fields.text("id")):
             return ""
         if action not in _WITH_ID:
-            fields.complain(fields.entries["id"], f"a step with `{action}` has no result, so it needs no id")
+            fields.complain("id", f"a step with `{action}` has no result, so it needs no id")
         elif not is_name(name):
-            fields.complain(fields.entries["id"], f"an id {NAME_RULE}")
+            fields.complain("id", f"an id {NAME_RULE}")
         elif name in self.ids and {self.ids[name], action} != {"set"}:  # a `set` may set a value anew
-            fields.complain(fields.entries["id"], f"there is a step {shown(name)} already")
+            fields.complain("id", f"there is a step {name!r} already")
         else:
             self.ids[name] = action
             return name
         return ""
 
-    def _action(self, action: str, fields: Fields, name: str, scope: Scope) -> tuple[Lines, Scope]:
-        node = fields.entries[action]
+    def _action(self, action: str, fields: Fields, name: str, scope: Scope) -> tuple[list[Line], Scope]:
+        node, at = fields.entries[action], fields.node.line
         match action:
             case "call" | "skill":
                 return self._call(action, fields, name, scope), scope
@@ -151,151 +143,140 @@ class StepCompiler:
             case "set":
                 if not name:
                     fields.complain(node, "needs an `id`, by which later steps name it")
-                return self._lines(f"step_{name or 'unnamed'} = {self.value(node, scope)}"), scope
+                return [Line(f"step_{name or 'unnamed'} = {self.value(node, scope)}", at)], scope
             case "if":
-                return self._if(fields, node, scope)
+                head = Line(f"if {self._expression(node, scope)}:", at)
+                body, then = self.steps(fields.items("then"), scope)
+                other, otherwise = self.steps(fields.items("else"), scope)
+                lines = [*block(head, body), *(block(Line("else:", at), other) if other else [])]
+                return _optional(lines, at, scope, then, otherwise)
             case "each":
                 return self._each(fields, node, name, scope)
             case "while":
                 return self._while(fields, node, scope)
-        return self._lines(f"raise WorkflowStopped(str({self.value(node, scope)}))"), scope
+        return [Line(f"raise WorkflowStopped(str({self.value(node, scope)}))", at)], scope
 
-    def _call(self, action: str, fields: Fields, name: str, scope: Scope) -> Lines:
-        target = fields.text(action).replace("/", ".", 1)
-        if action == "call" and _TARGET.fullmatch(target) and not any(map(keyword.iskeyword, target.split("."))):
-            server, tool = target.split(".")
-            function = self._imported(f"servers.{server}", tool)
-        elif action == "skill" and _SKILL.fullmatch(target) and not keyword.iskeyword(target):
-            function = self._imported(f"skills.{target}", target)
-        else:
+    def _call(self, action: str, fields: Fields, name: str, scope: Scope) -> list[Line]:
+        at, target = fields.node.line, fields.text(action).replace("/", ".", 1)
+        form = _TARGET if action == "call" else _SKILL
+        if not form.fullmatch(target) or any(map(keyword.iskeyword, target.split("."))):
             kind = "`server.tool`, by the names that programs import" if action == "call" else "the name of a skill"
-            fields.complain(fields.entries[action], f"must be {kind}")
+            fields.complain(action, f"must be {kind}")
             return []
+        server, _, tool = target.partition(".")
+        function = self._imported(f"{action if action == 'skill' else 'server'}s.{server}", tool or target, at)
         given = {key: self.value(node, scope) for key, node in fields.members("with").items()}
         if all(key.isidentifier() and not keyword.iskeyword(key) for key in given):
             arguments = ", ".join(f"{key}={value}" for key, value in given.items())
         elif action == "call":
-            arguments = f"{{{', '.join(f'{key!r}: {value}' for key, value in given.items())}}}"
+            arguments = _dict(given)
         else:
-            fields.complain(fields.entries["with"], "has a name that no parameter of a skill can have")
+            fields.complain("with", "has a name that no parameter of a skill can have")
             return []
         call = f"{function}({arguments})"
         if action == "skill":  # it may be an `async def`
             call = f"_awaited({call})"
-        lines = self._lines(f"step_{name} = {call}" if name else call)
-        return self._retried(fields, lines) if fields.get("retry") is not None else lines
+        line = Line(f"step_{name} = {call}" if name else call, at)
+        return self._retried(fields, line) if fields.get("retry") is not None else [line]
 
-    def _retried(self, fields: Fields, call: Lines) -> Lines:
-        node = fields.entries["retry"]
+    def _retried(self, fields: Fields, call: Line) -> list[Line]:
+        node, at = fields.entries["retry"], call.at
         if isinstance(node.value, int) and not isinstance(node.value, bool):
             node = node.with_value({"times": node})
         retry = Fields(node, ("times", "wait", "on"), self.problems)
         times, wait = int(retry.number("times", 3, 1, 20)), retry.number("wait", 1, 0, 60)
-        kinds = [str(plain(one)) for one in retry.items("on")] or ["unavailable", "timed_out"]
+        kinds = [str(plain_data(one)) for one in retry.items("on")] or ["unavailable", "timed_out"]
         for kind in kinds:
             if kind not in _RETRIED:
-                retry.complain(retry.entries["on"], f"{shown(kind)} is none of {', '.join(_RETRIED)}")
-        again = [
-            *self._block(f"if attempt == {times - 1} or caught_error.kind not in {kinds!r}:", self._lines("raise")),
-            *self._lines(f"_sleep({wait!r})"),
-        ]
-        attempt = self._block("try:", [*call, *self._lines("break")])
-        return self._block(
-            f"for attempt in range({times}):",
-            [*attempt, *self._block("except ToolError as caught_error:", again)],
-        )
+                retry.complain("on", f"{kind!r} is none of {', '.join(_RETRIED)}")
+        is_last = f"if attempt == {times - 1} or caught_error.kind not in {kinds!r}:"
+        again = [*block(Line(is_last, at), [Line("raise", at)]), Line(f"_sleep({wait!r})", at)]
+        return block(Line(f"for attempt in range({times}):", at), _tried([call, Line("break", at)], again, at))
 
-    def _ask(self, fields: Fields, name: str, scope: Scope) -> Lines:
+    def _ask(self, fields: Fields, name: str, scope: Scope) -> list[Line]:
+        at, asked = fields.node.line, list[str]()
         if not name:
-            fields.complain(fields.entries["ask"], "needs an `id`, by which later steps name the answers")
-        asked: list[str] = []
+            fields.complain("ask", "needs an `id`, by which later steps name the answers")
         for key, node in fields.members("fields").items():
             if not is_name(key):
-                self.problems.add(node.line, node.where, f"the name of a field {NAME_RULE}")
+                fields.complain(node, f"the name of a field {NAME_RULE}")
             if isinstance(node.value, str):
                 node = node.with_value({"type": node})
             one = Fields(node, _FIELD_KEYS, self.problems)
             one.choice("type", FIELD_TYPES, "text")
-            rules = (f"{rule!r}: {self.value(child, scope)}" for rule, child in one.entries.items())
-            asked.append("{" + ", ".join([f"'name': {key!r}", *rules]) + "}")
+            rules = {rule: self.value(child, scope) for rule, child in one.entries.items()}
+            asked.append(_dict({"name": repr(key), **rules}))
         if not asked:
             fields.complain(fields.node, "needs `fields`: what the user is asked for")
-        ask = self._imported(f"servers.{PERSON}", "ask")
+        ask = self._imported(f"servers.{PERSON}", "ask", at)
         call = f"{ask}(message={self.value(fields.entries['ask'], scope)}, fields=[{', '.join(asked)}])"
         may_decline = fields.choice("on_decline", ("stop", "continue"), "stop") == "continue"
         answers = f"step_{name or 'unnamed'}"
-        lines = self._lines(f"{answers} = _answered({call}, may_decline={may_decline!r})")
+        lines = [Line(f"{answers} = _answered({call}, may_decline={may_decline!r})", at)]
         if not may_decline:
             return lines
         # The answers are None if they were never valid, which is a `tool_failed`.
-        others = self._block("if caught_error.kind != 'tool_failed':", self._lines("raise"))
-        caught = [*others, *self._lines(f"{answers} = None")]
-        return [*self._block("try:", lines), *self._block("except ToolError as caught_error:", caught)]
+        others = block(Line("if caught_error.kind != 'tool_failed':", at), [Line("raise", at)])
+        return _tried(lines, [*others, Line(f"{answers} = None", at)], at)
 
-    def _if(self, fields: Fields, node: Node, scope: Scope) -> tuple[Lines, Scope]:
-        head = f"if {self._expression(node, scope)}:"
-        line = self.line
-        body, then = self.steps(fields.items("then"), scope)
-        other, otherwise = self.steps(fields.items("else"), scope)
-        self.line = line
-        lines = [*self._block(head, body), *(self._block("else:", other) if other else [])]
-        return self._optional(lines, scope, then, otherwise)
-
-    def _each(self, fields: Fields, node: Node, name: str, scope: Scope) -> tuple[Lines, Scope]:
-        item = fields.text("as", "item")
+    def _each(self, fields: Fields, node: Node, name: str, scope: Scope) -> tuple[list[Line], Scope]:
+        at, item, collect = fields.node.line, fields.text("as", "item"), fields.get("collect")
         if not is_name(item):
-            fields.complain(fields.entries["as"], f"the name of an item {NAME_RULE}")
-            item = "item"
-        head, line = f"for each_{item} in {self._expression(node, scope)}:", self.line
-        body, inner = self.steps(fields.items("do"), replace(scope, items=scope.items | {item}))
-        self.line = line
-        collect = fields.get("collect")
-        before: Lines = []
+            fields.complain("as", f"the name of an item {NAME_RULE}")
+        head = Line(f"for each_{item} in {self._expression(node, scope)}:", at)
+        body, inner = self.steps(fields.items("do"), scope.with_name(item, f"each_{item}"))
+        before: list[Line] = []
         if (collect is not None) is not bool(name):
             fields.complain(fields.node, "`id` and `collect` belong together: the list of what each item gives")
         elif collect is not None:
-            before = self._lines(f"step_{name} = []")
-            body += self._lines(f"step_{name}.append({self.value(collect, inner)})")
-        made, after = self._optional(self._block(head, body), scope, replace(inner, items=scope.items))
+            before = [Line(f"step_{name} = []", at)]
+            body += [Line(f"step_{name}.append({self.value(collect, inner)})", at)]
+        made, after = _optional(block(head, body), at, scope, inner)
         return [*before, *made], after
 
-    def _while(self, fields: Fields, node: Node, scope: Scope) -> tuple[Lines, Scope]:
-        rounds, line = int(fields.number("max", 100, 1, 10_000)), self.line
+    def _while(self, fields: Fields, node: Node, scope: Scope) -> tuple[list[Line], Scope]:
+        at, rounds = fields.node.line, int(fields.number("max", 100, 1, 10_000))
         body, inner = self.steps(fields.items("do"), scope)
-        self.line = line
-        stop = self._block(f"if not ({self._expression(node, inner)}):", self._lines("break"))
+        stop = block(Line(f"if not ({self._expression(node, inner)}):", at), [Line("break", at)])
         message = f"a loop of the workflow did not end within {rounds} rounds (max)"
         lines = [
-            *self._block(f"for round_number in range({rounds}):", [*stop, *body]),
-            *self._block("else:", self._lines(f"raise WorkflowStopped({message!r})")),
+            *block(Line(f"for round_number in range({rounds}):", at), [*stop, *body]),
+            *block(Line("else:", at), [Line(f"raise WorkflowStopped({message!r})", at)]),
         ]
-        return self._optional(lines, scope, inner)
+        return _optional(lines, at, scope, inner)
 
     def _guarded(
-        self, fields: Fields, handler: Node, made: Lines, name: str, scope: Scope, after: Scope
-    ) -> tuple[Lines, Scope]:
+        self, fields: Fields, handler: Node, made: list[Line], name: str, scope: Scope, after: Scope
+    ) -> tuple[list[Line], Scope]:
         """Handles a failed call of the step: `stop`, `continue`, or steps."""
-        if handler.value == "stop" or not made:
-            return made, after
-        line, steps, caught = self.line, list[Line](), after
+        at, steps, caught = fields.node.line, list[Line](), after
         if isinstance(handler.value, list):
-            steps, caught = self.steps(handler.value, replace(scope, has_error=True))
-            self.line = line
+            steps, caught = self.steps(handler.value, scope.with_name("error", "caught"))
         elif handler.value != "continue":
-            fields.complain(handler, "must be `stop`, `continue`, or a list of steps")
+            if handler.value != "stop":
+                fields.complain(handler, "must be `stop`, `continue`, or a list of steps")
             return made, after
-        failed = [*self._lines("caught = _error(caught_error)", *([f"step_{name} = None"] if name else [])), *steps]
-        lines = [*self._block("try:", made), *self._block("except ToolError as caught_error:", failed)]
-        return self._optional(lines, scope, after, replace(caught, has_error=scope.has_error))
+        failed = [
+            Line("caught = _error(caught_error)", at),
+            *([Line(f"step_{name} = None", at)] if name else []),
+            *steps,
+        ]
+        return _optional(_tried(made, failed, at), at, scope, after, caught)
 
-    def _optional(self, lines: Lines, before: Scope, *after: Scope) -> tuple[Lines, Scope]:
-        """Lines that may not run: the results of their steps are None then."""
-        new = sorted(frozenset().union(*(scope.steps for scope in after)) - before.steps)
-        lines = [*self._lines(*(f"step_{name} = None" for name in new)), *lines]
-        return lines, replace(before, steps=before.steps | frozenset(new))
-
-    def _imported(self, module: str, name: str) -> str:
+    def _imported(self, module: str, name: str, at: int) -> str:
         """The name of the function in the program."""
         alias = f"{module.replace('.', '_')}_{name}"
-        self.imports.setdefault((module, name), Line(f"from {module} import {name} as {alias}", self.line))
+        self.imports.setdefault((module, name), Line(f"from {module} import {name} as {alias}", at))
         return alias
+
+
+def _optional(lines: list[Line], at: int, before: Scope, *after: Scope) -> tuple[list[Line], Scope]:
+    """Lines that may not run: the results of their steps are None then."""
+    new = sorted(frozenset().union(*(scope.steps for scope in after)) - before.steps)
+    return [*(Line(f"step_{name} = None", at) for name in new), *lines], replace(
+        before, steps=before.steps | frozenset(new)
+    )
+
+
+def _dict(members: Mapping[str, str]) -> str:
+    return f"{{{', '.join(f'{key!r}: {value}' for key, value in members.items())}}}"

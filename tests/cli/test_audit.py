@@ -89,7 +89,7 @@ async def test_newest_rows_that_were_removed_are_noticed(tmp_path: Path, capsys:
     change(tmp_path, "DELETE FROM audit WHERE number >= 5")
     assert await verify(tmp_path) == 1
     said = capsys.readouterr().out
-    assert said.startswith("the audit is broken at its end: the newest row, 5, was removed")
+    assert said.startswith("the audit is broken at its end: the newest rows (1), from 5 on, were removed")
 
 
 async def test_a_noted_digest_shows_a_removal_that_changed_the_head_too(

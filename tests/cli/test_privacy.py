@@ -101,7 +101,6 @@ async def stored(folder: Path, approval: Approval) -> None:
 
 
 VALUE, OTHERS = "ann@example.org", "bob@example.org"
-MARKED = "\x1b[1;4m<EMAIL_1>\x1b[22;24m"
 
 
 async def recorded(folder: Path) -> list[str]:
@@ -126,16 +125,6 @@ async def shown_tokens(folder: Path) -> list[str | None]:
 
 async def on_terminal(command: list[str]) -> str:
     return await anyio.to_thread.run_sync(lambda: at_terminal(command, ("codemode", "")))
-
-
-@pytest.mark.slow
-async def test_at_a_terminal_those_that_stand_for_something_are_marked(tmp_path: Path) -> None:
-    command = await recorded(tmp_path)
-    shown = await on_terminal(command)
-    assert f"send('{MARKED}', '<EMAIL_2>')" in shown
-    assert "<EMAIL_1> is a privacy token; `codemode-server privacy show EMAIL_1` shows you what it" in shown
-    assert VALUE not in shown
-    assert await shown_tokens(tmp_path) == []
 
 
 @pytest.mark.slow

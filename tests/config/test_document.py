@@ -91,7 +91,10 @@ def test_json_may_have_comments_trailing_commas_and_tabs(folder: Folder) -> None
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{\n  "servers": {"a": {"command": "x', "2: column 32: the quote that is opened here is not closed"),
+        (
+            '{\n  "servers": {"a": {"command": "x',
+            "2: column 32: the quote that is opened here is not closed, or has an unknown escape",
+        ),
         (
             '{\n /* servers */\n "servers": {\n "a": {"command": "x"},\n "b": {"command": ["x"]}}}',
             "5: servers.b.command: must be text, not a list",

@@ -176,7 +176,7 @@ def test_json_is_edited_too(before: str) -> None:
 
     file.add_servers({"new": ENTRY})
     file.set_enabled("new", is_enabled=True)
-    file.add_rules([{"ask": "new/x"}])
+    file.insert_rule(None, {"ask": "new/x"})
 
     assert file.servers() == {**old, "new": {**ENTRY, "enabled": True}}
     assert "// mine" in file.text or before != JSON
@@ -234,7 +234,7 @@ class TestSaving:
         path = tmp_path / "upstream.yaml"
         path.write_text(COMMENTED)
         file = self.edited(path)
-        file.text.add_rules([{"allow": "a/b/c"}])
+        file.text.insert_rule(None, {"allow": "a/b/c"})
 
         with pytest.raises(CodemodeError, match=r"upstream\.yaml:\d+: permissions"):
             file.save()

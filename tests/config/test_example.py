@@ -6,12 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from ruamel.yaml import YAML
 
 from codemode_server.config import load
 from codemode_server.config.live import local_principal
-from codemode_server.config.places import ConfigFile, in_folder
 from codemode_server.settings import Settings, json_schema
 
 if TYPE_CHECKING:
@@ -72,18 +70,3 @@ def test_every_field_is_documented_in_the_schema_and_no_other_is_allowed() -> No
         assert definition["description"]
         assert definition["additionalProperties"] is False
         assert [name for name, field in definition["properties"].items() if not field.get("description")] == []
-
-
-class TestAFileInTheCurrentFolderThatSetsNothing:
-    @pytest.mark.parametrize("text", [EXAMPLE.read_text(), "# nothing\n\nservers:\nlimits:  \n"])
-    def test_counts_as_none_and_needs_no_trust(self, folder: Folder, text: str) -> None:
-        folder.write("upstream.yaml", text)
-        assert in_folder(folder.path) is None
-
-    @pytest.mark.parametrize(
-        "text",
-        ["servers: {}\n", "servers:\n  a: {command: b}\n", "# x\nservers:\n- a\n", "servers: # x\n", "", "? a\n"],
-    )
-    def test_is_one_without_anything_but_comments_and_names_of_sections(self, folder: Folder, text: str) -> None:
-        path = folder.write("upstream.yaml", text)
-        assert in_folder(folder.path) == ConfigFile(path, is_in_current_folder=True)

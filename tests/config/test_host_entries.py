@@ -1,4 +1,5 @@
-"""Servers in the form of a host: each file is read as its host reads it, or refused with a reason.
+"""Servers in the form of a host: each file is imported as its host reads it, or refused with a reason; `mcpServers` may
+stand in our file too.
 
 Formats are recognised by content. What could not be called before can't be called after.
 """
@@ -6,11 +7,18 @@ Formats are recognised by content. What could not be called before can't be call
 from __future__ import annotations
 
 import json
+import textwrap
 import tracemalloc
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from codemode_server.config.editing import ConfigText
+from codemode_server.config.host_reading import read_text
+from codemode_server.config.import_plan import plan
+from codemode_server.config.literal_secrets import SecretNames
+from codemode_server.domain.errors import SettingsError
 from tests.tables import rows, tables
 
 if TYPE_CHECKING:
@@ -20,6 +28,18 @@ if TYPE_CHECKING:
     from codemode_server.settings import ServerSettings
     from tests.config.conftest import Folder
 TABLES = tables(__file__)
+
+
+def imported(
+    folder: Folder, text: str, name: str = "mcp.json", env: Mapping[str, str] | None = None
+) -> tuple[LoadedSettings, list[str]]:
+    """The configuration that an import of this text makes, and what the person is told."""
+    environ = env or {}
+    found = read_text(textwrap.dedent(text).strip().encode(), name, environ, folder.path / name)
+    made = plan(found.servers, {}, SecretNames({}, environ), environ, folder.path)
+    ours = ConfigText("")
+    ours.add_servers({it.name: it.entry for it in made.additions})
+    return folder.load(ours.text, env={**environ, **made.secrets}), [*found.skipped, *made.skipped]
 
 
 NOTES = {"command": "npx", "args": ("-y", "notes"), "env": {"LEVEL": "1"}}
@@ -37,8 +57,7 @@ def essence(server: ServerSettings) -> dict[str, Any]:
 
 @pytest.mark.parametrize("host", FILES)
 def test_a_file_of_another_host_is_read_by_its_content(folder: Folder, host: str) -> None:
-    name = "theirs" if FILES[host].strip()[0] != "{" else "theirs.json"
-    loaded = folder.load(FILES[host], name=name, env={"TOKEN": "secret-of-the-web"})
+    loaded, _ = imported(folder, FILES[host], "theirs", {"TOKEN": "secret-of-the-web"})
     assert {name: essence(server) for name, server in loaded.settings.servers.items()} == {
         "notes": NOTES,
         "web": WEB,
@@ -51,38 +70,32 @@ def test_a_file_of_another_host_is_read_by_its_content(folder: Folder, host: str
     assert "secret-of-the-web" in loaded.secrets
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('{"editor.fontSize": 12}', "holds no servers; they are looked for under servers, mcpServers, mcp_servers, "),
-        ('[mcp_servers.a]\ncommand = "x\n', ":2: column 13: this is not valid TOML"),
-        (
-            '[mcp_servers.a]\nargs = [\n  "x",\n',
-            ":3: this is not valid TOML: it ends within a key, a text, a list or a table",
-        ),
-        ("[mcp_servers]\na = " + "[" * 5_000 + "\n", "nested more than 30 levels deep"),
-        ('{"mcp": ["a"]}', "mcp: must be a mapping of names to servers"),
-    ],
-)
-def test_what_can_not_be_read_is_refused_with_a_reason(folder: Folder, text: str, reason: str) -> None:
-    assert reason in "\n".join(folder.refusal(text, name="theirs"))
-
-
 LONG = ".".join("a" * 10_000)
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [(f"[mcp_servers.a]\n{LONG} = 1\n", 2), (f"[mcp_servers.a]\nb = [1.5, {{{LONG} = 1}}]\n", 2)]
+    ("text", "reason"),
+    [
+        ('{"editor.fontSize": 12}', "holds no servers; they are looked for under servers, mcpServers, mcp_servers, "),
+        ('[mcp_servers.a]\ncommand = "x\n', "this is not valid TOML"),
+        ('[mcp_servers.a]\nargs = [\n  "x",\n', "this is not valid TOML"),
+        ("[mcp_servers]\na = " + "[" * 5_000 + "\n", "nested too deeply"),
+        (f"[mcp_servers.a]\n{LONG} = 1\n", "nested too deeply"),
+        (f"[mcp_servers.a]\nb = [1.5, {{{LONG} = 1}}]\n", "nested too deeply"),
+    ],
+    ids=["settings", "toml", "unfinished toml", "deep lists", "key", "value"],
 )
-def test_a_toml_key_of_thousands_of_parts_is_refused_in_little_memory(folder: Folder, text: str, line: int) -> None:
-    """`tomllib` takes a gigabyte for them."""
+def test_what_can_not_be_read_is_refused_with_a_reason_and_in_little_memory(
+    folder: Folder, text: str, reason: str
+) -> None:
+    """`tomllib` takes a gigabyte for a key of thousands of parts."""
     tracemalloc.start()
     try:
-        refusal = folder.refusal(text, name="theirs")
+        with pytest.raises(SettingsError, match=reason):
+            imported(folder, text, "theirs")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert f":{line}: nested more than 30 levels deep" in "\n".join(refusal)
     assert peak < 10 * 2**20
 
 
@@ -93,29 +106,14 @@ def test_what_only_the_host_could_do_turns_off_that_server(folder: Folder, entry
     assert reason in loaded.invalid_servers["s"][0]
 
 
-def test_an_env_file_supplies_variables_that_are_secret_and_the_entry_s_own_go_before_it(folder: Folder) -> None:
-    folder.write("conf/server.env", "LEVEL=file\nPLAIN=in-the-file-only\nDOLLARS=a${B}$$\n")
-    loaded = folder.load(
-        '{"servers": {"s": {"command": "x", "envFile": "server.env", "env": {"LEVEL": "entry"}}}}',
-        name="conf/mcp.json",
-    )
-    assert loaded.settings.servers["s"].env == {"LEVEL": "entry", "PLAIN": "in-the-file-only", "DOLLARS": "a${B}$$"}
-    assert "in-the-file-only" in loaded.secrets
-
-
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
         (
             "mcp.json",  # Claude Code
             """{"mcpServers": {"s": {"url": "https://h/", "oauth": {"clientId": "a", "callbackPort": 8080,
-            "authServerMetadataUrl": "https://i/.well-known/openid-configuration/t", "scopes": "x y"}}}}""",
-            {
-                "client_id": "a",
-                "redirect_uri": "http://localhost:8080/callback",
-                "issuer": "https://i/t",
-                "scopes": ("x", "y"),
-            },
+            "scopes": "x y"}}}}""",
+            {"client_id": "a", "redirect_uri": "http://localhost:8080/callback", "scopes": ("x", "y")},
         ),
         (
             "mcp.json",  # Cursor
@@ -129,10 +127,10 @@ def test_an_env_file_supplies_variables_that_are_secret_and_the_entry_s_own_go_b
 def test_what_a_host_says_about_a_sign_in_is_used(
     folder: Folder, name: str, text: str, expected: dict[str, object] | None
 ) -> None:
-    loaded = folder.load(text, name=name, env={"KEY": "value-of-key"})
+    loaded, told = imported(folder, text, name, {"KEY": "value-of-key"})
     oauth = loaded.settings.servers["s"].oauth
     assert (oauth and oauth.model_dump(exclude_unset=True)) == expected
-    assert loaded.warnings == ()
+    assert told == []
     assert ("value-of-key" in loaded.secrets) == ("KEY" in text)
 
 
@@ -221,11 +219,6 @@ def offered(loaded: LoadedSettings, server: str = "s") -> list[str]:
         ({"tools": []}, []),
         ({"tools": {"include": ["read*"], "exclude": ["read_*"]}}, ["read"]),
         ({"tools": {"write": False, "read": True}}, NO_WRITE),
-        ({"tools": {"write": {"enabled": False}}}, NO_WRITE),
-        (
-            {"tools": [{"name": "write", "permission_policy": "always_deny"}, {"name": "read"}]},
-            NO_WRITE,
-        ),
         ({"enabledTools": ["read", "write"], "tools": ["write", "x*"]}, ["write"]),
         ({"alwaysAllow": ["write"], "autoApprove": ["write"], "trust": True, "disabledTools": TOOLS[1:]}, ["read"]),
     ],
@@ -249,40 +242,28 @@ def test_a_restriction_that_is_not_understood_turns_its_server_off(folder: Folde
     assert "is not understood, so the server is disabled" in loaded.warnings[0]
 
 
-def test_the_person_s_own_rules_come_before_what_the_host_asks_about(folder: Folder) -> None:
-    loaded = folder.load(
-        """
-        mcpServers: {s: {command: x, tools: [{name: write, permission_policy: always_ask}]}}
-        permissions: {default: deny, rules: [{deny: "s/write"}]}
-        """
-    )
-    assert [(rule.answer, rule.pattern) for rule in loaded.settings.permissions.rules] == [
-        ("deny", "s/write"),
-        ("ask", "s/write"),
-    ]
-    assert loaded.settings.permissions.default == "deny"
-
-
 @pytest.mark.parametrize(
-    ("patterns", "left"),
+    ("settings", "is_enabled"),
     [
-        ({"my-server_write": False}, NO_WRITE),
-        ({"my-server*": False}, []),
-        ({"my*write": False}, None),
-        ({"*": False, "my-server_read": True}, []),
-        ({"my-server_delete_*": False}, ["read", "read_all", "write", "x*"]),
-        ({"*_write": "false"}, None),
-        ({"other_*": False, "bash": False, "write": True}, list(TOOLS)),
+        ({"tools": {"other_*": False, "bash": False, "write": True}}, True),
+        ({"tools": {"my-server_write": False}}, False),
+        ({"tools": {"my*write": False}}, False),
+        ({"tools": {"*": False, "my-server_read": True}}, False),
+        ({"tools": {"*_write": "false"}}, False),
+        ({"permission": "allow"}, True),
+        ({"permission": {"bash": {"*": "deny"}}}, True),
+        ({"permission": "ask"}, False),
+        ({"permission": {"my-server_write": {"*": "deny"}}}, False),
     ],
-    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+    ids=json.dumps,
 )
-def test_what_opencode_switches_off_by_pattern_is_off(
-    folder: Folder, patterns: dict[str, bool], left: list[str] | None
+def test_a_server_that_a_pattern_of_opencode_may_restrict_is_off(
+    folder: Folder, settings: dict[str, Any], *, is_enabled: bool
 ) -> None:
-    text = json.dumps({"mcp": {"my-server": {"type": "local", "command": ["x"]}}, "tools": patterns})
-    loaded = folder.load(text, name="opencode.json")
-    assert loaded.settings.servers["my-server"].enabled is (left is not None)
-    assert left is None or offered(loaded, "my-server") == left
+    text = json.dumps({"mcp": {"my-server": {"type": "local", "command": ["x"]}}, **settings})
+    loaded, told = imported(folder, text, "opencode.json")
+    assert loaded.settings.servers["my-server"].enabled is is_enabled
+    assert is_enabled is (told == [])
 
 
 @pytest.mark.parametrize(
@@ -294,14 +275,13 @@ def test_what_opencode_switches_off_by_pattern_is_off(
         ({"amp.tools.disable": ["wri*", "builtin:read"]}, [name for name in TOOLS if name != "write"]),
         ({"excludeMCPServers": ["my-server"]}, None),
         ({"allowMCPServers": ["other"]}, None),
-        ({"mcp": {"other": {"type": "local", "command": ["y"]}}, "tools": {"my-server_write": False}},
-         [name for name in TOOLS if name != "write"]),
+        ({"tools": {"exclude": "write"}}, None),
     ],
     ids=json.dumps,
 )  # fmt: skip
 def test_what_a_host_switches_off_for_all_its_servers_is_off(
     folder: Folder, settings: dict[str, object], left: list[str] | None
 ) -> None:
-    loaded = folder.load(json.dumps({"mcpServers": {"my-server": {"command": "x"}}, **settings}), name="settings.json")
+    loaded, _ = imported(folder, json.dumps({"mcpServers": {"my-server": {"command": "x"}}, **settings}))
     assert loaded.settings.servers["my-server"].enabled is (left is not None)
     assert left is None or offered(loaded, "my-server") == left

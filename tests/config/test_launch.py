@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.config.host_files.launch import command_words
+from codemode_server.config.host_launch import command_words
 
 
 @pytest.fixture(autouse=True)

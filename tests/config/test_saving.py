@@ -44,7 +44,7 @@ class TestSecrets:
     def changing(self, file: Path, storing: AbstractContextManager[Change | None]) -> Iterator[Change | None]:
         """An editor writes the file at the worst time: once the secret is stored."""
         with storing as change:
-            assert "KEY=value" in file.with_name(".env").read_text(), "control"
+            assert "KEY='value'" in file.with_name(".env").read_text(), "control"
             file.write_text(TEXT + "# somebody else's\n")
             yield change
 
@@ -88,7 +88,7 @@ class TestSecrets:
 
             def readline(self) -> str:
                 assert add(file, "mine", "secret-of-mine") == 0
-                return "other\n"
+                return "1\n"
 
         cursor = Path.home() / ".cursor/mcp.json"
         cursor.parent.mkdir(parents=True)
@@ -128,15 +128,3 @@ class TestTrust:
 
         assert not self.is_trusted(edited.place)
         assert edited.needs_trust
-
-    def test_does_not_cover_an_env_file_that_somebody_changed_meanwhile(self, file: Path) -> None:
-        file.write_text('{"mcpServers": {"a": {"command": "x", "envFile": "a.env"}}}')
-        file.with_name("a.env").write_text("A=1\n")
-        place = self.trusted(file)
-        assert str(file.with_name("a.env")) in load_place(place).digests, "control"
-        edited = EditedFile(place)
-        edited.text.set_enabled("a", is_enabled=True)
-        file.with_name("a.env").write_text("A=evil\n")
-        edited.save()
-
-        assert not self.is_trusted(place)

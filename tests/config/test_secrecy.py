@@ -169,8 +169,8 @@ def test_the_description_and_every_repr_hide_secrets_short_ones_too(folder: Fold
         env={"CANARY": CANARY, "PIN": "1234"},
     )
     text = describe(loaded)
-    assert "command: x --token *** -p *** --password=*** --url=http://***@h/" in text
-    assert "url: https://***@h.example/mcp?key=***&q=1" in text
+    assert "servers.a starts x --token '${CANARY}' -p '${PIN}' --password=*** --url=http://***@h/" in text
+    assert "servers.b.url: https://***@h.example/mcp?key=***&q=1" in text
     for shown in (text, repr(loaded), repr(loaded.settings.servers["a"]), repr(loaded.settings.tracing)):
         assert CANARY not in shown
         assert "1234" not in shown

@@ -116,20 +116,6 @@ class TestWhatIsNotTrusted:
         assert TOKEN in load(cwd=folder.path, environ=ENV).secrets
         assert runs(folder) == 1, "control"
 
-    def test_an_env_file_that_has_changed_since_stops_it_before_its_commands(self, folder: Folder) -> None:
-        servers = 'servers: {a: {command: x, env: {T: "%s"}}}' % COUNTED  # noqa: UP031
-        text = STATE + "mcpServers: {b: {command: x, envFile: more.env}}\n" + servers
-        path, more = folder.write("upstream.yaml", text), folder.write("more.env", "A=1\n")
-        place = ConfigFile(path, is_in_current_folder=True)
-        trust.record(path, load_place(place, ENV, require_trust=False).digests)
-        more.write_text("A=2\n")
-        with pytest.raises(SettingsError, match="has changed since it was trusted"):
-            load_place(place, ENV)
-        assert runs(folder) == 0
-        more.write_text("A=1\n")
-        load_place(place, ENV)
-        assert runs(folder) == 1, "control"
-
 
 def test_check_runs_no_command_and_says_what_would_be_run(folder: Folder, store: EncryptedFileStore) -> None:
     store.set("b", TOKEN)
@@ -144,14 +130,12 @@ def test_check_runs_no_command_and_says_what_would_be_run(folder: Folder, store:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("mcp.json", '{"servers": {"a": {"command": "x", "env": {"T": "%s"}}}}'),
+        ("mcp.json", '{"mcpServers": {"a": {"command": "x", "env": {"T": "%s"}}}}'),
         ("upstream.yaml", 'mcpServers: {"a": {"command": "x", "env": {"T": "%s"}}}'),
-        ("config.toml", '[mcp_servers.a]\ncommand = "x"\nbearer_token_env_var = "%s"'),
     ],
 )
 def test_in_files_of_hosts_a_command_is_a_variable_of_the_editor(folder: Folder, name: str, text: str) -> None:
     """VS Code's `${command:id}`: pasted here, it must not become a program that is started."""
-    command = "command:touch made" if name == "config.toml" else "${command:touch made}"
-    lines = folder.refusal(text % command, name=name, env=ENV)
+    lines = folder.refusal(text % "${command:touch made}", name=name, env=ENV)
     assert not (folder.path / "made").exists()
-    assert any("is a variable of an editor" in line or "not of the form" in line for line in lines), lines
+    assert any("those of editors are not known here" in line for line in lines), lines

@@ -122,7 +122,7 @@ def test_a_text_is_a_constant_wherever_it_stands(text: str) -> None:
 @example("f'{inputs.repo!r}'")
 @example("inputs := 3")
 def test_an_expression_names_nothing_but_what_the_workflow_has(text: str) -> None:
-    scope = Scope(inputs=frozenset({"repo"}), steps=frozenset({"a"}), items=frozenset({"x"}))
+    scope = Scope(inputs=frozenset({"repo"}), steps=frozenset({"a"}), names={"x": "each_x"})
     try:
         found = expression(text, scope)
     except NotAnExpression:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.domain.errors import SettingsError, UnknownTool
+from codemode_server.domain.errors import SettingsError
 from codemode_server.workflows.compiling import compile_workflow
 from codemode_server.workflows.folder import Workflows
 
@@ -58,12 +58,10 @@ class TestValues:
         (f"{STEP}    wiht: {{}}\n", "flow.yaml:4: steps[0].wiht: unknown key; did you mean 'with'?"),
         (f"{STEP}    set: 1\n", "exactly one of"),
         ("steps:\n  - call: crm\n", "flow.yaml:2: steps[0].call: must be `server.tool`"),
-        ("steps:\n  - call: crm.find.all\n", "must be `server.tool`"),
         ("steps:\n  - call: crm.import\n", "must be `server.tool`"),
         ("steps:\n  - skill: ../triage\n", "must be the name of a skill"),
         (f"{STEP}  - id: a\n    set: 1\n", "flow.yaml:4: steps[1].id: there is a step 'a' already"),
         ("steps:\n  - id: class\n    set: 1\n", "an id is up to 40 small letters"),
-        ("steps:\n  - id: _run\n    set: 1\n", "an id is up to 40 small letters"),
         ("steps:\n  - set: 1\n", "needs an `id`"),
         (f"{STEP}result: ${{steps.b}}\n", "flow.yaml:4: result: there is no step before this one 'b'; there are a"),
         (f"inputs: {{email: text}}\n{STEP}result: ${{inputs.emial}}\n", "no input 'emial'; did you mean 'email'?"),
@@ -72,23 +70,17 @@ class TestValues:
             "there is no `email` here; did you mean `inputs.email`?",
         ),
         (f"{STEP}result: ${{open('x')}}\n", "there is no function `open`"),
-        (f"{STEP}result: ${{steps.a.__class__()}}\n", "there is no function"),
         (f"{STEP}result: ${{2 ** 9}}\n", "has what expressions of workflows do not have: `2 ** 9`"),
-        (f"{STEP}result: '${{lambda: 1}}'\n", "do not have"),
         (f"{STEP}result: ${{1 +}}\n", "is not an expression"),
         (f"{STEP}result: ${{1\n", "has a `${` without its `}`"),
         ("inputs: {email: {type: txt}}\n" + STEP, "must be one of text, number, integer, boolean, list, object"),
         ("inputs: {email: {pattern: '('}}\n" + STEP, "is no regular expression"),
-        ("inputs: {E: text}\n" + STEP, "the name of an input is up to 40"),
-        ("steps:\n  - if: true\n    than: []\n", "did you mean 'then'?"),
         ("steps:\n  - each: '[1]'\n    id: a\n    do: []\n", "`id` and `collect` belong together"),
         ("steps:\n  - id: a\n    ask: x\n", "needs `fields`"),
-        ("steps:\n  - id: a\n    ask: x\n    fields: {b: {type: choise}}\n", "did you mean 'choice'?"),
         (f"{STEP}    retry: {{times: 100}}\n", "must be a number from 1 to 20"),
         (f"{STEP}    retry: {{on: [refused]}}\n", "'refused' is none of unavailable, timed_out, tool_failed"),
         (f"{STEP}    on_error: ignore\n", "must be `stop`, `continue`, or a list of steps"),
         (f"{STEP}result: .nan\n", "must be a finite number"),
-        (f"{STEP}result: !!python/object:os.system x\n", "YAML tags"),
     ],
 )
 def test_a_mistake_is_reported_with_its_place_and_the_nearest_name(text: str, problem: str) -> None:
@@ -106,11 +98,6 @@ def test_a_workflow_is_named_like_a_function_that_python_does_not_have(name: str
 
 
 class TestLargeFiles:
-    def test_aliases_that_multiply_are_refused(self) -> None:
-        lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
-        lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
-        assert "once its aliases are written out" in problems("\n".join(lines))[0]
-
     def test_deep_nesting_is_refused(self) -> None:
         def nested(depth: int) -> str:
             text = "steps:\n"
@@ -131,13 +118,6 @@ class TestLargeFiles:
             assert found == ["flow.yaml:4: result: is nested more than 40 deep"], depth
         (returned,) = re.findall("return (.*)", source(f"{STEP}result: ${{{nested(39)}}}\n"))
         assert ast.dump(ast.parse(returned)) == ast.dump(ast.parse(nested(39))), "control"
-
-    def test_parentheses_that_python_does_not_parse_are_refused(self) -> None:
-        def nested(depth: int) -> str:
-            return f"{STEP}result: ${{{'(' * depth}1{')' * depth}}}\n"
-
-        assert problems(nested(500)) == ["flow.yaml:4: result: is not an expression: too many nested parentheses"]
-        assert source(nested(100)).endswith("return 1"), "control"
 
     def test_many_steps_are_refused(self) -> None:
         assert "more than 500 steps" in problems("steps:\n" + "  - fail: x\n" * 501)[0]
@@ -164,11 +144,6 @@ class TestTheFolder:
         (tmp_path / "workflows" / "link.yaml").symlink_to(tmp_path / "there.yaml")
         assert Workflows(tmp_path / "workflows").names() == []
         assert Workflows(tmp_path).names() == ["there"], "control"
-
-    def test_another_name_is_answered_with_the_nearest(self, tmp_path: Path) -> None:
-        (tmp_path / "onboarding.yaml").write_text(STEP)
-        with pytest.raises(UnknownTool, match="did you mean 'onboarding'"):
-            Workflows(tmp_path).compiled("onbording")
 
 
 def test_the_example_of_the_documentation_is_a_workflow() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -10,17 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codemode_server.config.conversion import Reading
-from codemode_server.config.document import parse
 from codemode_server.config.file_edits import KeyPath, find
-from codemode_server.config.formats import host_servers
-from codemode_server.config.host_entries import Translator
+from codemode_server.config.host_reading import read_data
 from codemode_server.config.hosts import KnownHost
+from codemode_server.config.import_plan import settings_of
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.new_server import command_words, names_this_server
-from codemode_server.config.places import Sources, with_home
-from codemode_server.config.problems import Problems
-from codemode_server.domain.errors import SettingsError
+from codemode_server.config.places import with_home
 from codemode_server.settings import ServerSettings, ToolFilter
 
 NAME = "codemode"
@@ -66,10 +61,8 @@ def updated(there: Mapping[str, Any], wanted: Mapping[str, Any], *, is_command_g
     command = next(iter(command_words(there)), "")
     is_runnable = bool(command) and shutil.which(with_home(command)) is not None
     if is_runnable and not is_command_given:
-        return {
-            **there,
-            **{key: wanted[key] for key in ("alwaysLoad", "required") if key in wanted and key not in there},
-        }
+        lacking = {key: it for key, it in wanted.items() if key in ("alwaysLoad", "required") and key not in there}
+        return {**there, **lacking}
     merged = {**there, **{key: value for key, value in wanted.items() if key not in there or key in _COMMAND_KEYS}}
     for key in _ENV_KEYS:
         if key in wanted and isinstance(there.get(key), dict):
@@ -93,50 +86,25 @@ def named(servers: Any) -> Iterator[tuple[str, Any]]:
             yield item["name"], item
 
 
-def imported(host: KnownHost, servers: Any, loaded: LoadedSettings) -> tuple[dict[str, str], list[str]]:
-    """The servers that our configuration has with the same content, each with its name there, and the others.
+def imported(host: KnownHost, path: Path, data: dict[str, Any], loaded: LoadedSettings) -> dict[str, str]:
+    """The servers that our configuration has with the same content, each with its name there.
 
-    Only the former may be taken out of the host's file: a server that differs in one argument or one token is another
-    one, and what could not be called before must not be callable after.
+    Only these may be taken out of the host's file: a server that differs in one argument or one token is another one,
+    and what could not be called before must not be callable after.
     """
     same: dict[str, str] = {}
-    others: list[str] = []
-    ours = {name for name, _ in own_entries(servers)}
-    for name, entry in named(servers):
-        if name in ours or not isinstance(entry, dict):
+    for server in read_data(data, host.id, path, os.environ):
+        if not Path(str(server.entry.get("cwd", loaded.base_dir))).is_absolute():  # the two files are in other folders
             continue
-        if (counterpart := _counterpart(host, name, entry, loaded)) is None:
-            others.append(name)
-        else:
-            same[name] = counterpart
-    return same, others
-
-
-def _counterpart(host: KnownHost, name: str, entry: dict[str, Any], loaded: LoadedSettings) -> str | None:
-    """The server of ours with the same content, and with a rule for each tool before which the host asks."""
-    if not Path(str(entry.get("cwd", loaded.base_dir))).is_absolute():  # the host's file and ours are in other folders
-        return None
-    data: dict[str, Any] = {host.servers[0]: {name: entry}}
-    if host.dialect == "gemini":
-        data["general"] = {}  # by which the reader knows whose file it is
-    (server,) = host_servers(data, Translator(os.environ, loaded.base_dir, Sources(), []), is_host_file=True)
-    found = server.translated
-    if found.problems or found.left_out or found.is_unclear:
-        return None
-    problems = Problems(name)
-    members = {key: value for key, value in found.members.items() if value is not None}
-    try:
-        tree = parse(json.dumps({"servers": {server.name: members}}), problems, is_json=True)
-        theirs = Reading(problems, [], os.environ, loaded.base_dir).settings(tree).servers.get(server.name)
-    except SettingsError:
-        return None
-    rules = {rule.ask or rule.deny for rule in loaded.settings.permissions.rules}
-    for candidate, ours in loaded.settings.servers.items():
-        is_covered = {f"{candidate}/{glob}" for glob in found.asks} <= rules
-        is_started = ours.enabled or not (theirs and theirs.enabled)
-        if theirs and _content(ours) == _content(theirs) and _is_as_strict(ours.tools, theirs.tools):
-            return candidate if is_covered and is_started else None
-    return None
+        theirs, _ = settings_of(server.name, server.entry, os.environ, loaded.base_dir)
+        if theirs is None or server.is_unclear:
+            continue
+        for name, ours in loaded.settings.servers.items():
+            if _content(ours) == _content(theirs) and _is_as_strict(ours.tools, theirs.tools):
+                if ours.enabled or not theirs.enabled:
+                    same[server.name_there] = name
+                break
+    return same
 
 
 def _content(server: ServerSettings) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from codemode_server.config import places
-from codemode_server.config.host_files.own_entries import ProductCommand
+from codemode_server.config.own_entries import ProductCommand
 from codemode_server.extras import Installer, installer
 
 _COMMAND = "codemode-server"

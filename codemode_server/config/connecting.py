@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codemode_server.config import file_edits
+from codemode_server.config import file_edits, host_file, own_entries
 from codemode_server.config.file_edits import KeyPath, NotEditable
-from codemode_server.config.host_files import file, own_entries, records
-from codemode_server.config.host_files.file import HostFile
-from codemode_server.config.host_files.own_entries import NAME, ProductCommand
-from codemode_server.config.host_files.records import ConnectRecord
+from codemode_server.config.host_file import ConnectRecord, HostFile
 from codemode_server.config.hosts import HostPlace, KnownHost
 from codemode_server.config.loading import LoadedSettings
+from codemode_server.config.own_entries import NAME, ProductCommand
 from codemode_server.text import escaped, one_line
 
 _CONTEXT_LINES = 3
@@ -39,8 +37,6 @@ class HostFileChange:
     """The record to store; None to delete it."""
     notes: Sequence[str] = ()
     """Notes for the person, a line each."""
-    is_first: bool = False
-    """True if the file has no earlier change of ours."""
 
     @property
     def is_empty(self) -> bool:
@@ -81,70 +77,71 @@ def plan_connect(
         NotEditable: the file can't be edited.
     """
     host = place.host
-    found = file.read_file(place.path, within, host.syntax)
+    found = host_file.read_file(place.path, within, host.syntax)
     text = found.text()
     data = file_edits.read(text, host.syntax)
     path = own_entries.servers_path(host, data)
     servers = file_edits.find(data, path)
     name, entry, notes = _entry(host, launch, servers, is_command_given=is_command_given)
-    same, others = own_entries.imported(host, servers, ours) if ours is not None else ({}, [])
-    for it in same if takes_out else ():
-        text = file_edits.without_member(text, host.syntax, (*path, it))
-        notes.append(f"takes out '{escaped(it)}', which is '{same[it]}' in your configuration")
-    if takes_out and others:
-        names = ", ".join(f"'{escaped(it)}'" for it in others)
-        notes.append(f"stays: {names}, which your configuration does not have with the same content")
-    if same and not takes_out:
-        names = ", ".join(f"'{escaped(it)}'" for it in same)
+    same = own_entries.imported(host, found.path, data, ours) if ours is not None else {}
+    removed: dict[str, Any] = {}
+    if takes_out:
+        for it, counterpart in same.items():
+            removed[it] = file_edits.find(data, (*path, it))
+            text = file_edits.without_member(text, host.syntax, (*path, it))
+            notes.append(f"takes out '{escaped(it)}', which is '{counterpart}' in your configuration")
+        if others := [it for it, _ in own_entries.named(servers) if it not in same and it != name]:
+            notes.append(f"stays: {_quoted(others)}, which your configuration does not have with the same content")
+    elif same:
         option = f"{host.id}{' --project' if place.scope == 'project' else ''} --take-out-imported"
-        notes.append(f"your configuration has {names} too; to have only ours: codemode-server connect {option}")
+        notes.append(f"your configuration has {_quoted(same)} too; to have only ours: codemode-server connect {option}")
     there = file_edits.find(data, (*path, name))
     if there is None or {**there, "name": ""} != {**entry, "name": ""}:
         text = _with_entry(text, host, path, name, entry)
     content = text.encode()
-    earlier = records.find(found.path) if any(True for _ in own_entries.own_entries(servers)) else None
-    before = earlier or ConnectRecord(file=found.path, before=found.digest, after="")
+    earlier = host_file.find_record(found.path) if any(True for _ in own_entries.own_entries(servers)) else None
+    before = earlier or ConnectRecord(file=found.path, before=found.digest, after=found.digest)
     record = before.model_copy(
         update={
-            "after": file.digest_of(content),
-            "removed": {**before.removed, **({it: Path() for it in same} if takes_out else {})},
-            "is_mixed": before.is_mixed or (earlier is not None and earlier.after != found.digest),
+            "after": host_file.digest_of(content),
+            "removed": {**before.removed, **removed},
+            "is_mixed": before.is_mixed or before.after != found.digest,
         }
     )
-    return HostFileChange(place, found, content, record, notes, is_first=earlier is None)
+    return HostFileChange(place, found, content, record, notes)
 
 
 def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
-    """The change that restores the file, or edits it if somebody else has changed it since.
-
-    Raises:
-        NotEditable: the file can't be edited, or our entry is not there.
-    """
-    syntax = place.host.syntax
-    found = file.read_file(place.path, within, syntax)
-    record = records.find(found.path)
+    """The change that restores the file, or edits it if somebody else has changed it since. Raises `NotEditable` if the
+    file can't be edited, or our entry is not there."""
+    host = place.host
+    found = host_file.read_file(place.path, within, host.syntax)
+    record = host_file.find_record(found.path)
     if record is not None and record.after == found.digest and not record.is_mixed:
         if record.backup is None:
             return HostFileChange(place, found, None, None, ["the file did not exist before; it is removed"])
-        content = file.read_plain(record.backup, syntax)
-        if content is not None and file.digest_of(content) == record.before:
+        content = host_file.read_plain(record.backup)
+        if host_file.digest_of(content) == record.before:
             notes = ["nobody has changed the file since; its old bytes are restored"]
             return HostFileChange(place, found, content, None, notes)
     text = found.text()
-    data = file_edits.read(text, syntax)
-    path = own_entries.servers_path(place.host, data)
+    data = file_edits.read(text, host.syntax)
+    path = own_entries.servers_path(host, data)
     names = [name for name, _ in own_entries.own_entries(file_edits.find(data, path))]
     if not names and record is None:
         raise NotEditable("there is no entry of codemode-server in it, so there is nothing to disconnect")
     notes = ["the file has changed since `connect`, so only what `connect` did is taken back"] if record else []
     for name in names:
-        text = file_edits.without_member(text, syntax, (*path, name))
-    for name, backup in record.removed.items() if record else ():
-        text, note = _put_back(text, place.host, path, name, backup)
-        notes.append(note)
+        text = file_edits.without_member(text, host.syntax, (*path, name))
+    for name, entry in record.removed.items() if record else ():
+        if file_edits.find(data, (*path, name)) is None:
+            text = _with_entry(text, host, path, name, entry)
+            notes.append(f"puts back '{escaped(name)}'")
+        else:
+            notes.append(f"'{escaped(name)}' is there again; it stays as it is")
     if record is not None and record.backup is not None:
         notes.append(f"the file as it was before is in {escaped(str(record.backup))}")
-    left = file_edits.read(text, syntax)
+    left = file_edits.read(text, host.syntax)
     is_empty = left.keys() <= {path[0]} and not any(left.values())
     if record is not None and not record.before and is_empty:
         return HostFileChange(place, found, None, None, [*notes, "nothing else is in the file; it is removed"])
@@ -152,36 +149,29 @@ def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
 
 
 def apply(plan: HostFileChange) -> Path | None:
-    """Make the change; gives the new backup, if there is one.
-
-    Raises:
-        NotEditable: the file has changed since the plan was made, or can't be written.
-        OSError, NotPrivate: the record can't be written; the file has not been changed then.
-    """
-    before = records.find(plan.file.path)
+    """Make the change; gives the new backup, if there is one. Raises `NotEditable` if the file has changed since the
+    plan was made, or can't be written; `OSError`, `NotPrivate`: the record can't be written; the file has not been
+    changed then."""
+    before = host_file.find_record(plan.file.path)
     if plan.record is None:
         if plan.content is None:
-            file.remove_file(plan.file, before.folders if before else [])
+            host_file.remove_file(plan.file)
         else:
-            file.replace_file(plan.file, plan.content)
-        records.forget(plan.file.path)
-        if before is not None and before.backup and plan.content and file.digest_of(plan.content) == before.before:
+            host_file.replace_file(plan.file, plan.content)
+        host_file.forget_record(plan.file.path)
+        if before is not None and before.backup and host_file.digest_of(plan.content) == before.before:
             before.backup.unlink(missing_ok=True)
         return None
-    folders = file.make_folders(plan.file) if plan.file.content is None else []
-    # Without a new backup, the first one has what is taken out now.
-    backup = file.write_backup(plan.file) if plan.is_first or plan.record.is_mixed else None
-    holder = backup or plan.record.backup or Path()
-    removed = {name: it if it != Path() else holder for name, it in plan.record.removed.items()}
-    first = {"backup": backup, "folders": folders} if plan.is_first else {}
-    records.write(plan.record.model_copy(update={"removed": removed, **first}))
+    is_first = not plan.record.backup and plan.record.before == plan.file.digest
+    backup = host_file.write_backup(plan.file) if is_first else None
+    host_file.write_record(plan.record.model_copy(update={"backup": backup}) if is_first else plan.record)
     try:
-        file.replace_file(plan.file, plan.content or b"")
+        host_file.replace_file(plan.file, plan.content or b"")
     except BaseException:
         if before is None:
-            records.forget(plan.file.path)
+            host_file.forget_record(plan.file.path)
         else:
-            records.write(before)
+            host_file.write_record(before)
         if backup is not None:
             backup.unlink(missing_ok=True)
         raise
@@ -209,19 +199,11 @@ def _with_entry(text: str, host: KnownHost, path: KeyPath, name: str, entry: Map
         return file_edits.with_members(text, host.syntax, path, {name: entry})
     if file_edits.find(file_edits.read(text, host.syntax), (*path, name)) is not None:
         text = file_edits.without_member(text, host.syntax, (*path, name))
-    return file_edits.with_item(text, host.syntax, path, {"name": name, **entry})
+    return file_edits.with_item(text, host.syntax, path, {**entry, "name": name})
 
 
-def _put_back(text: str, host: KnownHost, path: KeyPath, name: str, backup: Path) -> tuple[str, str]:
-    """The text with an entry that `connect` took out, as it is in the backup."""
-    if file_edits.find(file_edits.read(text, host.syntax), (*path, name)) is not None:
-        return text, f"'{escaped(name)}' is there again; it stays as it is"
-    content = file.read_plain(backup, host.syntax)
-    data = file_edits.read(content.decode(), host.syntax) if content is not None else {}
-    entry = file_edits.find(data, (*own_entries.servers_path(host, data), name))
-    if not isinstance(entry, dict):
-        return text, f"'{escaped(name)}' can't be put back, since it is not in the backup {escaped(str(backup))}"
-    return _with_entry(text, host, path, name, entry), f"puts back '{escaped(name)}'"
+def _quoted(names: Sequence[str] | Mapping[str, Any]) -> str:
+    return ", ".join(f"'{escaped(it)}'" for it in names)
 
 
 def _common(old: list[str], new: list[str]) -> int:

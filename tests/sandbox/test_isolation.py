@@ -49,8 +49,7 @@ for path in {paths!r}:
 
 
 @pytest.mark.parametrize(
-    "target",
-    cases(["..", "{beside}/outside.txt", f"{'../' * 20}{{beside}}/outside.txt"], "{beside}/outside.txt"),
+    "target", cases(["..", "{beside}/outside.txt", f"{'../' * 20}{{beside}}/outside.txt"], "{beside}/outside.txt")
 )
 async def test_a_link_out_of_the_workspace_does_not_lead_to_the_host(
     lab: Lab, beside: Path, workspace: Path, target: str
@@ -141,21 +140,7 @@ time.sleep({0.2 * SLOWNESS})
 
 
 @pytest.mark.parametrize(
-    "attack",
-    cases(
-        {
-            "no JSON": "raw.send('no json')",
-            "id used twice": "[send(op='load', id=1, module='servers') for _ in 'ab']",
-            "done with a guessed id": "send(op='done', id='x', value=1, value_form='json', error=None)",
-            "a limit that only the host sees": "send(op='exceeded', setting='limits.wall_seconds')",
-            "deep": "raw.send('{\"op\": \"call\", \"id\": 1, \"arguments\": ' + '[' * 100_000 + ']' * 100_000 + '}')",
-            "longer than any frame": "raw.send('x' * (20 * 2**20))",
-        },
-        "no JSON",
-        "a limit that only the host sees",
-        "deep",
-        "longer than any frame",
-    ),
+    "attack", cases(TABLES["forged"], "no JSON", "a limit that only the host sees", "deep", "longer than any frame")
 )
 async def test_a_forged_frame_ends_the_sandbox(lab: Lab, attack: str) -> None:
     """The host reads the frames of every backend alike; how a sandbox ends is its backend's."""

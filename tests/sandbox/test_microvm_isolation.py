@@ -21,7 +21,7 @@ import pytest
 
 from codemode_server.sandbox.contract import Ending, SandboxBackend
 from tests.sandbox.lab import MICROVM, SLOWNESS, Lab, Tools
-from tests.tables import tables
+from tests.tables import rows, tables
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), *MICROVM]
 TABLES = tables(__file__)
@@ -367,23 +367,7 @@ except BlockingIOError:
     assert await lab.value(f"{OTHERS}\nothers()") == []
 
 
-@pytest.mark.parametrize(
-    "bomb",
-    [
-        pytest.param("while True:\n    try: os.fork()\n    except OSError: pass", id="processes"),
-        pytest.param("while True:\n    if os.fork(): os._exit(0)", id="one process that is always another"),
-        pytest.param(
-            "for _ in range(20): os.fork()\nkept = []\nwhile True: kept.append(b'x' * 2**20)", id="memory of many"
-        ),
-        pytest.param(
-            "import threading\nwhile True:\n    try: threading.Thread(target=time.sleep, args=(9_999,)).start()\n    except RuntimeError: pass",
-            id="threads",
-        ),
-        pytest.param(
-            "import signal\nwhile True:\n    os.fork()\n    os.kill(-1, signal.SIGSTOP)", id="stopped processes"
-        ),
-    ],
-)
+@pytest.mark.parametrize("bomb", rows(TABLES["bombs"]))
 async def test_a_bomb_ends_and_the_next_program_runs(lab: Lab, bomb: str) -> None:
     outcome = await lab.run(f"import os, time\n{bomb}", wall_seconds=1.0 * SLOWNESS)
     assert outcome.ending is not Ending.RETURNED
@@ -406,22 +390,7 @@ async def test_a_scratch_folder_can_be_filled_only_so_far_and_is_empty_for_the_n
     assert await lab.value(f"import os\nos.listdir('{folder}')") == []
 
 
-@pytest.mark.parametrize(
-    "leave",
-    [
-        pytest.param(
-            "os.chdir('/tmp')\nfor _ in range(3_000):\n    os.mkdir('d' * 100)\n    os.chdir('d' * 100)", id="deep"
-        ),
-        pytest.param("os.makedirs('/tmp/a/b')\nos.chmod('/tmp/a/b', 0)\nos.chmod('/tmp/a', 0)", id="closed folder"),
-        pytest.param("os.mkdir(b'/tmp/\\xff\\xfe\\n')\nopen('/tmp/-rf', 'w').close()", id="strange names"),
-        pytest.param("os.symlink('/', '/tmp/root')\nos.symlink('loop', '/tmp/loop')", id="links"),
-        pytest.param("os.mkfifo('/tmp/fifo')\nsocket.socket(socket.AF_UNIX).bind('/tmp/socket')", id="no files"),
-        pytest.param("os.chmod('/tmp/x', 0)", id="closed file"),
-        pytest.param(
-            "import ctypes\nassert ctypes.CDLL(None).shmget(0x77, 10 * 2**20, 0o1666) >= 0", id="shared memory"
-        ),
-    ],
-)
+@pytest.mark.parametrize("leave", rows(TABLES["left"]))
 async def test_whatever_is_left_is_gone_for_the_next_program(lab: Lab, leave: str) -> None:
     """Folders too deep to be measured may end the program for its quota; what it left is gone all the same."""
     look = "print(os.listdir('/tmp'), len(open('/proc/sysvipc/shm').readlines()))"

@@ -195,7 +195,6 @@ def test_two_servers_of_one_name_are_refused(folder: Folder) -> None:
 
 
 TOOLS = ("read", "read_all", "write", "delete[1]", "delete file", "x*")
-NO_WRITE = [name for name in TOOLS if name != "write"]
 
 
 def offered(loaded: LoadedSettings, server: str = "s") -> list[str]:
@@ -203,27 +202,7 @@ def offered(loaded: LoadedSettings, server: str = "s") -> list[str]:
     return [*filter(loaded.settings.servers[server].tools.selects, TOOLS)]
 
 
-@pytest.mark.parametrize(
-    ("restriction", "left"),
-    [
-        ({}, list(TOOLS)),
-        ({"disabledTools": ["read", "delete[1]", "delete file"]}, ["read_all", "write", "x*"]),
-        ({"disabled_tools": ["write"]}, NO_WRITE),
-        ({"excludeTools": ["write"], "includeTools": ["write", "read"]}, ["read"]),
-        ({"includeTools": ["read(path)"]}, ["read"]),
-        ({"enabledTools": ["read"]}, ["read"]),
-        ({"enabled_tools": ["x*", "read"]}, ["read", "x*"]),
-        ({"enabledTools": []}, []),
-        ({"tools": ["*"]}, list(TOOLS)),
-        ({"tools": ["read", "delete[1]"]}, ["read", "delete[1]"]),
-        ({"tools": []}, []),
-        ({"tools": {"include": ["read*"], "exclude": ["read_*"]}}, ["read"]),
-        ({"tools": {"write": False, "read": True}}, NO_WRITE),
-        ({"enabledTools": ["read", "write"], "tools": ["write", "x*"]}, ["write"]),
-        ({"alwaysAllow": ["write"], "autoApprove": ["write"], "trust": True, "disabledTools": TOOLS[1:]}, ["read"]),
-    ],
-    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
-)
+@pytest.mark.parametrize(("restriction", "left"), rows(TABLES["restrictions"]))
 def test_a_tool_that_the_host_s_entry_switches_off_is_off(
     folder: Folder, restriction: dict[str, Any], left: list[str]
 ) -> None:
@@ -242,21 +221,7 @@ def test_a_restriction_that_is_not_understood_turns_its_server_off(folder: Folde
     assert "is not understood, so the server is disabled" in loaded.warnings[0]
 
 
-@pytest.mark.parametrize(
-    ("settings", "is_enabled"),
-    [
-        ({"tools": {"other_*": False, "bash": False, "write": True}}, True),
-        ({"tools": {"my-server_write": False}}, False),
-        ({"tools": {"my*write": False}}, False),
-        ({"tools": {"*": False, "my-server_read": True}}, False),
-        ({"tools": {"*_write": "false"}}, False),
-        ({"permission": "allow"}, True),
-        ({"permission": {"bash": {"*": "deny"}}}, True),
-        ({"permission": "ask"}, False),
-        ({"permission": {"my-server_write": {"*": "deny"}}}, False),
-    ],
-    ids=json.dumps,
-)
+@pytest.mark.parametrize(("settings", "is_enabled"), rows(TABLES["opencode"]))
 def test_a_server_that_a_pattern_of_opencode_may_restrict_is_off(
     folder: Folder, settings: dict[str, Any], *, is_enabled: bool
 ) -> None:
@@ -266,19 +231,7 @@ def test_a_server_that_a_pattern_of_opencode_may_restrict_is_off(
     assert is_enabled is (told == [])
 
 
-@pytest.mark.parametrize(
-    ("settings", "left"),
-    [
-        ({}, list(TOOLS)),
-        ({"excludeTools": ["write"]}, [name for name in TOOLS if name != "write"]),
-        ({"tools": {"exclude": ["write(x)"]}}, [name for name in TOOLS if name != "write"]),
-        ({"amp.tools.disable": ["wri*", "builtin:read"]}, [name for name in TOOLS if name != "write"]),
-        ({"excludeMCPServers": ["my-server"]}, None),
-        ({"allowMCPServers": ["other"]}, None),
-        ({"tools": {"exclude": "write"}}, None),
-    ],
-    ids=json.dumps,
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "left"), rows(TABLES["for_all"]))
 def test_what_a_host_switches_off_for_all_its_servers_is_off(
     folder: Folder, settings: dict[str, object], left: list[str] | None
 ) -> None:

@@ -48,13 +48,6 @@ async def test_names_in_a_letter_are_found_without_places_and_with_one_confidenc
     ]
 
 
-def _rule(name: str) -> str:
-    return (
-        'def load(**options):\n    nlp = spacy.blank("de")\n'
-        f'    nlp.add_pipe("entity_ruler").add_patterns([{{"label": "PER", "pattern": {name!r}}}])\n    return nlp\n'
-    )
-
-
 def watched(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run in a process of its own, since a hook stays, and with no list of domains in the cache of tldextract."""
     environment = {**os.environ, "TLDEXTRACT_CACHE": str(folder)}

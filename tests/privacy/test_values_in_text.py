@@ -35,11 +35,8 @@ class TestSql:
         "statement",
         [
             f"INSERT INTO people VALUES ('{NAME}', 'x')",
-            f"insert or replace into people (name, note) values ('{NAME}', 'x')",
             f"-- 'new\nINSERT INTO people VALUES ('{NAME}', 'x')",
-            f"/* it's new */ INSERT INTO people VALUES ('{NAME}', 'x')",
             f"INSERT INTO people (note, name) VALUES ('-- it''s new', '{NAME}')",
-            f"INSERT INTO people SELECT '{NAME}', 'x'",
         ],
     )
     def test_a_hostile_value_is_stored_as_it_is(self, statement: str) -> None:
@@ -54,9 +51,7 @@ class TestSql:
         "statement",
         [
             f"SELECT name n FROM people WHERE name = '{NAME}'",
-            f"select distinct p.name who from people p where p.name in ('{NAME}')",
             f"select note || name n from people where name like '%{NAME}%'",
-            f"select -1, name from people where name<>'' and name='{NAME}'",
         ],
     )
     def test_a_statement_is_known_by_what_it_compares_with_the_token(self, statement: str) -> None:
@@ -109,20 +104,11 @@ class TestSql:
         "statement",
         [
             f"SELECT t.* FROM t WHERE addr IN ('x', '{NAME}')",
-            f"select a::text from t where f('Mr {NAME}')",
             f"SELECT -1, '{NAME}'",
-            f"SELECT :x FROM t WHERE f(a, 'b', '{NAME}')",
             f"SELECT (SELECT id FROM t WHERE f(addr, '{NAME}'))",
-            f"INSERT t VALUES (1, '{NAME}')",
             f"UPDATE \"my table\" SET a = upper('{NAME}')",
-            f"UPDATE t, u SET a = concat('{NAME}', 'x')",
-            f"SET @a = concat('{NAME}')",
             f"BEGIN; DELETE FROM t WHERE lower(addr)=lower('{NAME}'); COMMIT",
-            f"CREATE TABLE x AS SELECT '{NAME}' AS a",
             f"PRAGMA user_version; SELECT 1 FROM t WHERE f('{NAME}')",
-            f"SHOW TABLES LIKE '{NAME}'",
-            f"REFRESH x; select * from t where addr = '{NAME}'",
-            f"ALTER USER u IDENTIFIED BY '{NAME}'",
             f"DO $$ begin delete from t where a = '{NAME}'; end $$",
             f"MATCH (n {{id: 1, name: '{NAME}'}}) DELETE n",
         ],
@@ -246,17 +232,12 @@ class TestOtherTexts:
         "text",
         [
             f"Dear '{NAME}', select a gift from the list",
-            f"Select something nice for '{NAME}' from us",
             f"Update '{NAME}' about the set",
             f"[{NAME}]",
             f"[draft] Don't forget {NAME}",
             f"Select a gift, '{NAME}'",
-            f"Update: the name = {NAME}, it's new",
             f"{{{{ name }}}} is '{NAME}'",
-            f"with best regards, '{NAME}'",
             f"Update on orders, customer: '{NAME}'",
-            f"Update Ann (now '{NAME}') from home",
-            f"Show this to '{NAME}'",
             f'From "{NAME}": set up a call',
         ],
     )

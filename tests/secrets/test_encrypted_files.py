@@ -36,12 +36,6 @@ def test_values_of_all_names_come_back_and_are_listed(store: EncryptedFileStore)
     assert again.names() == sorted(NAMES)
 
 
-def test_a_removed_value_is_gone(store: EncryptedFileStore) -> None:
-    store.set("github", "value")
-    assert store.remove("github")
-    assert (store.get("github"), store.names(), store.remove("github")) == (None, [], False)
-
-
 def test_folder_and_files_are_private_and_hold_no_value(store: EncryptedFileStore) -> None:
     store.set("github", "ghp_very_secret")
     files = list(store.folder.iterdir())

@@ -108,27 +108,6 @@ async def test_a_collector_gets_the_same_by_otlp(tmp_path: Path) -> None:
     assert [server for server, _ in collector.metrics["codemode.upstream.state"]] == ["github"]
 
 
-@pytest.mark.parametrize("without", ["nothing", "METRICS", "TRACES"])
-async def test_the_usual_variables_turn_it_on_and_off(tmp_path: Path, without: str) -> None:
-    with collecting() as collector:
-        endpoint = collector.endpoint.removesuffix("/v1/traces")
-        environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, f"OTEL_{without}_EXPORTER": "none"}
-        async with over_stdio(configured(tmp_path), env=environment) as host:
-            await host.run("1")
-    assert (bool(collector.metrics), bool(collector.spans)) == (without != "METRICS", without != "TRACES")
-
-
-async def test_a_collector_of_metrics_that_is_lost_is_one_line_in_the_log(tmp_path: Path) -> None:
-    endpoint = f"http://127.0.0.1:{free_port()}/v1/metrics"
-    async with over_stdio(
-        configured(tmp_path, otlp_endpoint=endpoint), env={"OTEL_METRIC_EXPORT_INTERVAL": "50"}
-    ) as host:
-        assert (await host.run(PROGRAM)).content["status"] == "succeeded"
-    log = (tmp_path / "state" / "logs" / "codemode.log").read_text()
-    assert log.count("metrics") <= 2
-    assert "Traceback" not in log
-
-
 @pytest.mark.parametrize(
     ("metrics", "expected"),
     [

@@ -241,12 +241,3 @@ async def test_langfuse_gets_the_tree_with_kinds_session_and_user_and_values_onl
     texts = [span.attributes["langfuse.observation.input"] for span in (execution, below["execute_tool traced.echo"])]
     assert all((CANARY in text, "***" in text) == (payloads == "all",) * 2 for text in texts)
     assert SECRET.encode() not in collector.raw
-
-
-async def test_a_wrong_key_of_langfuse_is_named_in_the_log(tmp_path: Path) -> None:
-    with collecting(status=401) as collector:
-        async with over_stdio(configuration(tmp_path, {}), env=langfuse_keys(collector.port)) as host:
-            await host.run("1")
-            await host.run("2")
-    log = (tmp_path / "state" / "logs" / "codemode.log").read_text()
-    assert "Failed to export spans batch code: 401, reason: Unauthorized" in log

@@ -12,14 +12,18 @@ from codemode_server.sandbox.contract import Reply
 _LISTS = ("content", "contents", "messages")
 """The keys of raw results below which the protocol has blocks."""
 _KEYS = ("data", "blob")
+_BLOCKS_BELOW = ("content", "resource", "beside", "files")
 _BLOCK_DEPTH = 6
 """How deep a block can be."""
+
+
+Place = tuple[str | int, ...]
 
 
 class BinaryPart(NamedTuple):
     """The base64 of a file in a reply."""
 
-    place: tuple[str | int, ...]
+    place: Place
     data: str
 
     @property
@@ -34,10 +38,14 @@ class BinaryPart(NamedTuple):
 
 def without_binary(reply: Reply) -> tuple[JsonValue, list[BinaryPart]]:
     """The value with nothing in place of the base64 of its files, and that. What is no base64 stays, as a text."""
-    places = [*_places_of(reply.value, is_blocks=reply.encoding == "blocks")]
-    parts = [BinaryPart(place, _at(reply.value, place)) for place in places]
+    value = reply.value
+    lists: list[tuple[Place, Any]] = [((), value)] if reply.encoding == "blocks" else []
+    if isinstance(value, dict):
+        lists = [((name,), value.get(name)) for name in _LISTS]
+    places = [place for start, items in lists for place in _places_of(items, start) if len(place) <= _BLOCK_DEPTH]
+    parts = [BinaryPart(place, _at(value, place)) for place in places]
     parts = [part for part in parts if from_base64(part.data) is not None]
-    return _with(reply.value, ((part.place, None) for part in parts)) if parts else reply.value, parts
+    return _with(value, ((part.place, None) for part in parts)) if parts else value, parts
 
 
 def with_binary(value: JsonValue, parts: Sequence[BinaryPart]) -> JsonValue:
@@ -52,7 +60,7 @@ def _with(value: JsonValue, parts: Any) -> JsonValue:
     return value
 
 
-def _at(value: Any, place: tuple[str | int, ...]) -> Any:
+def _at(value: Any, place: Place) -> Any:
     for step in place:
         value = value[step]
     return value
@@ -64,29 +72,14 @@ def _copied(value: Any, depth: int) -> Any:
     return [_copied(item, depth - 1) for item in value] if depth and isinstance(value, list) else value
 
 
-def _places_of(value: Any, *, is_blocks: bool) -> Iterator[tuple[str | int, ...]]:
-    """Where the blocks of a reply have files, also those of a raw result and the resources in them."""
-    lists: list[tuple[tuple[str | int, ...], Any]] = []
-    if is_blocks:
-        lists = [((), value)]
-    elif isinstance(value, dict):
-        lists = [((name,), value.get(name)) for name in _LISTS]
-    for place, items in lists:
-        for at, block in enumerate(items if isinstance(items, list) else ()):
-            if isinstance(block, dict):
-                yield from _places_in_block(block, (*place, at))
-
-
-def _places_in_block(block: dict[str, Any], place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    beside = block.get("beside")
-    files = beside.get("files") if isinstance(beside, dict) else None
-    inner: list[tuple[tuple[str | int, ...], Any]] = [(place, block), ((*place, "content"), block.get("content"))]
-    if isinstance(files, list):
-        inner += [((*place, "beside", "files", at), file) for at, file in enumerate(files)]
-    for here, one in inner:
-        for path, holder in (
-            (here, one),
-            ((*here, "resource"), one.get("resource") if isinstance(one, dict) else None),
-        ):
-            if isinstance(holder, dict):
-                yield from ((*path, key) for key in _KEYS if isinstance(holder.get(key), str))
+def _places_of(value: Any, place: Place) -> Iterator[Place]:
+    """Where blocks have files, also those of the resources in them; not within the values of a block."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key in _KEYS and isinstance(item, str):
+                yield (*place, key)
+            elif key in _BLOCKS_BELOW:
+                yield from _places_of(item, (*place, key))
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _places_of(item, (*place, at))

@@ -360,7 +360,7 @@ class App:
             tasks.start_soon(product_telemetry.serve_on_loopback, self)
             tasks.start_soon(self.privacy.load)
             await anyio.to_thread.run_sync(self._clean_leftovers, abandon_on_cancel=True)
-            await self.search.keep_encoders()
+            await self.search.stack.keep()
 
     def _clean_leftovers(self) -> None:
         if count := self.artifacts.clean_leftovers(self._is_ending.is_set) + temporary.sweep(self._is_ending.is_set):

@@ -1,8 +1,6 @@
-"""The search over the current catalog and skills, with the encoders that the settings in force ask for."""
+"""The search over the current catalog and skills, with the encoders that the settings asked for at the start."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -20,17 +18,15 @@ from codemode_server.search.results import SearchResults
 from codemode_server.search.semantic import VectorCache
 from codemode_server.search.usage_stats import UsageStats
 from codemode_server.search.vector_ranker import vector_rankers
-from codemode_server.settings import SearchSettings
 from codemode_server.upstream_catalog import UpstreamCatalog
 from codemode_server.workflows.folder import Workflows
 
 _INDEX_AFTER_SECONDS = 0.2
 _MAX_SEEN = 50
-_FIELDS_OF_RANKERS = {"ranker", "model"}
 
 
 class LiveSearch:
-    """One ranker stack at a time; another takes its place when an edit of `search` asks for other encoders."""
+    """One ranker stack, whose index follows the catalog and the skills."""
 
     def __init__(
         self,
@@ -42,19 +38,16 @@ class LiveSearch:
         usage: UsageStats,
         vectors: VectorCache,
     ) -> None:
-        self._config = config
         self._tools = tools
         self._refusals = refusals
         self._skills = skills
         self._workflows = workflows
         self._usage = usage
-        self._vectors = vectors
         self._indexing = anyio.Lock()
-        self._indexed: tuple[RankerStack, Catalog, list[Skill]] | None = None
+        self._indexed: tuple[Catalog, list[Skill]] | None = None
         self._seen: dict[Owner, frozenset[Skill]] = {}
         """The skills of the sessions that searched last; all are indexed, and each session finds its own."""
-        self._settings = config.settings.search
-        self.stack = self._new_stack()
+        self.stack = RankerStack(vector_rankers(config.settings.search, vectors), usage.usage_boost)
 
     async def search(
         self, context: RequestContext, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
@@ -66,19 +59,19 @@ class LiveSearch:
         """
         await self._tools.wait_for_listing()
         owner, refusals = context.owner, self._refusals.for_principal(context)
-        stack = await self._ready(owner)
+        await self._ready(owner)
         catalog = self._tools.current()
         skills = self._seen.get(owner, frozenset())
         found = await anyio.to_thread.run_sync(  # an encoder in another process may be asked
-            search_tools, catalog, stack, query, detail_level, server, limit, effect, refusals.of, skills
+            search_tools, catalog, self.stack, query, detail_level, server, limit, effect, refusals.of, skills
         )
         return found.marked(lambda tool: refusals.asks_first(catalog.server(tool.server), tool))
 
-    async def _ready(self, owner: Owner | None = None) -> RankerStack:
-        """The rankers with the current catalog and use, and the skills of a session, indexed off the event loop."""
+    async def _ready(self, owner: Owner | None = None) -> None:
+        """Index the current catalog and use, and the skills of a session, off the event loop."""
         self._usage.load()
         async with self._indexing:
-            stack, catalog = self.stack, self._tools.current()
+            catalog = self._tools.current()
             if owner is not None:
                 entries = await anyio.to_thread.run_sync(self._entries, owner)
                 self._seen.pop(owner, None)
@@ -87,10 +80,9 @@ class LiveSearch:
                     del self._seen[next(iter(self._seen))]
             every = frozenset().union(*self._seen.values())
             skills = sorted(every, key=lambda it: (it.name, it.principal_id, it.execution_id, it.summary))
-            if self._indexed != (stack, catalog, skills):
-                await anyio.to_thread.run_sync(stack.index, collections(catalog, skills))
-                self._indexed = stack, catalog, skills
-        return stack
+            if self._indexed != (catalog, skills):
+                await anyio.to_thread.run_sync(self.stack.index, collections(catalog, skills))
+                self._indexed = catalog, skills
 
     def _entries(self, owner: Owner) -> list[Skill]:
         return [*self._skills.entries(owner), *self._workflows.entries()]
@@ -103,26 +95,3 @@ class LiveSearch:
             await anyio.sleep(_INDEX_AFTER_SECONDS)
             await self._tools.prepare()
             await self._ready()
-
-    async def keep_encoders(self) -> None:
-        """Run the encoders until cancelled; replace them after an edit that asks for others."""
-        while True:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.stack.keep)
-                await self._wait_for_other_rankers()
-                self.stack = self._new_stack()
-                tasks.cancel_scope.cancel()
-            await self._ready()
-
-    async def _wait_for_other_rankers(self) -> None:
-        revision = self._config.revision
-        while _of_rankers(self._config.settings.search) == _of_rankers(self._settings):
-            revision = await self._config.wait_newer(revision)
-        self._settings = self._config.settings.search
-
-    def _new_stack(self) -> RankerStack:
-        return RankerStack(vector_rankers(self._settings, self._vectors), self._usage.usage_boost)
-
-
-def _of_rankers(settings: SearchSettings) -> dict[str, Any]:
-    return settings.model_dump(include=_FIELDS_OF_RANKERS)

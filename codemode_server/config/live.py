@@ -87,6 +87,7 @@ _READ_AT_START: dict[str, set[str] | None] = {
     "pages": None,
     "results": None,
     "http": None,
+    "search": {"ranker", "model"},
     "state": {"dir", "skills", "workflows", "on_damage"},
 }
 """Sections that are read once, or the fields of them that are; all else follows an edited file."""

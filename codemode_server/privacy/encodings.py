@@ -16,7 +16,6 @@ from urllib.parse import unquote
 _MIN_BASE64_CHARACTERS = 12
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\r\n-]+={0,2}[\r\n]*")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x7f]")
-_LINE = re.compile(r"\r?\n")
 _ESCAPE = re.compile(
     r"(?:%[89A-Fa-f][0-9A-Fa-f])+|%[0-7][0-9A-Fa-f]|&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,20});"
 )
@@ -103,16 +102,8 @@ def from_base64(text: str) -> bytes | None:
 
 
 def to_base64(data: bytes, like: str) -> str:
-    """Base64 in the alphabet of another one, in lines of its length."""
-    made = (base64.urlsafe_b64encode if "-" in like or "_" in like else base64.b64encode)(data).decode()
-    if len(like.replace("\n", "").replace("\r", "")) % 4:
-        made = made.rstrip("=")
-    found = _LINE.search(like)
-    if found is None:
-        return made
-    width, end = max(1, found.start()), found[0]
-    lines = end.join(made[at : at + width] for at in range(0, len(made), width))
-    return lines + (end if like.endswith("\n") else "")
+    """Base64 in the alphabet of another one, in one line."""
+    return (base64.urlsafe_b64encode if "-" in like or "_" in like else base64.b64encode)(data).decode()
 
 
 Shifts = Sequence[tuple[int, int]]

@@ -66,8 +66,6 @@ def test_base64_of_a_text_in_a_value_is_searched(width: int) -> None:
     lines = "\n".join(encoded[at : at + width] for at in range(0, len(encoded), width)) + "\n" if width else encoded
     made = tokenized({"name": "people.csv", "encoding": "base64", "content": lines})["content"]
     assert base64.b64decode(made).decode() == "full_name,email\n<NAME_1>,<EMAIL_1>\n<NAME_1>,<EMAIL_1>\n"
-    assert max(map(len, made.splitlines())) == (width or len(made))
-    assert ("\n" in made) == bool(width)
 
 
 @pytest.mark.parametrize("text", ["customerName123456", "d41d8cd98f00b204e9800998ecf8427e", "SGVsbG8gd29ybGQsIGhlbGxv"])

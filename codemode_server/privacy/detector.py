@@ -39,7 +39,7 @@ from codemode_server.privacy.findings import (
 from codemode_server.privacy.free_text import Piece, Span, free_pieces, names_in
 from codemode_server.privacy.given_names import is_person
 from codemode_server.privacy.numbers import numbers_in
-from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, name_before
+from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, name_before, streets_in
 from codemode_server.privacy.walk import SearchedText, searched_value
 
 _SURE = 0.95
@@ -131,6 +131,8 @@ class Detector:
             if confidence := ip_confidence(found[0], evidence(found.start())):
                 yield *found.span(), Kind.IP, confidence
         yield from numbers_in(text, evidence, self._settings.regions)
+        for start, end, confidence in streets_in(text):
+            yield start, end, Kind.ADDRESS, confidence
         for name, pattern in self._own:
             yield from ((*found.span(), name, _SURE) for found in pattern.finditer(text) if found[0])
         yield from labelled_in(text)

@@ -1,5 +1,5 @@
-"""Recognises what is written in text with a syntax of its own: addresses of e-mail and of the Internet, and the name
-beside an e-mail address."""
+"""Recognises what is written in text with a syntax of its own: e-mail, IP and postal addresses, and the name beside an
+e-mail address."""
 
 from __future__ import annotations
 
@@ -44,6 +44,29 @@ _IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|::)[0-9A-Fa-f:]{1,40}(?:\d{
 _SMALL = r"(?:(?:de|du|des|del|della|dei|da|do|das|dos|la|las|le|les|los|el|e|van|der|den|von) |[dl]['’])"
 _CAPITAL = rf"(?:{_SMALL}{{0,3}}[^\W\d_a-zß-öø-ÿ][\w'’.-]{{0,30}})"
 """A capitalised word with the small ones before it."""
+_NUMBER = r"[0-9]{1,5}(?: ?[a-zA-Z](?![^\W_]))?(?:[-/][0-9]{1,4})?"
+_HOUSE = rf",? (?:n[.ºo°]{{1,2}} ?)?{_NUMBER}(?!\w)"
+_WORDS = rf" {_CAPITAL}(?: {_CAPITAL}){{0,3}}"
+_FORMS = {
+    "behind": "Street St Avenue Ave Road Rd Lane Ln Drive Dr Boulevard Blvd Court Ct Terrace Way Close Crescent Square"
+    " Parkway",
+    "before": "Via Viale Piazza Corso Vicolo Strada Calle Avenida Plaza Paseo Carrera Ronda Rua Travessa Praça Alameda"
+    " Largo Estrada C/ Av. Avda.",
+    "number": "rue avenue boulevard chemin allée impasse quai cours chaussée",
+    "compound": "straße strasse str. gasse allee platz weg ring damm ufer straat laan plein gracht kade Straße Strasse"
+    " Str. Allee Platz Weg Ring Damm Ufer",
+}
+"""Where the word for a street stands: English `12 Mill Road`; Italian, Spanish, Portuguese `Via Roma 12`; French
+`12 rue de la Paix`; German and Dutch `Lindenstraße 12`, `Berliner Platz 12`."""
+_FORM_OF = {word: form for form, words in _FORMS.items() for word in words.split()}
+_STREET_WORD = re.compile("|".join(map(re.escape, sorted(_FORM_OF, key=len, reverse=True))))
+_NUMBER_AND_NAME = re.compile(rf"(?<![\w.-]){_NUMBER},?{_WORDS} \Z")
+_NUMBER_BEFORE = re.compile(rf"(?<![\w.-]){_NUMBER}(?:,? (?:bis|ter|quater))?,? \Z")
+_COMPOUND_BEFORE = re.compile(r"(?:[^\W\d_a-zß-öø-ÿ][^\W\d_]*[ -])?[^\W\d_]*\Z")
+_AFTER = re.compile(_HOUSE)
+_NAMED_AFTER = re.compile(_WORDS + _HOUSE)
+_NAMED = re.compile(_WORDS)
+_REACH = 80
 
 _BRACKETS = ("<mailto:", "<", "(", "[")
 _SHOWN = re.compile(
@@ -129,3 +152,25 @@ def ip_confidence(text: str, says: Evidence) -> float:
         return 0.3
     # A version has small numbers: 1.2.3.4 may be either.
     return 0.5 if all(part < 30 for part in address.packed) and address.packed[0] != 10 else 0.85
+
+
+def streets_in(text: str) -> Iterator[tuple[int, int, float]]:
+    """Start, end and confidence of each street with its number."""
+    for word in _STREET_WORD.finditer(text):
+        (start, end), form = word.span(), _FORM_OF[word[0]]
+        before = text[max(0, start - _REACH) : start]
+        if text[end : end + 1].isalpha() or (form != "compound" and before[-1:].isalnum()):
+            continue
+        if form == "compound":
+            name = _COMPOUND_BEFORE.search(before)
+            first = start - len(name[0]) if name else start
+            if text[first].isupper() and (house := _AFTER.match(text, end)):
+                yield first, house.end(), 0.85
+        elif form == "behind":
+            if number := _NUMBER_AND_NAME.search(before):
+                yield start - len(number[0]), end, 0.85
+        elif form == "before":
+            if named := _NAMED_AFTER.match(text, end):
+                yield start, named.end(), 0.85
+        elif (number := _NUMBER_BEFORE.search(before)) and (named := _NAMED.match(text, end)):
+            yield start - len(number[0]), named.end(), 0.85

@@ -61,6 +61,10 @@ def detector() -> Detector:
         ("geboren am 14. März 1987 in Köln", "14. März 1987", Kind.BIRTH_DATE),
         ("Date of birth: 2.3.1980", "2.3.1980", Kind.BIRTH_DATE),
         ('INFO saved full_name="Zoé D\'Aubigné"', "Zoé D'Aubigné", Kind.NAME),
+        ("Wir sind in der Lindenstraße 12a zu finden", "Lindenstraße 12a", Kind.ADDRESS),
+        ("au 12 rue de la Paix depuis 2020", "12 rue de la Paix", Kind.ADDRESS),
+        ("Via Roma 12, Milano", "Via Roma 12", Kind.ADDRESS),
+        ("at 10 Downing Street since", "10 Downing Street", Kind.ADDRESS),
     ],
 )
 def test_a_text_with_personal_data_has_a_finding(detector: Detector, text: str, value: str, kind: Kind) -> None:

@@ -5,15 +5,11 @@ Rule: each is answered, by a sentence that says what is right; nothing of the ho
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from tests import fork_server
 from tests.attacks.kit import hostile, is_well
 from tests.behaviour.product import configuration, in_memory
 
@@ -119,53 +115,3 @@ found
         )
         assert len(answer.value) == len(OUT)
         assert CANARY not in answer.text
-
-
-def test_odd_lines_on_stdin_are_answered_or_passed_over(tmp_path: Path) -> None:
-    """On the wire itself, where half a character can be written; the last request shows that it goes on."""
-    path = configuration(tmp_path, hostile(tmp_path, "plain"))
-
-    def request(number: int, method: str, **params: Any) -> str:
-        return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    lines = [
-        request(1, "initialize", **hello),
-        '{"jsonrpc":"2.0","method":"notifications/initialized"}',
-        "no JSON at all",
-        "[" * 100_000,
-        '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_dir","arguments":{"path":"/workspace/\\ud800"}}}',
-        '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"1","timeout":NaN}}}',
-        '{"jsonrpc":"2.0","id":{"a":1},"method":"tools/list"}',
-        '{"jsonrpc":"1.0","id":4,"method":"tools/list"}',
-        request(5, "tools/call", name="list_dir", arguments={"path": "/skills"}),
-        request(6, "tools/call", name="execute_code", arguments={"code": "print('a\\ud800b')\n6*7"}),
-    ]
-    process = subprocess.Popen(
-        fork_server.command("-m", "codemode_server", "--config", str(path)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("".join(line + "\n" for line in lines).encode())
-    process.stdin.flush()
-    answers: dict[Any, dict[str, Any]] = {}
-    while 6 not in answers:
-        line = process.stdout.readline()
-        assert line, "the product is gone"
-        answer = json.loads(line)
-        if "id" in answer and "method" not in answer:
-            answers[answer["id"] if not isinstance(answer["id"], dict) else "odd"] = answer
-    process.stdin.close()
-    assert process.wait(10) == 0
-    process.stdout.close()
-    assert process.stderr is not None
-    process.stderr.close()
-    assert answers[6]["result"]["structuredContent"]["value"] == 42
-    assert "result" in answers[5]
-    assert "structuredContent" not in answers.get(3, {}).get("result", {}), (
-        "no program runs with a limit that is no number"
-    )

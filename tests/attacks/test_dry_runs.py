@@ -94,43 +94,6 @@ async def test_a_write_that_the_plan_does_not_show_is_asked_about(shared: Produc
     assert is_approved or not unshown
 
 
-@pytest.mark.parametrize("second", ["pay 100", "(count)"])
-async def test_a_planned_call_that_another_took_the_place_of_is_not_sent_after_a_resumption(
-    shared: Product, second: str
-) -> None:
-    """The person has approved `pay 50` in place of `pay 100`. The control goes on with what needs no question."""
-    code = f"""
-if not os.path.exists('/workspace/planned'):
-    write(text='pay 100')
-else:
-    write(text='pay 50')
-    if not os.path.exists('/workspace/broke'):
-        open('/workspace/broke', 'w').close()
-        raise ValueError('broke')
-    {"count()" if second == "(count)" else f"write(text={second!r})"}"""
-    await shared.host.run(
-        "import pathlib\nfor it in pathlib.Path('/workspace').iterdir(): it.is_file() and it.unlink()"
-    )
-    dry = await shared.dry(code)
-    assert [arguments for _, arguments in planned(dry)] == [{"text": "pay 100"}]
-    await shared.host.run("open('/workspace/planned', 'w').close()")
-    applied, asked = await shared.apply_answering(dry, True)
-    assert asked[0].question.changes == ('- text: "pay 100"', '+ text: "pay 50"')
-    name, answers = applied.content["execution_id"], []
-
-    async def resume() -> None:
-        answers.append(await shared.host.call("execute_code", resume=name))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(resume)
-        if second == "pay 100":
-            again = await shared.question({asked[0].approval_id})
-            assert "has no such call" in again.question.reason
-            await shared.app.stores.approvals.answer(again.approval_id, ApprovalAnswer(False, channel="command"))
-    assert (answers[0].content["status"] == "succeeded") == (second == "(count)"), answers[0].text
-    assert shared.diary() == (["pay 50", "(count)"] if second == "(count)" else ["pay 50"])
-
-
 @pytest.mark.parametrize("is_changed", [False, True])
 async def test_a_reading_that_becomes_a_write_while_the_person_is_asked_is_not_sent(
     tmp_path: Path, is_changed: bool

@@ -19,7 +19,6 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.app import App
-from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.settings import PermissionSettings
 from tests.attacks.kit import RAW
 from tests.behaviour import sessions
@@ -224,27 +223,6 @@ async def test_a_file_counts_while_the_program_that_wrote_it_still_runs(app: App
         gate.touch()
         await writer.done.wait()
         assert person.posted() == (0 if is_tainted else 1)
-
-
-async def test_a_call_that_was_sent_before_the_answers_does_not_count_as_a_flow(app: App, tmp_path: Path) -> None:
-    """It can't hold what the program did not have."""
-    person, gate = Person(app), tmp_path / "gate"
-    code = f"""
-import asyncio
-from servers import bank, web, board
-async def after():
-    await board.post(text='ME nothing')
-    open('/workspace/sent', 'w').close()
-await asyncio.gather(bank.hold(text={str(gate)!r}), web.hold(text={str(gate)!r}), after())
-"""
-    execution = person.start(person.code(code, is_tainted=True))
-    with anyio.fail_after(30):
-        while not person.posted():
-            await anyio.sleep(0.01)
-    gate.touch()
-    await execution.done.wait()
-    assert execution.status is ExecutionStatus.SUCCEEDED
-    assert "is not permitted" in str((await person.run("from servers.board import post\npost(text='x')")).outcome.error)
 
 
 @contextmanager

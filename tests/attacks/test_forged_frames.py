@@ -152,26 +152,6 @@ runner.Link.send_text = end
     assert recorded(host.folder)[before:] == [("main", "act", "allow", "succeeded")]
 
 
-@pytest.mark.parametrize(("files", "ending"), [(4, "succeeded"), (10**6, "limit_exceeded")])
-async def test_a_program_that_writes_after_its_end_is_still_measured(tmp_path: Path, files: int, ending: str) -> None:
-    """The first is the positive control."""
-    forged = """
-import codemode_guest.runner as runner
-def end(self, text):
-    self._transport.send(text)
-    for n in range(FILES):
-        with open(f"/tmp/{n}", "wb") as file:
-            file.write(bytes(2**20))
-runner.Link.send_text = end
-"ended"
-"""
-    async with in_memory(configuration(tmp_path, {}, limits={"workspace_mb": 8})) as host:
-        answer = await host.run(RAW + forged.replace("FILES", str(files)))
-        assert answer.content["status"] == ending
-        assert answer.content.get("error", {}).get("setting") == (None if files == 4 else "limits.workspace_mb")
-        await is_well(host)
-
-
 NO_FRAMES = {
     "utf-16": "raw.send(chr(0).join(json.dumps({'op': 'load', 'id': 1, 'module': 'servers'})) + chr(0))",
     "infinity": """raw.send('{"op":"call","id":1,"server":"main","tool":"act","arguments":{"x":1e999}}')""",

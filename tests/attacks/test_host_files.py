@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.cli import run
 from codemode_server.config import connecting, host_file
 from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.hosts import HOSTS, HostPlace, System
@@ -21,7 +20,6 @@ from codemode_server.config.own_entries import ProductCommand
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links, modes and owners")
 LAUNCH = ProductCommand("/opt/bin/codemode-server")
-PAINT = "red\x1b[31m\x1b]0;title\x07\x9b2J\u202egit\u2066\r"
 
 
 @pytest.fixture
@@ -153,18 +151,3 @@ def test_deep_nesting_is_refused_or_edited_and_ends_nothing(home: Path, host: st
         connect(home, host)
     except NotEditable:
         assert path.read_text() == content
-
-
-def test_names_and_values_that_paint_reach_the_terminal_escaped(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = place(home)
-    file.path.write_text(json.dumps({"mcpServers": {PAINT: {"command": PAINT}}}, ensure_ascii=False, indent=2))
-    config = home / ".config/codemode-server/upstream.yaml"
-    config.parent.mkdir(parents=True)
-    config.write_text("servers: {}\n")
-    assert run(["connect", "cursor", "--dry-run", "--take-out-imported"]) == 0
-    shown = capsys.readouterr().out
-    assert "red" in shown
-    assert not [it for it in shown if not (it.isprintable() or it == "\n")]
-    file.path.write_text("{\n" + PAINT)
-    assert run(["connect", "cursor", "--yes"]) == 2
-    assert not [it for it in capsys.readouterr().err if not (it.isprintable() or it == "\n")]

@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -21,8 +20,6 @@ import pytest
 import pytest_asyncio
 
 from codemode_server.app import App
-from codemode_server.cli import skills as skills_command
-from codemode_server.config import load
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.skills.rules import MAX_BYTES
 from codemode_server.executions.skills.skill_file import SavedSkill
@@ -205,37 +202,6 @@ async def test_what_is_accepted_is_what_was_shown_even_if_the_proposal_changes_m
     it.store.put_in_use(shown.accepted(time.time()), shown=None)
     assert await it.value(USE, "two") == 2
     assert ["evil" in proposal.text for proposal in it.store.proposals()] == [True]
-
-
-@pytest.mark.parametrize("before", ["never accepted", "changed since", "accepted"])
-async def test_a_new_version_is_shown_as_a_difference_only_from_what_a_person_accepted(
-    it: Person, monkeypatch: pytest.MonkeyPatch, before: str
-) -> None:
-    text = "def triage(n):\n    a = 'far above'\n" + "    n += 1\n" * 20 + "    return n\n"
-    in_use = accepted(it, text)
-    if before == "never accepted":  # as `skills.review: auto` puts it in use
-        it.store.put_in_use(replace(in_use, accepted_at=None), shown=in_use)
-    elif before == "changed since":
-        file = it.store.path / "triage.py"
-        file.write_text(file.read_text().replace("return n\n", "return n + 1\n"))
-    await it.value(writing(text.replace("return n", "return n + 2")))
-    (page,) = pages_to_accept(it, monkeypatch)
-    assert "return n + 2" in page
-    assert ("'far above'" in page) == (before != "accepted")
-
-
-def pages_to_accept(person: Person, monkeypatch: pytest.MonkeyPatch, name: str = "triage") -> list[str]:
-    """What the person is shown before accepting a skill, who then declines."""
-    pages: list[str] = []
-
-    def declines(page: str, _question: str) -> bool:
-        pages.append(page)
-        return False
-
-    monkeypatch.setattr(skills_command, "person_confirms", declines)
-    loaded = load(person.store.path.parents[2] / "upstream.yaml", require_trust=False, resolve=False)
-    assert skills_command._accept(person.store, skills_command._find(person.store, name), loaded) == 1
-    return pages
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

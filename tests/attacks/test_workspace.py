@@ -44,24 +44,6 @@ async def test_plain_files_are_listed_and_read(tmp_path: Path) -> None:
         assert (await host.call("read_tool", path="/workspace/f/a.txt")).text == "# /workspace/f/a.txt\none\ntwo"
 
 
-MAX_READ_CHARACTERS = 6_000 * 6  # as of a program: limits.output_tokens, of at most 6 characters each
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a line of a log\n" * 60_000, "many words in a row " * 20_000, "short\n" * 100 + "x" * 400_000, " " * 1_000_000],
-    ids=["many lines", "one line", "one long line", "blanks"],
-)
-async def test_a_large_file_takes_no_more_of_the_context_than_a_program(tmp_path: Path, text: str) -> None:
-    (workspace(tmp_path) / "log").write_text(text)
-    async with in_memory(config(tmp_path)) as host:
-        read = (await host.call("read_tool", path="/workspace/log")).text
-        again = (await host.call("read_tool", path="/workspace/log,/workspace/log:1-")).text
-    assert read.startswith("# /workspace/log")
-    assert "; whole: in a program, or by lines: path:1-100 …]" in read
-    assert max(len(read), len(again)) <= MAX_READ_CHARACTERS
-
-
 async def test_links_are_not_followed_whoever_looks(tmp_path: Path) -> None:
     (tmp_path / "canary.txt").write_text(CANARY)
     folder = workspace(tmp_path)

@@ -40,13 +40,6 @@ LIST_ISSUES = """
 from servers.github import list_issues
 [issue["number"] for issue in list_issues(repo="shop") if issue["state"] == "open"]
 """
-MEET = """
-import asyncio, pathlib
-pathlib.Path("/workspace/{mine}").write_text("here")
-while not pathlib.Path("/workspace/{other}").exists():
-    await asyncio.sleep(0.05)
-"{mine} met {other}"
-"""
 STAY = """
 import asyncio
 from servers.slack import get_channel_history
@@ -76,21 +69,6 @@ async def test_a_program_runs_in_both_eras(tmp_path: Path, mode: Mode, version: 
             assert connected.client.protocol_version == version
             assert (await connected.run(LIST_ISSUES)).value == [1, 3, 5]
             assert connected.reached() == [{"tool": "list_issues", "repo": "shop", "state": None}]
-
-
-async def test_two_clients_are_served_at_once(tmp_path: Path) -> None:
-    """One of each era; either program ends only once it has seen the other run."""
-    values = {}
-    with serving(configured(tmp_path, "github")) as served:
-
-        async def meet(mode: Mode, mine: str, other: str) -> None:
-            async with host(served, tmp_path, mode) as connected:
-                values[mine] = (await connected.run(MEET.format(mine=mine, other=other))).value
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(meet, "auto", "ada", "bob")
-            tasks.start_soon(meet, "legacy", "bob", "ada")
-    assert values == {"ada": "ada met bob", "bob": "bob met ada"}
 
 
 def test_pages_and_names_of_elsewhere_are_refused(tmp_path: Path) -> None:

@@ -16,25 +16,13 @@ import anyio
 import pytest
 from mcp import MCPError
 
-from tests.behaviour.product import configuration, in_memory, over_stdio
-from tests.hosts.kit import SESSION_HEADER, Mode, Served, http_host, recorded_sessions, serving
+from tests.behaviour.product import configuration
+from tests.hosts.kit import SESSION_HEADER, Served, http_host, recorded_sessions, serving
 
 pytestmark = pytest.mark.slow
 
-EACH_ERA = pytest.mark.parametrize("mode", ["auto", "legacy"])
 PROGRAM = {"name": "execute_code", "arguments": {"code": "6 * 7"}}
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "other", "version": "1"}}
-
-
-@pytest.mark.parametrize("over", [in_memory, over_stdio])
-@EACH_ERA
-async def test_the_one_host_of_a_process_keeps_its_session(tmp_path: Path, over: Any, mode: Mode) -> None:
-    async with over(configuration(tmp_path, {}), mode=mode) as one:
-        for _ in range(3):
-            assert (await one.run("6 * 7")).value == 42
-    (first, *others) = recorded_sessions(tmp_path).values()
-    assert others == [first, first]
-    assert len(first) == 16
 
 
 async def test_over_http_each_client_keeps_a_session_of_its_own(tmp_path: Path) -> None:

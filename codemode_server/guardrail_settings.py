@@ -17,7 +17,7 @@ class GuardrailSettings(Section):
     """One guardrail. It can only restrict: what the permissions deny stays denied."""
 
     use: str = Field(max_length=200)
-    """`secrets`, `domains`, `personal_data`, or a class as `package.module:Class`. It is imported from what is
+    """`secrets`, `size`, `domains`, `personal_data`, or a class as `package.module:Class`. It is imported from what is
     installed, never from the current folder."""
     tools: tuple[Glob, ...] = ()
     """Only calls of tools that match one of these globs `server/tool` pass it; default: all. Programs and their results

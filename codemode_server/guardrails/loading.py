@@ -28,6 +28,7 @@ from codemode_server.sandbox.guest.similar_names import similar_name
 
 BUILT_IN = {
     "secrets": "codemode_server.guardrails.builtin.secrets:SecretsGuardrail",
+    "size": "codemode_server.guardrails.builtin.size:SizeGuardrail",
     "domains": "codemode_server.guardrails.builtin.domains:DomainsGuardrail",
     "personal_data": "codemode_server.guardrails.builtin.personal_data:PersonalDataGuardrail",
 }

@@ -10,6 +10,7 @@ import pytest
 from codemode_server.guardrails import Ask, Block, GuardedCall, Pass
 from codemode_server.guardrails.builtin.domains import DomainsGuardrail, DomainsSettings
 from codemode_server.guardrails.builtin.secrets import SecretsGuardrail, SecretsSettings
+from codemode_server.guardrails.builtin.size import SizeGuardrail, SizeSettings
 from codemode_server.guardrails.builtin.texts import MAX_ESCAPES
 from codemode_server.testing.guardrails import GuardrailProbe, guarded_call
 
@@ -182,3 +183,26 @@ async def test_a_text_of_escapes_is_blocked_before_it_takes_long(guardrail: Any)
     probe = guardrail if isinstance(guardrail, GuardrailProbe) else GuardrailProbe(guardrail)
     assert isinstance(await probe.call(send(body="%25" * (MAX_ESCAPES + 1))), Block)
     assert await probe.call(send(body="%25" * 1_000)) == Pass(), "control"
+
+
+class TestSize:
+    @pytest.mark.parametrize(
+        ("settings", "arguments"),
+        [
+            ({"argument_bytes": 50}, {"body": "x" * 60}),
+            ({"text_characters": 10}, {"rows": [{"a": "x" * 11}]}),
+            ({"text_characters": 10}, {"rows": {"x" * 11: 1}}),
+            ({"items": 2}, {"to": {"all": [1, 2, 3]}}),
+        ],
+    )
+    async def test_what_is_larger_than_a_bound_is_blocked(
+        self, settings: dict[str, int], arguments: dict[str, Any]
+    ) -> None:
+        probe = GuardrailProbe(SizeGuardrail(SizeSettings(**settings)))
+        assert isinstance(await probe.call(send(**arguments)), Block)
+        assert await probe.call(send(to=["a"])) == Pass(), "control"
+
+    async def test_an_answer_larger_than_its_bound_is_blocked(self) -> None:
+        probe = GuardrailProbe(SizeGuardrail(SizeSettings(result_bytes=10)))
+        assert isinstance(await probe.answer(guarded_call("web/get"), "x" * 11), Block)
+        assert await probe.answer(guarded_call("web/get"), "x") == Pass(), "control"

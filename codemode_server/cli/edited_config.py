@@ -64,15 +64,6 @@ def locked(place: ConfigFile) -> Iterator[EditedFile]:
         announce(file.trust_needed)
 
 
-@contextmanager
-def existing(parsed: argparse.Namespace) -> Iterator[EditedFile]:
-    """The file that the commands edit, while no other command does. Raises `CodemodeError` if there is none."""
-    place = located(parsed)
-    saving.check_exists(place)
-    with locked(place) as file:
-        yield file
-
-
 class SecretDestination:
     """Stores secrets where the person wants them."""
 

@@ -7,6 +7,7 @@ import argparse
 from codemode_server.cli import edited_config
 from codemode_server.cli.arguments import add_config
 from codemode_server.cli.terminal import show
+from codemode_server.config import saving
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    with edited_config.existing(parsed) as file:
+    place = edited_config.located(parsed)
+    saving.check_exists(place)
+    with edited_config.locked(place) as file:
         unprotected = [glob for name in parsed.names for glob in file.text.remove_server(name)]
         copy = file.save(keeps_copy=True)
     show(f"removed {', '.join(parsed.names)} from {file.place.path}; the file as it was: {copy}")

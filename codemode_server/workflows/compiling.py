@@ -48,11 +48,9 @@ def _checked(name, value, kind, rules, required):
     return value
 
 
-def _answered(answer, may_decline):
+def _answered(answer):
     if answer["action"] == "accept":
         return answer["values"]
-    if may_decline:
-        return None
     raise WorkflowStopped(f"the user did not answer the question ({answer['action']})")
 
 

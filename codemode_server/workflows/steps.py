@@ -19,7 +19,7 @@ from codemode_server.workflows.expressions import NotAnExpression, Scope, expres
 ACTIONS = {
     "call": ("with", "retry"),
     "skill": ("with", "retry"),
-    "ask": ("fields", "on_decline"),
+    "ask": ("fields",),
     "set": (),
     "if": ("then", "else"),
     "each": ("as", "do", "collect"),
@@ -210,14 +210,7 @@ class StepCompiler:
             fields.complain(fields.node, "needs `fields`: what the user is asked for")
         ask = self._imported(f"servers.{PERSON}", "ask", at)
         call = f"{ask}(message={self.value(fields.entries['ask'], scope)}, fields=[{', '.join(asked)}])"
-        may_decline = fields.choice("on_decline", ("stop", "continue"), "stop") == "continue"
-        answers = f"step_{name or 'unnamed'}"
-        lines = [Line(f"{answers} = _answered({call}, may_decline={may_decline!r})", at)]
-        if not may_decline:
-            return lines
-        # The answers are None if they were never valid, which is a `tool_failed`.
-        others = block(Line("if caught_error.kind != 'tool_failed':", at), [Line("raise", at)])
-        return _tried(lines, [*others, Line(f"{answers} = None", at)], at)
+        return [Line(f"step_{name or 'unnamed'} = _answered({call})", at)]
 
     def _each(self, fields: Fields, node: Node, name: str, scope: Scope) -> tuple[list[Line], Scope]:
         at, item, collect = fields.node.line, fields.text("as", "item"), fields.get("collect")

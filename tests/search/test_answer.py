@@ -78,9 +78,6 @@ class TestRanking:
 
 
 class TestTexts:
-    def test_names_only(self) -> None:
-        assert search("issue", detail_level="name_only").text == "github.create_issue\ngithub.list_issues"
-
     def test_what_comes_from_one_server_stands_below_one_line(self) -> None:
         assert search("github issue").text == (
             "from servers.github import <name>\n"
@@ -112,11 +109,6 @@ class TestTexts:
             "import skills.weekly\n    Sum up a week."
         )
         assert search("sum up a week", skills=[weekly], detail_level="name_only").text == "skills.weekly"
-
-    def test_tools_of_a_server_that_is_not_there_are_found_and_marked(self) -> None:
-        assert search("channel", detail_level="name_only").text == (
-            "slack.post_message  [unavailable: calls fail until it is back (no token)]"
-        )
 
     @pytest.mark.parametrize(
         ("arguments", "text"),

@@ -147,19 +147,6 @@ class TestAFailure:
             "search: no semantic ranking: it crashed",
         ]
 
-    async def test_that_no_other_try_can_mend_is_told_once_with_its_remedy_and_given_up(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        levels, _, semantic = two_levels()
-        semantic.load_fails = EncoderFailed("no package for it is installed", "pip install it")
-        levels.index(FILES)
-        async with kept(levels):
-            await until(lambda: levels._vector_rankers[1].is_given_up)
-            levels.index(WEATHER)
-            await until(lambda: level(levels) == "static")
-        assert semantic.loads == 1
-        assert caplog.messages == ["search: no semantic ranking: no package for it is installed; pip install it"]
-
     @pytest.mark.parametrize(("kind", "level"), [(EncoderMissing, "INFO"), (EncoderFailed, "WARNING")])
     async def test_is_a_warning_unless_the_model_is_merely_not_installed(
         self, kind: type[EncoderFailed], level: str, caplog: pytest.LogCaptureFixture

@@ -6,8 +6,6 @@ process that misbehaves.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import signal
 import threading
@@ -220,32 +218,6 @@ class TestTheProcess:
             assert failed.value.may_retry
             assert made.pid is None
 
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            {"shape": [2, 4], "vectors": "A" * 43 + "="},
-            {"shape": [1, 4], "vectors": "AAAA"},
-            {"shape": [1, 1], "vectors": "AADAfw=="},
-            {},
-        ],
-        ids=["rows", "cut off", "not a number", "nothing"],
-    )
-    def test_whose_answer_is_not_what_was_asked_for_is_not_believed(
-        self, answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        (tmp_path / "stranger.py").write_text(
-            "import json, sys\n"
-            "for line in sys.stdin:\n"
-            "    is_load = json.loads(line)['do'] == 'load'\n"
-            f"    print(json.dumps({{'name': 'n'}} if is_load else {json.dumps(answer)}), flush=True)\n"
-        )
-        monkeypatch.setattr(semantic, "_WORKER", "stranger")
-        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-        with closing(SemanticEncoder(SearchSettings())) as made:
-            made.load()
-            with pytest.raises(EncoderFailed, match="did not send one vector for each text"):
-                made.queries(["rain"])
-
 
 class TestTheCache:
     @pytest.fixture
@@ -279,17 +251,6 @@ class TestTheCache:
             again = other.documents(texts[::-1])
             assert len(asked) == 4, "the next run asks for none"
             assert (first == again[::-1]).all(), "to the last bit, so that a restart changes no ranking"
-
-    @pytest.mark.parametrize("blob", [b"", b"odd", np.full(384, np.nan, "<f2").tobytes()], ids=["empty", "odd", "nan"])
-    def test_that_is_damaged_is_as_if_it_were_empty(
-        self, store: SqliteVectorCache, blob: bytes, minilm: SemanticEncoder, asked: list[str]
-    ) -> None:
-        minilm._cache = store
-        minilm.documents(["read"])
-        key = hashlib.sha256(b"read").digest()
-        store.put(minilm.name, {key: blob})
-        assert np.isfinite(minilm.documents(["read"])).all()
-        assert asked == ["read", "read"]
 
 
 async def test_a_search_during_which_the_model_is_killed_is_answered_by_the_level_below_and_the_model_comes_back(

@@ -89,12 +89,6 @@ class TestOrder:
         use(usage, "beta.list_issues", times=5)
         assert found(usage, "list issues")[:2] == ["beta.list_issues", "alpha.list_issues"]
 
-    def test_what_has_nothing_to_do_with_the_query_is_not_found_for_being_used(self, tmp_path: Path) -> None:
-        usage = usage_in(tmp_path)
-        use(usage, "weather.forecast", times=1_000)
-        assert strength(usage, "weather", "forecast") == 1, "control"
-        assert not any("weather" in name for name in found(usage, "list issues"))
-
 
 WORDS = ["list", "create", "issue", "file", "message", "user", "event", "page", "of", "for", "and", "the"]
 QUERIES = (

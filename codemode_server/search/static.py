@@ -1,7 +1,7 @@
 """Static encoder: a text's vector is the sum of the vectors of its words and word pieces, from a table.
 
 It needs no model and no download: the table is a file of a few megabytes that loads in milliseconds, and a query takes
-tens of microseconds. `docs/static-table.md` has the recipe of the table, `static_table.md` its provenance and licences.
+tens of microseconds. `static_table.md` has the provenance and licences of the table.
 The table depends on the tokenizer in this module: a change of the tokenizer requires building the table anew.
 
 File format: a magic line, a line of JSON, then the tokens in UTF-8, each followed by a newline; the scale

@@ -139,7 +139,7 @@ class _Maker:
         return number
 
     def iban(self) -> str:
-        country, length = self.rng.choice((("DE", 18), ("AT", 16), ("BE", 12), ("PT", 21), ("PL", 24)))
+        country, length = self.rng.choice((("DE", 18), ("AT", 16), ("CH", 17), ("PL", 24)))
         account = self.digits(length)
         number: str = country + iban.calc_check_digits(f"{country}00{account}") + account
         return iban.format(number) if self.rng.random() < 0.5 else number

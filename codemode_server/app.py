@@ -22,7 +22,7 @@ from codemode_server.config_takeover import ConfigTakeover
 from codemode_server.domain.executions import IsolationLevel
 from codemode_server.domain.input_requests import Feature
 from codemode_server.executions.approvals.approver import PersonApprover
-from codemode_server.executions.approvals.person_channels import person_channels
+from codemode_server.executions.approvals.elicitation import ElicitationChannel
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
 from codemode_server.executions.execution import Execution
@@ -137,9 +137,7 @@ class App:
         self.gateway = self._new_gateway()
         self.preflight = self._new_preflight()
         self._guard = ProgramGuard(self._guardrails)
-        self._program_skills = ProgramSkills(
-            self.skills, self.preflight, self.sources, self._guard, self.catalog, self.sandbox
-        )
+        self._program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self._guard, self.sandbox)
         self.executions = self._new_executions()
         self.executions.follow(ExecutionMetrics(self.metrics))
         self._exchanges = Exchanges(self.stores.exchanges, self.catalog, self.config)
@@ -158,7 +156,7 @@ class App:
         return PersonApprover(
             self.stores.approvals,
             self.config,
-            person_channels(self.config, self._page_channel),
+            (ElicitationChannel(self.config), self._page_channel),
             texts_of=lambda execution_id: self.executions.texts_of(execution_id),
             sources_of=self.sources.labelled,
             write_rule=None if place is None else partial(write_rule, place),

@@ -48,9 +48,6 @@ class ApprovalSettings(Section):
     asked, `retry`: it is sent again, `skip`: it gives None, `fail`: it fails. One that only reads is sent again."""
     browser: Literal["auto", "never"] = "auto"
     """`auto` opens a question in the user's browser, where the host can't show it. That needs a display."""
-    notify: Literal["never", "desktop"] = "never"
-    """`desktop` shows a notification for a question without an answer after ten seconds, with the names of server and
-    tool."""
 
 
 class LimitSettings(Section):
@@ -87,8 +84,7 @@ class LimitSettings(Section):
     """Space for the values, output and shown files that one session stores for its later programs, MiB; the oldest are
     deleted first. 0 stores nothing."""
     calls: Number = Field(default=1_000, ge=0)
-    """Calls that one program may make. The next one raises `LimitExceeded`, which the program can catch once, to return
-    what it has."""
+    """Calls that one program may make. The next one ends it; a later program reads the results of its calls."""
     calls_in_flight: Number = Field(default=16, ge=1, le=256)
     """Calls of one program in flight at once; more wait for their turn."""
     call_bytes: Number = Field(default=16 * 2**20, ge=1024, le=256 * 2**20)
@@ -97,8 +93,7 @@ class LimitSettings(Section):
     """Size of the returned value that is shown, as JSON, bytes; a larger value is stored for later programs. A program
     that returns more than both this and `call_bytes`, or more than 500,000 values, is ended."""
     programs: Number = Field(default=4, ge=1, le=64)
-    """Programs that run at once; more wait for `queue_seconds`. Over HTTP, where several sessions run programs, none
-    takes the last place while it has another, so that no session holds up the rest."""
+    """Programs that run at once; more wait for `queue_seconds`. The session with the fewest running is next."""
     principal_programs: Number = Field(default=0, ge=0, le=64)
     """Programs of one principal that run at once, over all of its sessions; more wait for `queue_seconds`. 0: only
     `programs` limits them."""

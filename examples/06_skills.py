@@ -1,4 +1,4 @@
-"""Example 6, skills: a program saves a function, a later session builds on it, and a third uses both.
+"""Example 6, skills: a program saves one, a later session builds on it, and a third uses both.
 
 A saved skill waits until the user accepts it (`codemode-server skills accept NAME`). The example runs without a user,
 and its configuration says so: `skills: {review: auto}`.
@@ -8,27 +8,29 @@ from __future__ import annotations
 
 from hosting import Example, run
 
-SAVE = '''
-from codemode import skills
+SAVE = """
+skill = '''
 from servers.orders import read_query
 
 def amounts(status: str) -> list[float]:
-    """The amounts of all orders with a status."""
+    "The amounts of all orders with a status."
     return [row["amount"] for row in read_query(query=f"SELECT amount FROM orders WHERE status = '{status}'")]
-
-skills.save(amounts)
 '''
+with open("/skills/amounts.py", "w") as file:
+    file.write(skill)
+"""
 
-BUILD_ON_IT = '''
-from codemode import skills
+BUILD_ON_IT = """
+skill = '''
 from skills.amounts import amounts
 
 def report(*statuses: str) -> dict[str, int]:
-    """Number of orders by status."""
+    "Number of orders by status."
     return {status: len(amounts(status)) for status in statuses}
-
-skills.save(report)
 '''
+with open("/skills/report.py", "w") as file:
+    file.write(skill)
+"""
 
 USE = """
 from skills.amounts import amounts

@@ -27,18 +27,15 @@ The items of `map` are values of the first parameter, tuples by position, or dic
 common goes by keyword. In async code: `await tool.map(...)`, `async for item in tool.pages(...)`.
 
 A call that fails raises `ToolError`, in `map` it leaves None; that of `pages` has what was read before in `.items`.
-A call over the limit raises `LimitExceeded`, in `map` too, with the results so far in `.items` (`.ok`, `.errors`):
-catch it to return what you have; the next call ends the program. Neither error needs an import.
-An image, sound or document is a `File` with `data`, `mime_type`, `name`, `uri`, `text` and `save(path)` and, where
-Pillow is, `image()`; a link to one has `is_link`, and is fetched when its content is used, or by `fetch()`. A result
-that came with files or with a text beside it has `.files` and `.text`. Base64 in it is shown to you as a summary;
-programs read it whole.
+`ToolError` needs no import. A call over the limit ends the program; the next one reads the results so far.
+An image, sound or document is a `File` with `data`, `mime_type`, `name`, `uri`, `text` and `save(path)`; a link to one
+has `is_link`, and is fetched when its content is used, or by `fetch()`. A result that came with files or with a text
+beside it has `.files` and `.text`. Base64 in it is shown to you as a summary; programs read it whole.
 
-    from codemode import checkpoint, results, show, skills
-    show(file)                      # the model sees it: a File, a result, bytes, a path, a figure, a Pillow image
+    from codemode import checkpoint, results, show
+    show(file)                      # the model sees it: a File, a result, bytes, a path
     rows = results["x7f3a9c21b04"]  # what an earlier program of this session returned, whole; results.last
     issue = results["x7f3a9c21b04"].calls[3]  # of a program that failed: what its call 3 returned
-    skills.save(triage)             # a function, with what it uses; then: from skills.triage import triage
     checkpoint.save(step=3, context={"done": ["a"]})  # JSON, up to 64 KiB, for a program of any later session
     point = checkpoint.load()       # {"step": 3, "context": {...}, "last_task": ..., "timestamp": ...}, or None
 
@@ -63,12 +60,6 @@ class ToolError(Exception):
     kind: str  # "refused", "invalid_arguments", "unavailable", "timed_out", "tool_failed", "result_too_large", …
 
 
-class LimitExceeded(Exception):
-    """The program has made all the calls that it may make."""
-
-    items: Any
-
-
 class File:
     """Bytes that a tool gave: an image, a sound, a document; `codemode.File`."""
 
@@ -84,9 +75,6 @@ class File:
     def size(self) -> int: ...
     def __len__(self) -> int:
         """Characters of a text, bytes of anything else; `size` is always in bytes."""
-
-    def image(self) -> Any:
-        """The picture as a Pillow image, where Pillow is installed."""
 
     @property
     def text(self) -> str:

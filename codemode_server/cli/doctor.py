@@ -13,7 +13,6 @@ import anyio.to_thread
 from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.domain.errors import SettingsError
-from codemode_server.executions.approvals.desktop import NoNotifier, find_notifier
 from codemode_server.guardrails.loading import load_guardrails
 from codemode_server.privacy_packages import missing
 from codemode_server.redaction import Redactor
@@ -40,7 +39,6 @@ def run(parsed: argparse.Namespace) -> int:
     examined = partial(
         examine,
         *(sandbox, search, guardrails, privacy),
-        has_notifications=settings.approvals.notify == "desktop",
         boot=parsed.boot,
         announce=announce,
     )
@@ -76,7 +74,6 @@ async def examine(
     guardrails: Sequence[GuardrailSettings] = (),
     privacy: PrivacySettings | None = None,
     *,
-    has_notifications: bool = False,
     boot: bool,
     announce: Callable[[str], None],
 ) -> Report:
@@ -100,18 +97,9 @@ async def examine(
         _search(await anyio.to_thread.run_sync(diagnostics.diagnose, search)),
         await anyio.to_thread.run_sync(_guardrails, guardrails),
         _privacy(privacy or PrivacySettings()),
-        *([await anyio.to_thread.run_sync(_notifications)] if has_notifications else []),
     ]
     is_met = is_met and not any(it.state == "missing" for it in others)
     return Report((*checks, *others), destination, is_met)
-
-
-def _notifications() -> Check:
-    """The program that `approvals.notify` needs."""
-    found = find_notifier()
-    if isinstance(found, NoNotifier):
-        return Check("notifications", "missing", f"approvals.notify: {found.reason}", found.remedy)
-    return Check("notifications", "ok", f"shown by {found.command[0]}")
 
 
 def _privacy(settings: PrivacySettings) -> Check:

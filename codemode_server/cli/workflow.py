@@ -21,7 +21,7 @@ from codemode_server.cli.terminal_host import terminal_host
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.executions.preflight.preflight import SavedCode
+from codemode_server.executions.preflight.preflight import CheckContext
 from codemode_server.redaction import Redactor
 from codemode_server.workflows.compiling import CompiledWorkflow
 from codemode_server.workflows.folder import Workflows
@@ -117,10 +117,10 @@ async def _problems(app: App, compiled: CompiledWorkflow) -> list[Problem]:
     if f"servers.{PERSON}" in compiled.modules and PERSON not in app.catalog().by_name:
         message = f"`ask` needs a server named {PERSON!r}; add `{PERSON}: {{questions: true}}` under `servers:`"
         return [Problem(compiled.name, f"{compiled.file}: {message}")]
-    context = RequestContext.of(COMMAND_SESSION, app.config)
-    saved = SavedCode(why_no_skill=partial(app.skills.why_missing, context.owner))
-    refusal_of = app.refusals.for_principal(context).of
-    checked = await app.preflight.check(compiled.check_source, saved=saved, refusal_of=refusal_of)
+    request = RequestContext.of(COMMAND_SESSION, app.config)
+    why_no_skill = partial(app.skills.why_missing, request.owner)
+    context = CheckContext(refusal_of=app.refusals.for_principal(request).of, why_no_skill=why_no_skill)
+    checked = await app.preflight.check(compiled.check_source, context)
     found: list[Problem] = []
     for findings, is_error in ((checked.errors, True), (checked.warnings, False)):
         for one in findings:

@@ -17,12 +17,11 @@ class SkillState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One saved program, importable as `skills.<name>`; one folder with a `SKILL.md`; or one workflow, importable as
-    `workflows.<name>`."""
+    """One saved program, importable as `skills.<name>`, or one workflow, importable as `workflows.<name>`."""
 
     name: str
     summary: str
-    """The first line of its docstring, or the description in its `SKILL.md`."""
+    """The first line of its docstring."""
     function: str = ""
     """The function to import from it: the one of its own name, else its first public one, if it has any."""
     signature: str = ""
@@ -34,7 +33,6 @@ class Skill:
     """The execution that saved it; empty for a project's skill."""
     principal_id: str = ""
     """Whose it is; empty for a project's skill, which every principal has."""
-    is_folder: bool = False
     package: str = "skills"
     """`workflows` for a workflow, which is imported like a skill."""
 
@@ -45,14 +43,12 @@ class Skill:
 
     @property
     def import_line(self) -> str:
-        if self.is_folder:
-            return f"read_tool: {self.path}"
         return f"from {self.title} import {self.function}" if self.function else f"import {self.title}"
 
     @property
     def path(self) -> str:
         """Where `read_tool` reads it."""
-        suffix = "/SKILL.md" if self.is_folder else ".yaml" if self.package == "workflows" else ".py"
+        suffix = ".yaml" if self.package == "workflows" else ".py"
         return f"/{self.package}/{self.name}{suffix}"
 
     @property

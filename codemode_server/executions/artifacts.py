@@ -11,7 +11,6 @@ bounds the oldest item goes first.
 from __future__ import annotations
 
 import base64
-import codecs
 import contextlib
 import json
 import os
@@ -22,11 +21,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
-from codemode_server.domain.principals import Owner, Principal
-from codemode_server.executions.stored_items import Item, Part, Stored, StoredItems
+from codemode_server.domain.principals import Owner
+from codemode_server.executions.stored_items import Item, Part, Stored
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 from codemode_server.processes.run_folder import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
@@ -39,8 +37,6 @@ _MAX_NAMES = 5
 """Names listed in an error about another name."""
 LARGE_BYTES = 256 * 1024
 """More than this is better written and read in a thread."""
-PIECE_BYTES = 3 * 2**20
-"""Bytes of an item that a program gets at once; a multiple of three, so that pieces of base64 can be joined."""
 
 
 class NotStored(CodemodeError):
@@ -59,7 +55,8 @@ class ArtifactStore:
     """Maximum bytes per session."""
     all_bytes: Callable[[], int]
     clock: Callable[[], float] = time.monotonic
-    _stored: StoredItems = field(default_factory=StoredItems)
+    _stored: dict[str, Stored] = field(default_factory=dict)
+    """By name, oldest first."""
     _own: RunFolder | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -107,29 +104,41 @@ class ArtifactStore:
             self._add(Stored(item, owner, path, self.clock(), parts))
         return item
 
-    def reply(self, owner: Owner, name: str, start: int = 0) -> Reply:
+    def reply(self, owner: Owner, name: str) -> Reply:
         """Content for a program under a name; for a program that failed, the numbers of its calls.
-
-        Items longer than `PIECE_BYTES` come in pieces, this one from byte `start` on.
 
         Raises:
             MetaToolError: the owner has nothing of that name.
         """
         found, number = self._item_or_call(owner, name)
-        if found.item.kind == "calls" and number == "":
-            return Reply([{"type": "calls", "numbers": list(found.parts)}], "blocks")
         part = Part(0, found.item.size, "json")
         if found.item.kind == "calls":
+            if number == "":
+                return Reply([{"type": "calls", "numbers": list(found.parts)}], "blocks")
             listed = found.parts.get(int(number)) if number.isdecimal() else None
             if listed is None:
                 raise MetaToolError(f"there is no result of call {number[:20]} of {name.partition('/')[0]}")
             part = listed
         try:
-            return _reply(found, part, start)
+            with found.path.open("rb") as file:
+                file.seek(part.start)
+                data = file.read(part.size)
         except OSError as error:
             raise MetaToolError(f"{name!r} can't be read: {error.strerror or error}") from error
-        except ValueError as error:  # only a forged request has such a start
-            raise MetaToolError(f"no piece of {name!r} begins at byte {start}") from error
+        item = found.item
+        match item.kind:
+            case "text":
+                return Reply(data.decode())
+            case "file":
+                content = {
+                    "mime_type": item.mime_type,
+                    "name": item.title,
+                    "uri": None,
+                    "data": base64.b64encode(data).decode(),
+                }
+                return Reply([{"type": "file", **content}], "blocks")
+            case _:
+                return Reply(json.loads(data), part.encoding)
 
     def _item_or_call(self, owner: Owner, name: str) -> tuple[Stored, str]:
         """The item of that name; for a failed program, or one of its calls (`…/calls/3`), the item of its calls."""
@@ -150,22 +159,13 @@ class ArtifactStore:
     def _add(self, stored: Stored) -> None:
         if (earlier := self._stored.get(stored.item.name)) is not None:
             self._forget(earlier)
-        self._stored.add(stored)
+        self._stored[stored.item.name] = stored
 
     def has(self, owner: Owner, name: str) -> bool:
-        """True if `item` would return one."""
+        """True if the owner has an item of that name."""
         with self._guard:
             found = self._stored.get(name)
             return found is not None and owner.may_read(found.owner)
-
-    def item(self, owner: Owner, name: str) -> Item:
-        """The item of that name.
-
-        Raises:
-            MetaToolError: the owner has none.
-        """
-        with self._guard:
-            return self._find(owner, name).item
 
     def read(self, owner: Owner, name: str) -> tuple[Item, bytes]:
         """The item of that name and its content.
@@ -188,8 +188,7 @@ class ArtifactStore:
     def last_value(self, owner: Owner) -> str:
         """The name of the last value that a program of the owner returned; empty if none is stored."""
         with self._guard:
-            names = [] if owner.session.is_ephemeral else reversed(self._stored.of(owner).items)
-            return next((name for name in names if "/" not in name), "")
+            return next((item.name for item in reversed(self._items(owner)) if "/" not in item.name), "")
 
     def clean_leftovers(self, is_ending: Callable[[], bool] = lambda: False) -> int:
         """Remove the folders of runs that were killed, until `is_ending`; gives their number."""
@@ -205,7 +204,7 @@ class ArtifactStore:
     def close(self) -> None:
         """Remove everything."""
         with self._guard:
-            self._stored = StoredItems()
+            self._stored = {}
             if self._own is not None:
                 self._own.remove()
             self._own = None
@@ -218,9 +217,8 @@ class ArtifactStore:
         return found
 
     def _items(self, owner: Owner) -> list[Item]:
-        if owner.session.is_ephemeral:
-            return []
-        return [it.item for it in self._stored.of(owner).items.values()]
+        is_listed = not owner.session.is_ephemeral
+        return [it.item for it in self._stored.values() if it.owner == owner] if is_listed else []
 
     def _there_are(self, owner: Owner) -> str:
         """The names of the owner's last items, for an error; empty if it has none."""
@@ -228,37 +226,37 @@ class ArtifactStore:
         return f"; the last: {', '.join(names)}" if names else ""
 
     def _make_room(self, owner: Owner, size: int) -> None:
+        """Make room for so many bytes: first within the session; then what is over the limit goes from the principal
+        that has the most, oldest first, so that none can displace what others have stored."""
         self._drop_old()
-        most = self.session_bytes() - size
-        while (oldest := (own := self._stored.of(owner)).oldest) is not None:
-            if own.bytes <= most and len(own.items) <= _MAX_ITEMS:
-                break
-            self._forget(oldest)
-        self._drop_from_largest(owner.principal, size)
-
-    def _drop_from_largest(self, principal: Principal, size: int) -> None:
-        """Make room for so many bytes of a principal. What is over the limit goes from the principal that has the most,
-        oldest first, so that none can displace what others have stored."""
-        groups = self._stored.of_principals()
-        sizes, counts = Counter({principal: size}), Counter({principal: 1})
-        sizes.update({it: group.bytes for it, group in groups.items()})
-        counts.update({it: len(group.items) for it, group in groups.items()})
-        while (is_large := sizes.total() > self.all_bytes()) or counts.total() > _MAX_ITEMS:
-            [(largest, _)] = (sizes if is_large else counts).most_common(1)
-            oldest = groups[largest].oldest if largest in groups else None
-            if oldest is None:  # only what is to be stored
+        own = [it for it in self._stored.values() if it.owner == owner]
+        excess = sum(it.item.size for it in own) + size - self.session_bytes()
+        for oldest in own:
+            if excess > 0:
+                self._forget(oldest)
+                excess -= oldest.item.size
+        while True:
+            sizes, counts = Counter({owner.principal: size}), Counter({owner.principal: 1})
+            for it in self._stored.values():
+                sizes[it.owner.principal] += it.item.size
+                counts[it.owner.principal] += 1
+            is_large = sizes.total() > self.all_bytes()
+            if not is_large and counts.total() <= _MAX_ITEMS:
                 return
-            self._forget(oldest)
-            sizes[largest] -= oldest.item.size
-            counts[largest] -= 1
+            [(largest, _)] = (sizes if is_large else counts).most_common(1)
+            victim = next((it for it in self._stored.values() if it.owner.principal == largest), None)
+            if victim is None:  # only what is to be stored
+                return
+            self._forget(victim)
 
     def _drop_old(self) -> None:
         until = self.clock() - _PASSING_SECONDS
-        while (oldest := self._stored.ephemeral.oldest) is not None and oldest.made_at < until:
-            self._forget(oldest)
+        old = [it for it in self._stored.values() if it.owner.session.is_ephemeral and it.made_at < until]
+        for it in old:
+            self._forget(it)
 
     def _forget(self, stored: Stored) -> None:
-        self._stored.remove(stored)
+        del self._stored[stored.item.name]
         with contextlib.suppress(OSError):
             stored.path.unlink(missing_ok=True)
 
@@ -290,32 +288,3 @@ def _raising_not_stored() -> Iterator[None]:
         raise NotStored(f"it could not be written: {error.strerror or error}") from error
     except NotPrivate as error:
         raise NotStored(f"it could not be written: {error}") from error
-
-
-def _reply(stored: Stored, part: Part, start: int) -> Reply:
-    """The answer to a program that reads a part of a file; raises OSError, and ValueError where it can't be read from
-    `start` on."""
-    if not 0 <= start <= part.size:
-        raise MetaToolError(f"{stored.item.name!r} has no byte {start}")
-    with stored.path.open("rb") as file:
-        file.seek(part.start + start)
-        data = file.read(min(part.size - start, PIECE_BYTES))
-    item, after = stored.item, start + len(data)
-    block: dict[str, Any] = {"type": item.kind}
-    match item.kind:
-        case "file":
-            block |= {"mime_type": item.mime_type, "name": item.title, "uri": None}
-            text = base64.b64encode(data).decode()
-        case "text" | "json" | "calls" if part.size > PIECE_BYTES:
-            decoder = codecs.getincrementaldecoder("utf-8")()
-            text = decoder.decode(data)
-            after -= len(decoder.getstate()[0])
-        case "text":
-            return Reply(data.decode())
-        case "json" | "calls":
-            return Reply(json.loads(data), part.encoding)
-    if part.size <= PIECE_BYTES:
-        return Reply([block | {"data": text}], "blocks")
-    if item.kind in ("json", "calls"):
-        block = {"type": "json", "encoding": part.encoding}
-    return Reply([{"type": "piece", "text": text, "next": after if after < part.size else None, "as": block}], "blocks")

@@ -122,10 +122,10 @@ class ProgramHostApi:
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         return await self._attachments.show(data, mime_type, name)
 
-    async def artifact(self, name: str | None, start: int = 0) -> Reply:
+    async def artifact(self, name: str | None) -> Reply:
         if name is None:
             return Reply([item.name for item in self._artifacts.items(self._owner)])
-        return await anyio.to_thread.run_sync(self._artifacts.reply, self._owner, name, start)
+        return await anyio.to_thread.run_sync(self._artifacts.reply, self._owner, name)
 
 
 @contextmanager

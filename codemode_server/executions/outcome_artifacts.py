@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Literal
 
 import anyio.to_thread
 
 from codemode_server.domain.executions import ExecutionStatus
-from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, NotStored
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.stored_items import Item
@@ -23,14 +23,22 @@ async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Re
     """Store the value and the output, in an ephemeral session only if long; after a failure the calls' results. Of a
     dry run only the plan is stored: later programs must not take placeholders for results."""
     outcome, min_bytes = execution.outcome, _LONG if execution.session.is_ephemeral else 0
+    name = str(execution.execution_id)
     if execution.is_dry_run:
         execution.artifacts |= dict.fromkeys(("value", "stdout"), _OF_DRY_RUN)
-        await _store_plan(execution, store)
+        if (plan := execution.plan) is not None and plan.calls:
+            content = {"calls": plan.calls, "unforeseen": plan.unforeseen}
+            await _store(execution, "plan", f"{name}/plan", lambda: _json(content), store)
         return
+    value, stdout = outcome.value, outcome.stdout
     if outcome.value_form != "none":
-        await _store(execution, "value", outcome.value, min_bytes, store, redactor)
-    if len(outcome.stdout) > _LONG:
-        await _store(execution, "stdout", outcome.stdout, min_bytes, store, redactor)
+        is_small = len(value) < LARGE_BYTES if isinstance(value, str) else not isinstance(value, list | dict)
+        encode = lambda: _json(redactor.value(value))  # noqa: E731
+        await _store(execution, "value", name, encode, store, min_bytes=min_bytes, is_small=is_small)
+    if len(stdout) > _LONG:
+        encode = lambda: redactor.text(stdout).encode("utf-8", "replace")  # noqa: E731
+        is_small = len(stdout) < LARGE_BYTES
+        await _store(execution, "stdout", f"{name}/stdout", encode, store, min_bytes=min_bytes, is_small=is_small)
     if execution.status is ExecutionStatus.SUCCEEDED:
         return
     try:
@@ -41,44 +49,27 @@ async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Re
         execution.artifacts |= {"calls": item} if item is not None else {}
 
 
-async def _store_plan(execution: Execution, store: ArtifactStore) -> None:
-    plan = execution.plan
-    if plan is None or not plan.calls:
-        return
-
-    def keep() -> Item:
-        content = {"calls": plan.calls, "unforeseen": plan.unforeseen}
-        data = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
-        return store.keep(execution.owner, Item(f"{execution.execution_id}/plan", "json", len(data)), data)
-
-    try:
-        execution.artifacts["plan"] = await anyio.to_thread.run_sync(keep)
-    except NotStored as error:
-        execution.artifacts["plan"] = str(error)
-
-
 async def _store(
     execution: Execution,
-    part: Literal["value", "stdout"],
-    value: JsonValue,
-    min_bytes: int,
+    part: Literal["value", "stdout", "plan"],
+    name: str,
+    encode: Callable[[], bytes],
     store: ArtifactStore,
-    redactor: Redactor,
+    *,
+    min_bytes: int = 0,
+    is_small: bool = False,
 ) -> None:
-    owner, name = execution.owner, str(execution.execution_id)
+    """`is_small`: encoding it takes less time than starting a thread would."""
 
     def keep() -> None:
-        if part == "value":
-            data = json.dumps(redactor.value(value), ensure_ascii=False).encode("utf-8", "replace")
-            item = Item(name, "json", len(data))
-        else:
-            data = redactor.text(value).encode("utf-8", "replace")
-            item = Item(f"{name}/stdout", "text", len(data), "text/plain")
+        data = encode()
         if len(data) >= min_bytes:
-            execution.artifacts[part] = store.keep(owner, item, data)
+            is_text = part == "stdout"
+            item = Item(name, "text", len(data), "text/plain") if is_text else Item(name, "json", len(data))
+            execution.artifacts[part] = store.keep(execution.owner, item, data)
 
     try:
-        if _is_small(value):
+        if is_small:
             keep()
         else:
             await anyio.to_thread.run_sync(keep)
@@ -86,6 +77,5 @@ async def _store(
         execution.artifacts[part] = str(error)
 
 
-def _is_small(value: JsonValue) -> bool:
-    """True if writing it takes less time than starting a thread would."""
-    return len(value) < LARGE_BYTES if isinstance(value, str) else not isinstance(value, list | dict)
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")

@@ -17,7 +17,6 @@ from typing import Any
 import anyio
 from opentelemetry.trace import Span
 
-from codemode_server.catalog.catalog import RefusalOf
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable, LimitExceeded, SandboxFailed
@@ -31,7 +30,7 @@ from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.outcome_artifacts import store_outcome
 from codemode_server.executions.plan_report import without_placeholder_numbers
-from codemode_server.executions.preflight.preflight import Checked, SavedCode
+from codemode_server.executions.preflight.preflight import CheckContext, Checked
 from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.session_log import SessionLogs
@@ -74,7 +73,7 @@ class ExecutionRunner:
         self,
         *,
         traced: Callable[[], Awaitable[object]],
-        check: Callable[[str, frozenset[str] | None, str, SavedCode, RefusalOf], Awaitable[Checked]],
+        check: Callable[[str, CheckContext], Awaitable[Checked]],
         refusals: Callable[[RequestContext], ToolRefusals],
         sandbox: Sandbox,
         host_api: Callable[[Execution], ProgramHostApi],
@@ -191,11 +190,18 @@ class ExecutionRunner:
             execution.status, execution.outcome = ExecutionStatus.FAILED, blocked
             return
         execution.phase = Phase.CHECKING
-        last_value = self._artifacts.last_value(execution.owner)
         workspace = self._workspaces(execution.context.principal)
-        saved = SavedCode(workspace.may_have_module, partial(self._skills.why_missing, execution.owner))
-        refusal_of = self._refusals(execution.context).of
-        check = partial(self._check, execution.code, backend.importable, last_value, saved, refusal_of)
+        check = partial(
+            self._check,
+            execution.code,
+            CheckContext(
+                backend.importable,
+                self._artifacts.last_value(execution.owner),
+                self._refusals(execution.context).of,
+                workspace.may_have_module,
+                partial(self._skills.why_missing, execution.owner),
+            ),
+        )
         checked = await check()
         is_rejected = bool(checked.errors)
         if await self._gateway.offer_sign_ins(execution.calls, checked.imports, is_rejected=is_rejected):

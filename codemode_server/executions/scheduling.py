@@ -1,13 +1,11 @@
 """Decides which program runs next: `limits.programs` at once, shared fairly among the sessions of a product.
 
-Of those that wait, a program of the session that has the fewest running is next, and of these the first that came. With
-several sessions about, none takes the last place while it has others: so whatever one session sends, another's program
-starts at once. No principal has more than `limits.principal_programs` running, in all of its sessions.
+Of those that wait, a program of the session that has the fewest running is next, and of these the first that came. No
+principal has more than `limits.principal_programs` running, in all of its sessions.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,11 +14,8 @@ from dataclasses import dataclass, field
 import anyio
 
 from codemode_server.domain.errors import LimitExceeded
-from codemode_server.domain.principals import Owner, Principal, Session
+from codemode_server.domain.principals import Owner, Principal
 from codemode_server.settings import LimitSettings
-
-_ACTIVE_SECONDS = 900.0
-"""A session that has run nothing for so long has no place reserved for it."""
 
 
 @dataclass(slots=True)
@@ -47,15 +42,13 @@ class _Waiting:
 class Turns:
     """The places of one product. Used from one event loop."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._queue: list[_Waiting] = []
         self._running: Counter[str] = Counter()
         """By session."""
         self._of_principals: Counter[Principal] = Counter()
         """Running, too."""
         self._suspended: Counter[Principal] = Counter()
-        self._last_used: dict[str, float] = {}
 
     @property
     def waiting(self) -> int:
@@ -82,7 +75,6 @@ class Turns:
             LimitExceeded: there was none in time.
         """
         waiting = _Waiting(owner, limits, on_place)
-        self._note_use(owner.session)
         self._queue.append(waiting)
         try:
             self._report_places()
@@ -149,31 +141,14 @@ class Turns:
         self._give_places()
 
     def _next(self) -> _Waiting | None:
-        running = self._running.total()
-        free = (one for one in self._order() if self._may_take(one, one.limits.programs - running))
-        return next(free, None)
+        return next(filter(self._may_start, self._order()), None)
 
-    def _may_take(self, waiting: _Waiting, left: int) -> bool:
-        session, own = waiting.owner.session, waiting.limits.principal_programs
-        if own and self._of_principals[waiting.owner.principal] >= own:
-            return False
-        is_first = not self._running[session.session_id]
-        return left > 1 or (left == 1 and (is_first or not self._are_others_active(session)))
+    def _may_start(self, waiting: _Waiting) -> bool:
+        limits, own = waiting.limits, self._of_principals[waiting.owner.principal]
+        return self._running.total() < limits.programs and not 0 < limits.principal_programs <= own
 
     def _order(self) -> list[_Waiting]:
         return sorted(self._queue, key=lambda one: self._running[one.owner.session.session_id])
-
-    def _are_others_active(self, session: Session) -> bool:
-        """True if another session has run a program recently."""
-        now = self._clock()
-        return any(now - used < _ACTIVE_SECONDS for name, used in self._last_used.items() if name != session.session_id)
-
-    def _note_use(self, session: Session) -> None:
-        if session.is_ephemeral:
-            return  # it ends with this request
-        now = self._clock()
-        self._last_used = {name: used for name, used in self._last_used.items() if now - used < _ACTIVE_SECONDS}
-        self._last_used[session.session_id] = now
 
     def _report_places(self) -> None:
         for place, waiting in enumerate(self._order(), 1):

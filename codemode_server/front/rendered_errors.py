@@ -23,9 +23,7 @@ _REMEDIES = {
     "rest in a second program (files in /workspace stay)",
     "limits.memory_mb": "work through the data in parts and hold on to what you need only",
     "limits.output_bytes": "print less; write to a file in /workspace",
-    "limits.calls": "let the tool filter, take one that gives many, or catch LimitExceeded (no import needed; after "
-    ".map and .pages, its .items has the results so far; asyncio.gather needs return_exceptions=True) and return what "
-    "you have",
+    "limits.calls": "let the tool filter, or take one that gives many",
     "limits.call_bytes": "send or ask for less in one call",
     "limits.value_bytes": "return a summary; write the rest to a file in /workspace",
     "limits.workspace_mb": "remove what is not needed under /workspace and /tmp; deleting works however full they are",

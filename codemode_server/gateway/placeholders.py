@@ -55,8 +55,6 @@ class Placeholder:
     value: JsonValue
     unknown: tuple[str, ...] = ()
     """The texts in it that stand for something of an unknown type."""
-    number: int = 0
-    """Value of these texts when used as a number."""
 
 
 def placeholder_of(schema: object, root: object, seq: int, title: str) -> Placeholder:
@@ -64,7 +62,7 @@ def placeholder_of(schema: object, root: object, seq: int, title: str) -> Placeh
     size are bounded; what is beyond them is of unknown type."""
     maker = _Maker(SchemaReader(root), min(seq, _MAX_CALLS), title)
     value = maker.value(schema, "result", 0)
-    return Placeholder(value, tuple(maker.unknown), maker.number())
+    return Placeholder(value, tuple(maker.unknown))
 
 
 def calls_in(value: JsonValue) -> frozenset[int]:
@@ -238,7 +236,4 @@ def placeholder_reply(call: ToolCall, target: CallTarget) -> Reply:
 def _reply(found: Placeholder) -> Reply:
     if not found.unknown:
         return Reply(found.value)
-    return Reply(
-        [{"type": "placeholder", "value": found.value, "unknown": list(found.unknown), "number": found.number}],
-        "blocks",
-    )
+    return Reply([{"type": "placeholder", "value": found.value, "unknown": list(found.unknown)}], "blocks")

@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +29,6 @@ from codemode_server.untrusted_files import (
 
 _MAX_NAMES = 3
 _MAX_NAME_CHARACTERS = 60
-_PASSES = 3
-"""Number of searches: one may not suffice for files with several names, or if others write meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,45 +95,26 @@ def contents(folder: Path, most_entries: int) -> Contents:
 def remove_added(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
     """Remove what was added to a folder, the newest first, until it holds no more bytes than that; note it."""
     with suppress(OSError):
-        for number in range(_PASSES):
-            if not _remove_files(folder, before, allowed, removed, is_exact=number == 0):
-                return
+        gains: Counter[int] = Counter()
+        changed_at: dict[int, int] = {}
+        excess = -allowed
+        for entry, counted, gain in _added(folder, before):
+            excess += counted
+            if gain:
+                gains[entry.status.st_ino] += gain
+                changed_at[entry.status.st_ino] = entry.status.st_ctime_ns
+        to_remove: set[int] = set()
+        for inode in sorted(gains, key=lambda it: changed_at[it], reverse=True):
+            if excess <= 0:
+                break
+            excess -= gains[inode]
+            to_remove.add(inode)
+        for entry, counted, gain in _added(folder, before) if to_remove else ():
+            if entry.status.st_ino in to_remove and gain:
+                is_cut = gain < counted
+                if _cut(entry, before.sizes[entry.status.st_ino]) if is_cut else remove_entry(entry):
+                    removed.add(entry, gain, is_cut=is_cut)
         _remove_folders(folder, before, allowed, removed)
-
-
-def _remove_files(folder: Path, before: Contents, allowed: int, removed: Removed, *, is_exact: bool) -> bool:
-    """Remove or cut back files; gives whether something may still be to be done.
-
-    If it is exact, it ends when enough is removed. The removal of one name changes the ctime of the others, so without
-    that all names of a file go, which frees its content.
-    """
-    added = _Added(before)
-    gains: Counter[int] = Counter()
-    excess = -allowed
-    for entry in walk(folder):
-        excess += added.counted(entry)
-        if gain := added.gain(entry):
-            gains[entry.status.st_ctime_ns] += gain
-    if excess <= 0:
-        return False
-    since, rest = _newest(gains, excess)
-    added, freed = _Added(before), 0
-    for entry in walk(folder):
-        if is_exact and freed >= excess:
-            break
-        added.counted(entry)
-        gain = added.gain(entry)
-        changed_at = entry.status.st_ctime_ns
-        if not gain or changed_at < since or (changed_at == since and rest <= 0):
-            continue
-        rest -= gain if changed_at == since else 0
-        freed += gain
-        if entry.status.st_ino not in before.sizes or added.is_further_name:
-            if remove_entry(entry):
-                removed.add(entry, gain)
-        elif _cut(entry, before.sizes[entry.status.st_ino]):
-            removed.add(entry, gain, is_cut=True)
-    return True
 
 
 def _remove_folders(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
@@ -148,42 +128,17 @@ def _remove_folders(folder: Path, before: Contents, allowed: int, removed: Remov
                 break
 
 
-class _Added:
-    """Determines what was added, during a walk. Call `counted` once for each entry, then `gain`."""
-
-    def __init__(self, before: Contents) -> None:
-        self._before = before
-        self._names: Counter[int] = Counter()
-        self._counted = 0
-        self.is_further_name = False
-        """True if the entry counted last is one more name of its file."""
-
-    def counted(self, entry: Entry) -> int:
-        """Bytes that the entry adds to the folder's sum."""
-        self._counted = counted_bytes(entry, self._names)
-        inode = entry.status.st_ino
-        self.is_further_name = self._names[inode] > max(1, self._before.names[inode])
-        return self._counted
-
-    def gain(self, entry: Entry) -> int:
-        """Bytes that are freed if the entry, counted last, is removed or cut back; 0 for what stays."""
-        if entry.is_folder:
-            return 0
-        size = self._before.sizes.get(entry.status.st_ino)
-        if size is None or self.is_further_name:
-            return self._counted
-        return max(0, self._counted - max(MIN_ENTRY_BYTES, size))
-
-
-def _newest(gains: Counter[int], excess: int) -> tuple[int, int]:
-    """The time since which all changes together free `excess`, and how much is left to those of that very time."""
-    since = 0
-    for changed_at in sorted(gains, reverse=True):
-        since = changed_at
-        if gains[changed_at] >= excess:
-            break
-        excess -= gains[changed_at]
-    return since, excess
+def _added(folder: Path, before: Contents) -> Iterator[tuple[Entry, int, int]]:
+    """Each entry with the bytes that it adds to the folder's sum, and those of them that go if it is removed (or cut
+    back, if it was there before); none for what stays."""
+    names: Counter[int] = Counter()
+    for entry in walk(folder):
+        counted, inode = counted_bytes(entry, names), entry.status.st_ino
+        size = before.sizes.get(inode)
+        gain = 0 if entry.is_folder else counted
+        if size is not None and names[inode] <= max(1, before.names[inode]):  # no further name of its file
+            gain = min(gain, max(0, counted - max(MIN_ENTRY_BYTES, size)))
+        yield entry, counted, gain
 
 
 def _cut(entry: Entry, size: int) -> bool:

@@ -11,7 +11,6 @@ answer waits on disk, if it is large.
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 from dataclasses import replace
 
@@ -178,7 +177,8 @@ class Channel:
         self._check_id(call.id)
         self._calls += 1
         if self._calls > self._limits.calls:
-            self._refuse_call(call, tasks)
+            if self._calls == self._limits.calls + 1:
+                tasks.start_soon(self._end_after_calls)
             return
         if call.size > self._limits.call_bytes:
             self._exceed_limit("limits.call_bytes")
@@ -189,21 +189,11 @@ class Channel:
         self._timer.deadline = self._clock.deadline
         tasks.start_soon(self._call, call)
 
-    def _refuse_call(self, call: frames.Call | frames.Read, tasks: anyio.abc.TaskGroup) -> None:
-        """Tell the program that it has made all its calls. An honest guest sends no more after that than are on their
-        way, in as many threads as may call."""
-        if self._calls > self._limits.calls + 2 * self._limits.calls_in_flight:
-            self._exceed_limit("limits.calls")
-            return
-        answer = OutgoingFrame(host_frames.refusal_frame(call.id, LimitExceeded.code, self._too_many_calls()))
-        tasks.start_soon(self._send_refusal, answer)
-
-    async def _send_refusal(self, answer: OutgoingFrame) -> None:
-        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # as for calls
-            await self._send(answer)
-
-    def _too_many_calls(self) -> str:
-        return f"the program may make at most {self._limits.calls:,} calls, and asked for another"
+    async def _end_after_calls(self) -> None:
+        """End the program for its calls, once those in flight are answered."""
+        for _ in range(self._limits.calls_in_flight):
+            await self._call_slots.acquire()
+        self._exceed_limit("limits.calls")
 
     async def _call(self, call: frames.Call | frames.Read) -> None:
         try:
@@ -281,8 +271,8 @@ class Channel:
                     reply = Reply(await host_api.show(request.data, request.mime_type, request.name))
                 case frames.SavedSkill(_, name, text):
                     reply = Reply(await host_api.save_skill(name, text))
-                case frames.Artifact(_, name, start):
-                    reply = await host_api.artifact(name, start)
+                case frames.Artifact(_, name):
+                    reply = await host_api.artifact(name)
             return await self._encoded(request.id, reply)
         except CodemodeError as error:
             if isinstance(error, ExecutionError):
@@ -308,8 +298,8 @@ class Channel:
         if done.size > most and await run_sized(done.size > LARGE_BYTES, size_as_json, done.value) > most:
             self._exceed_limit("limits.value_bytes")
             return
-        if self._calls > self._limits.calls and done.error is not None and done.error.type == "LimitExceeded":
-            self.end(Ending.LIMITED, replace(done.error, setting="limits.calls"))
+        if self._calls > self._limits.calls:
+            self._exceed_limit("limits.calls")
             return
         if done.error is not None and done.error.type == "MemoryError":
             error = out_of_memory(self._limits)
@@ -351,8 +341,7 @@ class Channel:
                 hint = "return a summary; write the rest to a file in /workspace"  # no setting raises this limit
                 setting, message = "limits.value_bytes", f"the value holds more than {MAX_VALUES:,} values{lost}"
             case "limits.calls":
-                message = f"{self._too_many_calls()} again after LimitExceeded"
-                hint = "after LimitExceeded, call no more tools and return what you have"
+                message = f"the program may make at most {self._limits.calls:,} calls, and asked for another"
             case _:
                 message = f"a call's arguments are larger than {_size(self._limits.call_bytes)}"
         self.exceed(message, setting, line, hint)

@@ -38,11 +38,9 @@ class Reply:
     * `{"type": "file", "mime_type": …, "name": …, "uri": …}` with `data` in base64, or `text`, or neither: then it is a
       link that can be read, perhaps with its `size`; a file beside a value may have `at` in place of `data`: the path
       (keys and indices) to the base64 string, or `data:` URI, in that value
-    * `{"type": "placeholder", "value": …, "unknown": […], "number": …}` in a dry run: the texts in the value that stand
-      for something of unknown type, and the number that they count as
+    * `{"type": "placeholder", "value": …, "unknown": […]}` in a dry run: the texts in the value that stand for
+      something of unknown type
     * `{"type": "calls", "numbers": […]}` for a program that failed: those of its calls whose results are stored
-    * `{"type": "piece", "text": …, "next": …, "as": …}`: a part of a long artifact, the byte at which the next one
-      begins (or null), and the block whose `text` or `data` all joined are; of type `json` it has an `encoding`
 
     A lone block stands for its value."""
 
@@ -107,9 +105,8 @@ class HostApi(Protocol):
             MetaToolError: there is no room for it; the program gets a `ValueError`.
         """
 
-    async def artifact(self, name: str | None, start: int = 0) -> Reply:
-        """An artifact of an earlier program of the same session, in pieces if it is long; without a name, the names of
-        all artifacts, oldest first.
+    async def artifact(self, name: str | None) -> Reply:
+        """An artifact of an earlier program of the same session; without a name, the names of all, oldest first.
 
         Raises:
             MetaToolError: there is none of that name; the program gets a `KeyError`.

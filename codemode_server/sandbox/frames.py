@@ -15,7 +15,7 @@ A frame (see `processes.framing`) is UTF-8 JSON, an object with `op`.
                    search {id, query, detail_level, server, effect, limit}    answered by a reply; effect may be missing
                    show {id, data, mime_type, name}            data in base64; answered by a reply
                    skill {id, name, text}                      saves a skill; answered by a reply
-                   artifact {id, name, start}                  name null for the names; answered by a reply
+                   artifact {id, name}                         name null for the names; answered by a reply
                    output {stream, text}                       stream: stdout | stderr
                    line {line}                                 the program reached this line for the first time
                    exceeded {setting, line, value}             the guest saw a limit first, and ends; line may be null,
@@ -61,9 +61,9 @@ _MAX_LINE = 10**7
 """Largest line number; no program has so many lines."""
 _VALUE_BYTES = 64
 """Memory of a small value, with its place in a list."""
-GUEST_LIMITS = frozenset({"limits.calls", "limits.call_bytes", "limits.value_bytes", "values"})
-"""Limits that a guest detects before the host: otherwise it would have to send a frame that is too long, or it knows
-that the program has had its one `LimitExceeded`. `values`: the program's value holds too many values."""
+GUEST_LIMITS = frozenset({"limits.call_bytes", "limits.value_bytes", "values"})
+"""Limits that a guest detects before the host: otherwise it would have to send a frame that is too long. `values`: the
+program's value holds too many values."""
 
 
 class ProtocolError(framing.FramingError):
@@ -161,11 +161,10 @@ class SavedSkill:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """The program reads an artifact of an earlier one, from byte `start` on; with `name` None, the names of all."""
+    """The program reads an artifact of an earlier one; with `name` None, the names of all."""
 
     id: int
     name: str | None
-    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +256,7 @@ def _guest_frame(frame: dict[str, Any], data: bytes, values: int) -> GuestFrame:
         case "skill":
             return SavedSkill(_id(frame), _name(frame, "name"), _field(frame, "text", str))
         case "artifact":
-            return Artifact(_id(frame), _name_or_none(frame, "name"), _field(frame, "start", int))
+            return Artifact(_id(frame), _name_or_none(frame, "name"))
         case "output":
             return Output(_one_of(frame, "stream", "stdout", "stderr"), _field(frame, "text", str))
         case "line":

@@ -89,8 +89,6 @@ class Quota:
         self._is_over = False
         self._is_tmp_over = False
         """True if its /tmp, and not the workspace, is above the quota."""
-        self._others = 0
-        """Number of other programs that used the workspace when it was above the quota."""
         self._removed = Removed()
 
     def measure_start(self, most_entries: int) -> None:
@@ -175,19 +173,11 @@ class Quota:
         if self._before.used > self._max_bytes:
             held = f"{self._before.used / 2**20:,.0f} MiB"
             return f"/workspace held {held} already, more than {most}: files can be deleted, but nothing added"
-        if self._is_over and self._before.used > self._max_bytes // 2:
-            held = f"{self._before.used / 2**20:,.1f} MiB"
-            return f"/workspace held {held} already, and with this program's files more than {most}: remove some there"
         return f"the program's files take more than {most}"
 
     @property
     def _remark(self) -> str:
-        remark = ""
-        if self._others:
-            remark += f"; {self._others} other program{'s' * (self._others > 1)} used /workspace at the same time"
-        if self._removed:
-            remark += f"; of what was added to /workspace, {self._removed.text}"
-        return remark
+        return f"; of what was added to /workspace, {self._removed.text}" if self._removed else ""
 
     async def _watch(self, end: Callable[[], None], holder: int | None) -> None:
         """Call `end` when the program has written too much."""
@@ -220,10 +210,8 @@ class Quota:
         """End the other programs that use the workspace: any of them may have filled it."""
         workspace = self._program.workspace
         others = [it for it in list(self._quotas.running) if it is not self and it._program.workspace == workspace]
-        self._others = max(self._others, len(others))
         for other in others:
             other._is_over = True
-            other._others = max(other._others, len(others))
             other._removed = self._removed
 
     @staticmethod

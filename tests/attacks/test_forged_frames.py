@@ -218,9 +218,9 @@ send(op="show", id=1, data=base64.b64encode(b"no picture").decode(), mime_type="
 answers = [receive()]
 names = ["../1", "/etc/passwd", "x" * 12, "codemode://results/x", "*", "", "state/codemode.db"]
 for n, name in enumerate(names, start=2):
-    send(op="artifact", id=n, name=name, start=0, session_id="other", execution_id="x000000000000")
+    send(op="artifact", id=n, name=name, session_id="other", execution_id="x000000000000")
     answers.append(receive())
-send(op="artifact", id=50, name=None, start=0)
+send(op="artifact", id=50, name=None)
 answers.append(receive())
 [answers[0]["ok"], [a["kind"] for a in answers[1:-1]], answers[-1]["value"]]
 """

@@ -153,7 +153,6 @@ async def test_definitions_and_constants_are_taken(it: Person) -> None:
         ("def triage(n:\n", "is not valid Python"),
         (GOOD + "x = 1\n" * 20_000, "at most 64 KiB"),
         ("LIMIT = 1\n", "it defines no function"),
-        ("def triage(n):\n    return missing + n\n", "'missing' is not defined in this file"),
         ("def triage(n):\n    return get_sheet(n)\n", "write: from servers.google_drive import get_sheet"),
         (GOOD + "# \u202e\n", "characters that nobody sees"),
         (GOOD + "# \x1b[2J\n", "characters that nobody sees"),

@@ -64,6 +64,25 @@ async def test_a_value_or_output_past_its_limit_is_cut_and_the_whole_can_be_read
         assert (await host.run(code)).text.count("x") >= 6_000, "control: below the limit it is shown whole"
 
 
+@pytest.mark.parametrize(
+    "many",
+    [
+        "await asyncio.gather(*[list_issues(repo=str(n)) for n in range(9)])",
+        "list_issues.map([{'repo': str(n)} for n in range(9)])",
+    ],
+)
+async def test_calls_in_flight_at_the_limit_are_answered_for_the_next_program(tmp_path: Path, many: str) -> None:
+    code = f"import asyncio\nfrom servers.github import list_issues\n{many}"
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits={"calls": 5})) as host:
+        answer = await host.run(code)
+        assert answer.error["setting"] == "limits.calls"
+        assert [call["status"] for call in answer.content["calls"]] == ["succeeded"] * 5
+        assert len(host.reached("list_issues")) == 5
+        found = f'results["{answer.content["execution_id"]}"].calls'
+        assert found in answer.text
+        assert (await host.run(f"from codemode import results\nlen({found})")).value == 5
+
+
 async def test_time_spent_waiting_for_upstreams_counts_apart(tmp_path: Path) -> None:
     """A second of waiting does not touch half a second of the program's own time; it has a limit of its own."""
     servers = office(tmp_path, "slow")

@@ -29,10 +29,11 @@ async def check_pending_orders(sheet_id: str) -> int:
     pending = [r for r in all_rows if r["Status"] == "pending"]
     return len(pending)
 
-from codemode import skills
-skills.save(check_pending_orders)
+import inspect
+with open('/skills/check_pending_orders.py', 'w') as f:
+    f.write('from servers.google_drive import get_sheet\\n\\n' + inspect.getsource(check_pending_orders))
 '''
-"""The second document, "4. Skill Building", with the import and the last two lines added."""
+"""The second document, "4. Skill Building", with the import and the last three lines added."""
 
 STATE_PERSISTENCE = '''
 import os
@@ -61,8 +62,9 @@ async def notify_team(message: str, urgent: bool = False):
         sent.append(f'{channel}: {message}')
     return sent
 
-from codemode import skills
-skills.save(notify_team)
+import inspect
+with open('/skills/notify_team.py', 'w') as f:
+    f.write('from servers.slack import get_channel_history\\n\\n' + inspect.getsource(notify_team))
 """
 """The third document, "Pattern 4: The Skill Library Pattern", in Python."""
 
@@ -101,6 +103,11 @@ async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
     (folder / "skills" / "mine.py").write_text('"""By a person."""\ndef mine(): return "a person\'s"\n')
     async with for_all(product(configuration(folder, office(folder, "google_drive", "slack")))) as app:
         yield app
+
+
+def saving(name: str, text: str) -> str:
+    """A program that saves a skill."""
+    return f"with open('/skills/{name}.py', 'w') as f:\n    f.write({text!r})\n"
 
 
 def accept(person: Person, name: str) -> None:
@@ -145,16 +152,14 @@ async def test_the_persistent_skill_of_the_third_document(app: App) -> None:
 async def test_the_library_of_common_operations_of_the_fourth_document(app: App) -> None:
     """Its "Example 6: Skills & Reusable Code": saving, importing and using skills, and building a library of them."""
     it = Person(app)
-    await it.value(
-        "from codemode import skills\nimport statistics\n"
-        "def mean(rows: list[float]) -> float:\n    return statistics.mean(rows)\n"
-        "def spread(rows: list[float]) -> float:\n    return max(rows) - min(rows)\n"
-        "skills.save(mean)\nskills.save(spread)"
+    mean = "import statistics\ndef mean(rows: list[float]) -> float:\n    return statistics.mean(rows)\n"
+    spread = "def spread(rows: list[float]) -> float:\n    return max(rows) - min(rows)\n"
+    report = (
+        "from skills.mean import mean\nfrom skills.spread import spread\n"
+        "def report(rows):\n    return mean(rows), spread(rows)\n"
     )
-    await it.value(
-        "from codemode import skills\nfrom skills.mean import mean\nfrom skills.spread import spread\n"
-        "def report(rows):\n    return mean(rows), spread(rows)\nskills.save(report)"
-    )
+    await it.value(saving("mean", mean) + saving("spread", spread))
+    await it.value(saving("report", report))
     for name in ("mean", "spread", "report"):
         accept(it, name)
     assert await it.value("from skills import report\nreport([1, 2, 6])", "two") == [3, 5]
@@ -190,19 +195,13 @@ async def test_what_is_known_of_a_saved_skill_is_listed_shown_and_found(
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
-        ("skills.save(len)", "skills.save() takes a function that the program defines"),
-        ("skills.save(lambda: 1)", "defined at the top level of the program"),
-        (
-            "rows = sorted([2, 1])\ndef first():\n    return rows[0]\nskills.save(first)",
-            "'rows' is computed by the pro",
-        ),
         ("open('/skills/a.py', 'w').write('')\nopen('/skills/a.py', 'a')", "is read or written whole"),
-        ("def save(): pass\nskills.save(save)", "'save' is reserved"),
+        (saving("nul", "def nul(): pass\n"), "'nul' is reserved"),
     ],
 )
 async def test_what_can_not_be_saved_is_an_error_with_the_remedy(app: App, code: str, problem: str) -> None:
     it = Person(app)
-    assert problem in await it.error(f"from codemode import skills\n{code}")
+    assert problem in await it.error(code)
     assert it.store.proposals() == []
 
 
@@ -218,20 +217,18 @@ async def test_what_a_program_saved_that_did_not_succeed_is_not_kept(app: App) -
     assert ["Reusable" in saved.text for saved in it.store.proposals()] == [True]  # the good one stays
 
 
-async def test_a_new_version_is_for_its_session_alone_until_it_is_accepted_and_the_old_one_stays_beside_it(
+async def test_a_new_version_is_for_its_session_alone_until_it_is_accepted(
     app: App,
 ) -> None:
     it = Person(app)
-    save = "from codemode import skills\ndef n():\n    return {}\nskills.save(n)"
-    await it.value(save.format(1))
+    await it.value(saving("n", "def n():\n    return 1\n"))
     accept(it, "n")
-    line = (await it.run(save.format(2), "two")).calls.messages[0]
+    line = (await it.run(saving("n", "def n():\n    return 2\n"), "two")).calls.messages[0]
     assert line.startswith("skills.n is a new version of the accepted skill, proposed: this session can import it")
     use = "from skills.n import n\nn()"
     assert [await it.value(use), await it.value(use, "two")] == [1, 2]
     accept(it, "n")
     assert await it.value(use) == 2
-    assert [old.text for old in it.store.earlier("n")] == ["def n():\n    return 1\n"]
 
 
 async def test_without_review_a_skill_is_in_use_once_its_program_has_succeeded(
@@ -267,5 +264,5 @@ async def test_an_approval_shows_the_line_of_the_skill_that_makes_the_call(
                 await anyio.sleep(0.02)
         await asking.executions.cancel(execution.execution_id)
     (question,) = [found.question for found in waiting]
-    assert question.lines[-1] == ("skills/check_pending_orders.py 6: all_rows = await get_sheet({'sheetId': sheet_id})")
+    assert question.lines[-1] == ("skills/check_pending_orders.py 5: all_rows = await get_sheet({'sheetId': sheet_id})")
     assert question.lines[0].startswith("8: all_rows")

@@ -82,9 +82,7 @@ def test_no_text_of_a_program_controls_the_terminal(store: SkillStore, capsys: p
 
 
 @pytest.mark.usefixtures("_agrees")
-def test_a_new_version_is_shown_as_the_difference_and_the_old_one_stays_beside_it(
-    store: SkillStore, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_version_is_shown_as_the_difference(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(store, "accept", "count") == 0
     assert "accepted: from skills.count import count" in capsys.readouterr().out
     store.propose(replace(SAVED, text=TEXT.replace("len(rows)", "len(rows) + 1"), execution_id=ExecutionId("x2")))
@@ -96,7 +94,6 @@ def test_a_new_version_is_shown_as_the_difference_and_the_old_one_stays_beside_i
     (in_use,) = store.in_use()
     assert "len(rows) + 1" in in_use.text
     assert in_use.sources == ()
-    assert [it.text for it in store.earlier("count")] == [TEXT]
 
 
 @pytest.mark.usefixtures("_agrees")

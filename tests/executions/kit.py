@@ -18,7 +18,7 @@ from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.executions.preflight.checker import TypeChecker
 from codemode_server.executions.preflight.findings import Finding
-from codemode_server.executions.preflight.preflight import Checked, Preflight, SavedCode
+from codemode_server.executions.preflight.preflight import CheckContext, Checked, Preflight
 from codemode_server.executions.skills.library import SkillLibrary
 from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.gateway.policy.refusals import Refusals
@@ -27,10 +27,10 @@ from codemode_server.settings import PermissionSettings, Settings, TypeSettings
 ME = Owner(Principal(PrincipalId("me")), Session("s1"))
 
 
-def saved_skills(folder: Path) -> SavedCode:
+def with_skills(folder: Path, importable: frozenset[str]) -> CheckContext:
     """The skills in a project's folder, as the check sees them."""
     library = SkillLibrary(ProjectSkills(folder), folder / "state", LiveConfig(Settings()))
-    return SavedCode(why_no_skill=partial(library.why_missing, ME))
+    return CheckContext(importable, why_no_skill=partial(library.why_missing, ME))
 
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -139,7 +139,7 @@ async def checked(code: str, catalog: Catalog = OFFICE, **options: Any) -> Check
         permissions = PermissionSettings.model_validate(options.get("permissions") or {})
         config = LiveConfig(Settings(permissions=permissions))
         refusals = Refusals(config).for_principal(RequestContext.of(Session("s"), config))
-        return await check.check(code, refusal_of=refusals.of)
+        return await check.check(code, CheckContext(refusal_of=refusals.of))
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.executions.preflight.preflight import SavedCode
+from codemode_server.executions.preflight.preflight import CheckContext
 from codemode_server.sandbox.importable import IN_WASM
 
-from .kit import OFFICE, checked, lines, preflight, saved_skills
+from .kit import OFFICE, checked, lines, preflight, with_skills
 
 HEAD = "from servers.github import boom, create_issue\ncreate_issue('a', 'b')\n"
 
@@ -18,7 +18,7 @@ async def found(
     code: str, importable: frozenset[str] | None = IN_WASM, saved: frozenset[str] = frozenset()
 ) -> tuple[list[str], list[str]]:
     async with preflight(OFFICE) as check:
-        result = await check.check(HEAD + code, importable, saved=SavedCode(saved.__contains__))
+        result = await check.check(HEAD + code, CheckContext(importable, may_be_in_workspace=saved.__contains__))
     return lines(result.errors), lines(result.warnings)
 
 
@@ -136,7 +136,7 @@ async def test_a_skill_that_does_not_exist_is_missing_before_the_first_call(
 ) -> None:
     (tmp_path / "triage.py").write_text("def main(): ...")
     async with preflight(OFFICE) as check:
-        result = await check.check(HEAD + code, IN_WASM, saved=saved_skills(tmp_path))
+        result = await check.check(HEAD + code, with_skills(tmp_path, IN_WASM))
     assert lines(result.errors) == ([problem] if problem else [])
     assert result.warnings == ()
 

@@ -43,7 +43,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "effect": st.none() | texts,
     },
     "show": {"id": st.integers(0, 9), "data": st.just("AAAA"), "mime_type": st.none() | texts, "name": texts},
-    "artifact": {"id": st.integers(0, 9), "name": st.none() | texts, "start": st.integers()},
+    "artifact": {"id": st.integers(0, 9), "name": st.none() | texts},
     "output": {"stream": st.sampled_from(["stdout", "stderr"]), "text": texts},
     "line": {"line": st.integers(0, 99)},
     "exceeded": {"setting": st.sampled_from(["limits.call_bytes", "limits.value_bytes"])},

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codemode_server.catalog.catalog import Catalog, no_refusal
+from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.executions.preflight.preflight import SavedCode, _document, _read, _syntax_findings
+from codemode_server.executions.preflight.findings import Findings
+from codemode_server.executions.preflight.preflight import CheckContext, _document, _syntax_findings
 from codemode_server.executions.preflight.reading import read
 from tests.fuzz.strategies import damaged, texts
 
@@ -80,7 +81,7 @@ def test_any_program_is_read_without_a_fault(code: str, importable: frozenset[st
     if reading is None:
         _syntax_findings(code, CATALOG)
         return
-    own, found = _read(reading, CATALOG, no_refusal, importable, "", SavedCode(lambda name: True))
-    assert all(finding.line >= 0 for finding in found)
+    own = Findings(reading, CATALOG, CheckContext(importable, may_be_in_workspace=lambda name: True))
+    assert all(finding.line >= 0 for finding in own.all())
     document = _document(own)
     assert document is None or document.text

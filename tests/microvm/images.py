@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 MACHINE = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[platform.machine()]
-OTHER_MACHINE = "arm64" if MACHINE == "amd64" else "amd64"
 
 
 def digest(data: bytes) -> str:

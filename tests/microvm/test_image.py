@@ -13,7 +13,7 @@ from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.sandbox.backends.microvm import image
 from codemode_server.sandbox.backends.microvm.image import Stored
 from codemode_server.sandbox.registry import DEFAULT_IMAGE
-from tests.microvm.images import MACHINE, OTHER_MACHINE, Image, Registry, digest, serving
+from tests.microvm.images import Image, Registry, digest, serving
 from tests.tables import rows, tables
 
 TABLES = tables(__file__)
@@ -34,16 +34,9 @@ async def test_an_archive_of_docker_stands_for_the_pinned_image_without_a_networ
     """The settings' own default, digest and all: it need not be written anew for a machine without a network."""
     archive = Image().save_as_docker_does(tmp_path / "image.tar")
     stored = await image.load_archive(archive, DEFAULT_IMAGE)
-    assert (stored.reference, stored.architecture) == (DEFAULT_IMAGE, MACHINE)
+    assert stored.reference == DEFAULT_IMAGE
     assert await image.find(DEFAULT_IMAGE) == stored
     assert await image.pull(DEFAULT_IMAGE, print) == stored, "asks no registry for it"
-
-
-async def test_an_archive_for_another_processor_is_refused_and_forgotten(msb_home: Path, tmp_path: Path) -> None:
-    archive = Image(architecture=OTHER_MACHINE).save_as_docker_does(tmp_path / "image.tar")
-    with pytest.raises(SandboxUnavailable, match=f"is an image for {OTHER_MACHINE}, and this machine is {MACHINE}"):
-        await image.load_archive(archive, DEFAULT_IMAGE)
-    assert not await image.is_present(DEFAULT_IMAGE)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +69,7 @@ async def test_a_registry_on_this_machine_is_pulled_from_over_plain_http(msb_hom
         asked = len(registry.asked)
         assert await image.pull(registry.reference, lines.append) == stored
         assert len(registry.asked) == asked, "the second time from the cache"
-    assert stored == Stored(registry.reference, digest(registry.image.manifest), MACHINE, stored.size_bytes)
+    assert stored == Stored(registry.reference, digest(registry.image.manifest), stored.size_bytes)
     assert 8_200_000 <= stored.size_bytes < 8_300_000
     assert lines == ["pulling the sandbox image"]
 
@@ -131,7 +124,7 @@ async def test_what_a_registry_refuses_is_told_with_what_to_do(
 
 async def test_a_layer_that_is_not_what_the_manifest_says_is_refused(msb_home: Path) -> None:
     error = await refusal(Registry(Image(), corrupt=True))
-    assert error.reason.endswith("is not what it promised")
+    assert "can't be pulled" in error.reason
 
 
 async def test_a_manifest_that_is_not_the_pinned_one_is_refused(msb_home: Path) -> None:

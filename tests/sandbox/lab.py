@@ -188,7 +188,7 @@ class Tools:
         self.shown.append((data, mime_type, name))
         return "shown"
 
-    async def artifact(self, name: str | None, start: int = 0) -> Reply:
+    async def artifact(self, name: str | None) -> Reply:
         if name is None:
             return Reply(list(KEPT))
         if name not in KEPT:

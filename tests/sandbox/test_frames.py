@@ -39,8 +39,8 @@ def test_each_frame_becomes_its_record() -> None:
     assert parsed(search | {"effect": "reads"}) == frames.Search(3, "q", "full", None, 5, "reads")
     shown = {"op": "show", "id": 4, "data": "YWJj", "mime_type": "image/png"}
     assert parsed(shown) == frames.Show(4, b"abc", "image/png", None)
-    assert parsed({"op": "artifact", "id": 5, "name": "x1", "start": 3}) == frames.Artifact(5, "x1", 3)
-    assert parsed({"op": "artifact", "id": 6, "start": 0}) == frames.Artifact(6, None, 0)
+    assert parsed({"op": "artifact", "id": 5, "name": "x1"}) == frames.Artifact(5, "x1")
+    assert parsed({"op": "artifact", "id": 6}) == frames.Artifact(6, None)
     assert parsed(DONE | {"hint": "h" * 9_000}).hint == "h" * 1_000  # type: ignore[union-attr]
     assert parsed(DONE) == frames.Done("r", [1], "json", None, len(json.dumps(DONE)))
 

@@ -104,18 +104,6 @@ async def test_a_session_gets_its_own_machine_again_and_no_other_session_does(lo
         assert await pool.take("ada", HERE) is ada
 
 
-async def test_a_program_that_is_cancelled_while_it_waits_leaves_the_machine_to_the_next(lot: Lot) -> None:
-    lot.may_boot = anyio.Event()
-    async with tended(lot) as pool:
-        await until(lambda: lot.begun == 1)
-        with anyio.move_on_after(0.05):
-            await pool.take("ada", HERE)
-        lot.may_boot.set()
-        await until(lambda: pool.spare)
-        machine: Any = await pool.take("bob", HERE)
-        assert machine in lot.machines
-
-
 @pytest.mark.parametrize("seconds", [IDLE_S + 1, AGE_S + 1])
 async def test_a_kept_machine_that_is_idle_or_old_is_ended_and_not_given_again(lot: Lot, seconds: float) -> None:
     async with tended(lot) as pool:

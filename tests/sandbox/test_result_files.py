@@ -97,13 +97,6 @@ same = [json.loads(value) == value for value in whole]
     assert await lab.value(code) == [{"open": [1]}, [1], ["1"], [True] * 7]
 
 
-async def test_without_pillow_a_picture_says_what_else_there_is(lab: Lab) -> None:
-    kind, message = await lab.error("from codemode import File\nFile(b'').image()")
-    assert kind == "ImportError"
-    assert "show(file)" in message
-    assert "sandbox.image" in message
-
-
 SHOWN = TABLES["shown"]
 
 
@@ -122,16 +115,6 @@ THINGS = {
     "stream": ("import io\nshow(io.BytesIO(b'abc'))", (b"abc", None, None)),
     "path": ("import pathlib\np = pathlib.Path('/tmp/a.txt')\np.write_bytes(b'abc')\nshow(p)", (b"abc", None, "a.txt")),
     "path as text": ("open('/workspace/a.txt', 'w').write('abc')\nshow('/workspace/a.txt')", (b"abc", None, "a.txt")),
-    "figure": (
-        "class Figure:\n    def savefig(self, file, format): file.write(b'fig ' + format.encode())\nshow(Figure())",
-        (b"fig png", "image/png", None),
-    ),
-    "image": (
-        "class Image:\n    mode, format = 'RGB', None\n"
-        "    def save(self, file, format): file.write(b'im ' + format.encode())\n"
-        "show(Image(), name='x')",
-        (b"im PNG", "image/png", "x"),
-    ),
 }
 
 

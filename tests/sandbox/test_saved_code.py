@@ -14,17 +14,7 @@ from .lab import Lab, Tools, cases
 
 TABLES = tables(__file__)
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-DEFINE = "from codemode import skills\ndef triage(n: int) -> int:\n    return n + 1\n"
 TEXT = "def triage(n: int) -> int:\n    return n + 1\n"
-
-
-async def test_a_function_is_saved_and_imported_by_the_same_program(lab: Lab) -> None:
-    tools = Tools()
-    outcome = await lab.run(
-        f"{DEFINE}said = await skills.save(triage)\nfrom skills.triage import triage as again\n(said, again(1))", tools
-    )
-    assert (outcome.value, outcome.error) == (["skills.triage saved", 2], None)
-    assert tools.saved == {"triage": TEXT}
 
 
 @pytest.mark.parametrize("code", cases(TABLES["written"], "open('/skills/triage.py', 'wb').write(TEXT.encode())"))
@@ -62,7 +52,6 @@ async def test_a_refusal_is_an_error_of_the_program(lab: Lab) -> None:
     for code in (
         "with open('/skills/a.py', 'w') as f:\n    f.write('refused')",
         "f = open('/skills/a.py', 'w')\nf.write('refused')",
-        "from codemode import skills\ndef refused(): ...\nskills.save(refused)",
     ):
         outcome = await lab.run(code, tools)
         assert outcome.error is not None

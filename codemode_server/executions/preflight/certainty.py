@@ -8,6 +8,7 @@ that is certain calls it.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cached_property
 
 from codemode_server.executions.preflight.reading import EXITS, Reading, asks_for_main, bound_by, last_name
@@ -15,15 +16,19 @@ from codemode_server.executions.preflight.reading import EXITS, Reading, asks_fo
 _NEVER_SUPPRESSING = frozenset(
     {"open", "ThreadPoolExecutor", "TaskGroup", "timeout", "Semaphore", "TemporaryDirectory"}
 )
-_UNCERTAIN = (
-    *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.comprehension),
-    *(ast.IfExp, ast.BoolOp, ast.ClassDef, ast.Try, ast.match_case),
+_NEVER_ENTERED = (
+    *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.IfExp, ast.BoolOp),
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
 )
-_HEADS = {ast.For: "iter", ast.AsyncFor: "iter", ast.While: "test", ast.If: "test", ast.Match: "subject"}
+_HEADS: dict[type[ast.AST], str] = {
+    ast.For: "iter",
+    ast.AsyncFor: "iter",
+    ast.While: "test",
+    ast.If: "test",
+    ast.Match: "subject",
+}
 """The part of each statement that is evaluated in any case."""
 _DYNAMIC = frozenset({"exec", "eval", "globals"})
-_MAX_CALLS = 20
-"""Functions that are followed, one within the other, to the program's top level."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -33,76 +38,35 @@ class Certainty:
     def __init__(self, reading: Reading, *, is_module: bool = False) -> None:
         """`is_module`: the functions of the text count as called."""
         self._reading = reading
-        self._ends = {reading.tree, *(reading.tree.body if is_module else ())}
-        self._leaving: dict[int, int] = {}
-        self._functions: dict[ast.AST, list[ast.Call]] = {}
+        self._is_module = is_module
 
     def is_certain(self, node: ast.AST) -> bool:
-        """True if an exception at this node ends every run of the program that reaches it."""
-        places: list[ast.AST] = [node]
-        followed: set[ast.AST] = set()
-        for _ in range(_MAX_CALLS + 1):
-            bodies = {body for place in places if (body := self._always_run_by(place)) is not None}
-            if not self._ends.isdisjoint(bodies):
-                return True
-            places = [call for function in bodies - followed for call in self._calls_of(function)]
-            followed |= bodies
-        return False
+        """True if an exception at this node ends every run of the program."""
+        return node in self._certain
 
     def is_handled(self, node: ast.AST) -> bool:
         """True if a handler, a context that may suppress exceptions or a branch that never runs is around the node."""
         return any(
             (_is_try(parent) and child in parent.body)  # type: ignore[attr-defined]
-            or (
-                isinstance(parent, ast.If)
-                and (isinstance(it := parent.test, ast.Constant) or "TYPE_CH" in ast.dump(it))
-            )
+            or (isinstance(parent, ast.If) and _is_never(parent.test))
             or (isinstance(parent, (ast.With, ast.AsyncWith)) and _may_suppress(parent))
             for parent, child in self._reading.above(node)
         )
 
-    def _always_run_by(self, node: ast.AST) -> ast.AST | None:
-        """The function or module whose body certainly runs this node."""
-        for parent, child in self._reading.above(node):
-            if isinstance(parent, ast.Module | _Function):
-                is_in_body = child in parent.body and not self._may_be_skipped(parent.body, child)
-                return parent if is_in_body else None
-            if isinstance(parent, _UNCERTAIN) or _is_try(parent):
-                return None
-            if isinstance(parent, ast.Call) and _collects_exceptions(parent):
-                return None
-            if isinstance(parent, (ast.With, ast.AsyncWith)) and child in parent.body:
-                if _may_suppress(parent) or self._may_be_skipped(parent.body, child):
-                    return None
-            elif isinstance(parent, ast.If) and child in parent.body and asks_for_main(parent.test):
-                if self._may_be_skipped(parent.body, child):
-                    return None
-            elif type(parent) in _HEADS and child is not getattr(parent, _HEADS[type(parent)]):
-                return None
-        return None
-
-    def _may_be_skipped(self, block: list[ast.stmt], child: ast.AST) -> bool:
-        """True if a statement before this one may leave the block."""
-        if id(block) not in self._leaving:
-            leaving = (number for number, statement in enumerate(block) if _may_leave(statement))
-            self._leaving[id(block)] = next(leaving, len(block))
-        return block.index(child) > self._leaving[id(block)]  # type: ignore[arg-type]
-
-    def _calls_of(self, function: ast.AST) -> list[ast.Call]:
-        """The calls that run the body of a function."""
-        if not isinstance(function, _Function):
-            return []
-        if function not in self._functions:
-            self._functions[function] = self._find_calls(function)
-        return self._functions[function]
-
-    def _find_calls(self, function: _Function) -> list[ast.Call]:
-        is_generator = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(function.body))
-        if function.decorator_list or is_generator or self._bindings.get(function.name) != 1:
-            return []
-        calls = [node for node in self._reading.nodes if isinstance(node, ast.Call)]
-        calls = [it for it in calls if isinstance(it.func, ast.Name) and it.func.id == function.name]
-        return [it for it in calls if isinstance(function, ast.FunctionDef) or self._is_awaited(it)]
+    @cached_property
+    def _certain(self) -> set[ast.AST]:
+        body = self._reading.tree.body
+        blocks = [body, *(it.body for it in body if self._is_module and isinstance(it, _Function))]
+        functions = self._functions
+        certain: set[ast.AST] = set()
+        while blocks:
+            for node in _always_run(blocks.pop()):
+                certain.add(node)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+                    function = functions[node.func.id]
+                    if isinstance(function, ast.FunctionDef) or self._is_awaited(node):
+                        blocks.append(functions.pop(node.func.id).body)
+        return certain
 
     def _is_awaited(self, call: ast.Call) -> bool:
         """True if a coroutine is awaited at its place; the program's last expression is awaited in any case."""
@@ -111,22 +75,52 @@ class Certainty:
             return last_name(parent.func) in ("run", "run_until_complete")
         return isinstance(parent, ast.Await) or parent is self._reading.last
 
-    @cached_property
-    def _bindings(self) -> dict[str, int]:
-        """How often the program binds each name; nothing where it may bind names that its text does not show."""
-        found: dict[str, int] = {}
+    @property
+    def _functions(self) -> dict[str, _Function]:
+        """The functions whose body a call of their name runs; none where the text does not show what names mean."""
+        bindings: dict[str, int] = {}
         for node in self._reading.nodes:
-            if (isinstance(node, ast.Name) and node.id in _DYNAMIC) or (
-                isinstance(node, ast.alias) and node.name == "*" and self._brings_others(node)
-            ):
+            if (isinstance(node, ast.Name) and node.id in _DYNAMIC) or self._brings_others(node):
                 return {}
             for name in bound_by(node):
-                found[name] = found.get(name, 0) + 1
-        return found
+                bindings[name] = bindings.get(name, 0) + 1
+        return {
+            node.name: node
+            for node in self._reading.nodes
+            if isinstance(node, _Function) and bindings[node.name] == 1 and not node.decorator_list
+            if not any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in own_nodes(node.body))
+        }
 
-    def _brings_others(self, star: ast.alias) -> bool:
-        parent = self._reading.parents[star]
+    def _brings_others(self, node: ast.AST) -> bool:
+        """True for an import of all names of a module that is none of ours."""
+        parent = self._reading.parents.get(node) if isinstance(node, ast.alias) and node.name == "*" else None
         return isinstance(parent, ast.ImportFrom) and not (parent.module or "").startswith(("servers.", "codemode"))
+
+
+def _always_run(block: list[ast.stmt]) -> Iterator[ast.AST]:
+    """The nodes of a block that run whenever it does, up to a statement that may leave it."""
+    for statement in block:
+        waiting: list[ast.AST] = [statement]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += _always_evaluated(node)
+            if (isinstance(node, (ast.With, ast.AsyncWith)) and not _may_suppress(node)) or (
+                isinstance(node, ast.If) and asks_for_main(node.test)
+            ):
+                yield from _always_run(node.body)
+        if any(_leaves(node) for node in own_nodes([statement])):
+            return
+
+
+def _always_evaluated(node: ast.AST) -> list[ast.AST]:
+    """The parts of a node that are evaluated in any case."""
+    if isinstance(node, _NEVER_ENTERED) or _is_try(node) or (isinstance(node, ast.Call) and _collects_exceptions(node)):
+        return []
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return [*node.items]
+    head = _HEADS.get(type(node))
+    return [getattr(node, head)] if head is not None else [*ast.iter_child_nodes(node)]
 
 
 def own_nodes(statements: list[ast.stmt]) -> list[ast.AST]:
@@ -141,21 +135,19 @@ def own_nodes(statements: list[ast.stmt]) -> list[ast.AST]:
     return nodes
 
 
-def _may_leave(statement: ast.stmt) -> bool:
-    return any(
-        isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue)
-        or (isinstance(node, ast.Call) and last_name(node.func) in EXITS)
-        for node in own_nodes([statement])
-    )
+def _leaves(node: ast.AST) -> bool:
+    """True if this node may leave its block."""
+    is_exit = isinstance(node, ast.Call) and last_name(node.func) in EXITS
+    return is_exit or isinstance(node, (ast.Return, ast.Raise, ast.Break, ast.Continue))
+
+
+def _is_never(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) or last_name(test) == "TYPE_CHECKING"
 
 
 def _may_suppress(context: ast.With | ast.AsyncWith) -> bool:
     names = (last_name(it.func) if isinstance(it, ast.Call) else "" for it in (it.context_expr for it in context.items))
     return not all(name in _NEVER_SUPPRESSING for name in names)
-
-
-def _is_never(test: ast.expr) -> bool:
-    return isinstance(test, ast.Constant) or last_name(test) == "TYPE_CHECKING"
 
 
 def _collects_exceptions(call: ast.Call) -> bool:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import builtins
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from codemode_server.catalog.catalog import Catalog, RefusalOf, Tool, no_refusal
+from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.domain.calls import ResultKey
 from codemode_server.executions.preflight.call_checks import Bound, bind
 from codemode_server.executions.preflight.certainty import Certainty, own_nodes
@@ -26,6 +27,9 @@ from codemode_server.sandbox.guest.advice import import_of, starts_fresh, tool_f
 from codemode_server.sandbox.guest.await_rule import CallUses, Use
 from codemode_server.sandbox.guest.similar_names import similar_name
 
+if TYPE_CHECKING:
+    from codemode_server.executions.preflight.preflight import CheckContext
+
 _MAX_SCHEMA_SECONDS = 0.2
 """Time for all calls of one program; an upstream's schema may be slow on purpose."""
 _MAX_FINDINGS = 50
@@ -33,7 +37,7 @@ _MAX_COMPARED = 20
 """Undefined names that are compared with the names of all tools, which takes milliseconds."""
 _MAX_LOOKED_AT = 300
 _PREDEFINED = frozenset({*dir(builtins), *dir(type("Any", (), {}))}) | {
-    *("exit", "quit", "ToolError", "LimitExceeded", "PythonFinalizationError", "WindowsError", "_", "__file__"),
+    *("exit", "quit", "ToolError", "PythonFinalizationError", "WindowsError", "_", "__file__"),
     *("__builtins__", "__annotations__", "__qualname__", "__path__", "__cached__", "__conditional_annotations__"),
     *("__firstlineno__", "__static_attributes__", "__classdict__", "__type_params__"),
 }
@@ -59,21 +63,12 @@ class Findings:
         self,
         reading: Reading,
         catalog: Catalog,
-        refusal_of: RefusalOf = no_refusal,
-        importable: frozenset[str] | None = None,
-        last_result: str = "",
-        why_no_skill: Callable[[str], str] = lambda _name: "",
-        is_saved: Callable[[str], bool] = lambda _name: False,
-        is_module: bool = False,
+        context: CheckContext,
     ) -> None:
         self.reading = reading
-        self._refusal_of = refusal_of
-        self._importable = importable
-        self._last_result = last_result
-        self._why_no_skill = why_no_skill
-        self._is_saved = is_saved
+        self._context = context
         self.names = Names(reading, catalog)
-        self._certainty = Certainty(reading, is_module=is_module)
+        self._certainty = Certainty(reading, is_module=context.is_module)
         self._catalog = catalog
         self._schema_seconds = _MAX_SCHEMA_SECONDS
         self.calls = [
@@ -99,12 +94,13 @@ class Findings:
         return Finding(line_of(node), message, is_sure)
 
     def _each(self) -> Iterator[Finding]:
-        servers = [server.name for server in self._catalog.servers]
-        imports = failing_imports(self.reading, self._importable, servers, self._why_no_skill, self._is_saved)
-        for statement, message in imports:
+        servers, context = [server.name for server in self._catalog.servers], self._context
+        is_saved = context.may_be_in_workspace
+        failing = failing_imports(self.reading, context.importable, servers, context.why_no_skill, is_saved)
+        for statement, message in failing:
             if not self._certainty.is_handled(statement):
                 yield self.finding(statement, message)
-        for node, message in shadowed_imports(self.reading, self._is_saved):
+        for node, message in shadowed_imports(self.reading, is_saved):
             yield Finding(line_of(node), message, is_sure=False)
         for unknown in self.names.unknown:
             yield self.finding(unknown.node, unknown.message, is_sure=unknown.is_sure)
@@ -124,7 +120,7 @@ class Findings:
 
     def _refused(self, tool: Tool) -> str:
         """The error of every call of the tool, in the words of the gateway; empty if it may be called."""
-        refusal = self._refusal_of(self._catalog.server(tool.server), tool)
+        refusal = self._context.refusal_of(self._catalog.server(tool.server), tool)
         return refusal.message(f"{tool.server}.{tool.name}") if refusal else ""
 
     def _problem_of(self, call: Bound) -> str:
@@ -204,7 +200,7 @@ class Findings:
             reported.add(node.id)
             hint = self._hint(node) or (self._mistyped_tool(node) if len(reported) <= _MAX_COMPARED else "")
             if hint or self.names.imports_tools:
-                hint = hint or f"; {starts_fresh(self._last_result)}"
+                hint = hint or f"; {starts_fresh(self._context.last_result)}"
                 yield self.finding(node, f"name {node.id!r} is not defined{hint}")
 
     def _hint(self, node: ast.Name) -> str:
@@ -229,7 +225,8 @@ class Findings:
         call = self.reading.parents.get(node)
         if not isinstance(call, ast.Call) or call.func is not node:
             return ""
-        near = [tool for server, tool in self._catalog.mistyped_tools(node.id) if not self._refusal_of(server, tool)]
+        similar = self._catalog.mistyped_tools(node.id)
+        near = [tool for server, tool in similar if not self._context.refusal_of(server, tool)]
         return f"; did you mean {near[0].name}? Write: {near[0].import_line}" if near else ""
 
 

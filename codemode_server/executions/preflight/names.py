@@ -18,7 +18,7 @@ from codemode_server.executions.preflight.reading import Reading, bound_by
 from codemode_server.sandbox.importable import TOOL_MODULES
 
 _DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "importlib", "builtins"})
-_OF_THE_ROOT = frozenset({"tool", "ToolError", "LimitExceeded", "File"})
+_OF_THE_ROOT = frozenset({"tool", "ToolError", "File"})
 _MAX_UNKNOWN = 50
 """More unknown names are not recorded: each is compared with all known names, and the program may be hostile."""
 
@@ -136,7 +136,7 @@ class Names:
                 server.tool(path[1])
         except UnknownTool as error:
             is_settled = bool(server.tools) if server.state is UpstreamState.READY else not server.is_available
-            is_builtin = path[1] in ("ToolError", "LimitExceeded")
+            is_builtin = path[1] == "ToolError"
             message = f"{path[1]} is there without an import" if is_builtin else str(error)
             self.unknown.append(Unknown(node, path[1], message, is_settled))
             return True

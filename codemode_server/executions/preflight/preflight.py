@@ -20,14 +20,11 @@ from codemode_server.off_loop import without_collector
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
     from codemode_server.executions.preflight.checker import Diagnostic, TypeChecker
     from codemode_server.executions.preflight.findings import Finding, Findings
-    from codemode_server.executions.preflight.reading import Reading
     from codemode_server.executions.preflight.tool_types import TypeDocument
 
 logger = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
-_Found = tuple[list["Finding"], tuple[str, ...]]
-"""Findings, and the imported modules of servers and tools."""
 _MAX_SHOWN = 5
 _MAX_LOOKED_AT = 100
 _LARGE = 2 * 1024
@@ -37,9 +34,15 @@ _MAX_BROKEN = 8 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class SavedCode:
-    """Code saved by programs or people that a session can import."""
+class CheckContext:
+    """What the check knows beyond the program's text and the catalog."""
 
+    importable: frozenset[str] | None = None
+    """The top-level modules that the sandbox has; None if that is not known."""
+    last_result: str = ""
+    """The name of the last result of the session that programs can read; empty if there is none."""
+    refusal_of: RefusalOf = no_refusal
+    """Tells which tools the program's principal may not call."""
     may_be_in_workspace: Callable[[str], bool] = lambda _name: False
     """Predicate: /workspace may have a module of this name."""
     why_no_skill: Callable[[str], str] = lambda _name: ""
@@ -48,7 +51,7 @@ class SavedCode:
     """True if the text is itself to be imported: its functions count as called."""
 
 
-NOTHING_SAVED = SavedCode()
+_NOTHING_KNOWN = CheckContext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,66 +106,48 @@ class Preflight(OwnsTasks):
         """Memory of the type checker's process; 0 if there is none, or if it can't be measured."""
         return self._checker.resident_bytes if self._checker is not None else 0
 
-    async def check(
-        self,
-        code: str,
-        importable: frozenset[str] | None = None,
-        last_result: str = "",
-        saved: SavedCode = NOTHING_SAVED,
-        refusal_of: RefusalOf = no_refusal,
-    ) -> Checked:
-        """Never raises for anything that the program or an upstream does.
-
-        `importable` are the top-level modules that the sandbox has, None if that is not known; `last_result` names the
-        last result of the session that programs can read, empty if there is none; `saved` is what else it can import,
-        and `refusal_of` tells which tools the program's principal may not call.
-        """
+    async def check(self, code: str, context: CheckContext = _NOTHING_KNOWN) -> Checked:
+        """Never raises for anything that the program or an upstream does."""
         strictness = self._config.settings.types.check
         if strictness == "none":
             return Checked()
         try:
-            found, imports = await self._findings(code, importable, last_result, saved, refusal_of)
+            if "servers" in code or "codemode" in code or "client" in code:
+                await self._listed()
+            if len(code) <= _LARGE:
+                found, imports = await self._findings(code, context)
+            else:
+                async with self._turn:
+                    found, imports = await self._findings(code, context)
         except Exception:  # an internal error is no reason not to run a program
             logger.exception("a program could not be checked, and runs unchecked")
             return Checked()
-        if strictness == "warnings":
-            return Checked((), tuple(found), imports)
-        errors = tuple(finding for finding in found if finding.is_sure)
-        return Checked(errors, tuple(finding for finding in found if not finding.is_sure), imports)
+        errors = tuple(finding for finding in found if finding.is_sure and strictness == "errors")
+        return Checked(errors, tuple(finding for finding in found if finding not in errors), imports)
 
-    async def _findings(
-        self, code: str, importable: frozenset[str] | None, last_result: str, saved: SavedCode, refusal_of: RefusalOf
-    ) -> _Found:
-        if "servers" in code or "codemode" in code or "client" in code:
-            await self._listed()
-        if len(code) <= _LARGE:
-            return await self._found(code, importable, last_result, saved, refusal_of)
-        async with self._turn:
-            return await self._found(code, importable, last_result, saved, refusal_of)
-
-    async def _found(
-        self, code: str, importable: frozenset[str] | None, last_result: str, saved: SavedCode, refusal_of: RefusalOf
-    ) -> _Found:
+    async def _findings(self, code: str, context: CheckContext) -> tuple[list[Finding], tuple[str, ...]]:
+        """The findings, and the modules of servers and tools that the program imports."""
+        from codemode_server.executions.preflight.findings import Findings
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
         from codemode_server.executions.preflight.syntax import FENCE
 
-        is_large = len(code) > _LARGE
+        is_large, catalog = len(code) > _LARGE, self._catalog()
         reading = await _worked(is_large, read, code)
-        if reading is None and (("servers" not in code and FENCE not in code) or len(code) > _MAX_BROKEN):
-            return [], ()
-        catalog = self._catalog()
         if reading is None:
-            return await _worked(True, _syntax_findings, code, catalog), ()
-        own, found = await _worked(is_large, _read, reading, catalog, refusal_of, importable, last_result, saved)
-        try:
-            more = await self._by_types(own, is_large) if own.calls else []
-        except Exception:  # as above; the findings of our own part remain
-            logger.exception("a program could not be checked by its types")
-            more = []
+            is_read = ("servers" in code or FENCE in code) and len(code) <= _MAX_BROKEN
+            return (await _worked(True, _syntax_findings, code, catalog) if is_read else []), ()
+        own = await _worked(is_large, Findings, reading, catalog, context)
+        found = await _worked(is_large, own.all)
+        more: list[Finding] = []
+        if own.calls:
+            try:
+                more = await self._by_types(own, is_large)
+            except Exception:  # as above; the findings of our own part remain
+                logger.exception("a program could not be checked by its types")
         lines = {finding.line for finding in found}
-        more = [finding for finding in more if finding.line not in lines]
-        return sorted([*found, *dict.fromkeys(more)], key=lambda finding: finding.line), imported_tools(reading)
+        found += dict.fromkeys(finding for finding in more if finding.line not in lines)
+        return sorted(found, key=lambda finding: finding.line), imported_tools(reading)
 
     async def _by_types(self, own: Findings, is_large: bool) -> list[Finding]:
         document = await _worked(is_large, _document, own)
@@ -187,29 +172,6 @@ async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -
 
 def _type_findings(document: TypeDocument, diagnostics: list[Diagnostic]) -> list[Finding]:
     return list(islice(document.findings(diagnostics), _MAX_LOOKED_AT))
-
-
-def _read(
-    reading: Reading,
-    catalog: Catalog,
-    refusal_of: RefusalOf,
-    importable: frozenset[str] | None,
-    last_result: str,
-    saved: SavedCode,
-) -> tuple[Findings, list[Finding]]:
-    from codemode_server.executions.preflight.findings import Findings
-
-    own = Findings(
-        reading,
-        catalog,
-        refusal_of,
-        importable,
-        last_result,
-        saved.why_no_skill,
-        saved.may_be_in_workspace,
-        saved.is_module,
-    )
-    return own, own.all()
 
 
 def _syntax_findings(code: str, catalog: Catalog) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 The checker reads the program as it is, but for calls of tools: where a call is awaited, the tool's stub gives the value
 already, and where the value goes elsewhere (`asyncio.gather`) it is wrapped. Of what it reports, only wrong keys and
-attributes of results and wrong arguments are used; the rest is ordinary Python without types.
+attributes of results are used; the rest is ordinary Python without types.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.json_schema import SchemaReader, properties_of
 from codemode_server.catalog.returns import declared_result
 from codemode_server.domain.calls import ResultKey
-from codemode_server.executions.preflight.call_checks import NOT_CONSTANT, Bound, constant_of
 from codemode_server.executions.preflight.checker import Diagnostic
 from codemode_server.executions.preflight.findings import Finding, Findings
-from codemode_server.gateway.arguments import known_problems
 from codemode_server.sandbox.guest.await_rule import Use
 
 _IMPORT = "from _cm import pending as _cm_pending, loose as _cm_loose\n"
@@ -50,12 +48,10 @@ def tool(*names: Any) -> Callable[[T], T]: ...
 _KEY = re.compile(r'(Unknown key "(.*?)" for TypedDict `(\w+)`[^\n]*)')
 _ATTRIBUTE = re.compile(r"(Object of type `(?:list\[)?(\w+)\]?` has no attribute `(\w+)`)")
 _INDEX = re.compile(r'with key of type `Literal\["(.*?)"\]` on object of type `list\[(\w+)\]`')
-_ARGUMENT = re.compile(r"Argument to function `(\w+)` is incorrect: (Expected `([^`]+)`, found `([^`]+)`)")
 _UNION = re.compile(r"subscripted object has type `([^`]+)`")
 _BESIDE = frozenset({"files", "text"})
 """Attributes and keys of what a tool sent beside its result (`sandbox/guest/files.py`); no type declares them."""
 _MAX_KEYS = 12
-_KINDS = {"str", "int", "float", "bool", "None", "list", "dict", "tuple", "set"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +95,11 @@ class TypeDocument:
         for diagnostic in diagnostics:
             line = diagnostic.start[0] - _IMPORT.count("\n")
             statement = self._statement_at(line)
-            finding = self._finding(diagnostic.message, statement, line) if statement is not None else None
+            finding = self._finding(diagnostic.message, statement) if statement is not None else None
             if finding is not None:
                 yield replace(finding, line=line)
 
-    def _finding(self, message: str, statement: ast.stmt, line: int) -> Finding | None:
+    def _finding(self, message: str, statement: ast.stmt) -> Finding | None:
         if found := _KEY.match(message):
             return self._unknown_key(statement, found[1], found[2], found[3], _UNION.search(message))
         if (found := _ATTRIBUTE.match(message)) and (classes := self._classes.get(found[2])):
@@ -114,8 +110,6 @@ class TypeDocument:
             text = f"a list can't be indexed by {found[1]!r}; {_described(classes[0], 'an item')}"
             is_member = re.search(rf"\| list\[{found[2]}\]|list\[{found[2]}\] \|", classes[0].tool.stub.source)
             return None if is_member or found[1] in _BESIDE else self._found(statement, text, is_sure=False)
-        if found := _ARGUMENT.match(message):
-            return self._wrong_argument(statement, found, line)
         return None
 
     def _unknown_key(
@@ -136,35 +130,6 @@ class TypeDocument:
             statement, f"{message}{'' if message.endswith('?') else '.'} {_described(reported)}", is_sure=is_sure
         )
         return replace(finding, doubted_key=ResultKey(reported.tool.server, reported.tool.name, key))
-
-    def _wrong_argument(self, statement: ast.stmt, found: re.Match[str], line: int) -> Finding | None:
-        calls = [it for it in self._findings.calls if it.tool.name == found[1] and _is_at(it.call, line)]
-        if not calls or calls[0].problem:
-            return None
-        call = calls[0]
-        if value := re.fullmatch(r"(None)|Literal\[(.*)\]", found[4]):
-            return self._refused_value(statement, call, ast.literal_eval(value[1] or f"({value[2]})"))
-        expected, given = _kinds(found[3]), _kinds(found[4])
-        if not expected or not given or given & expected or (given <= {"int", "bool"} and expected & {"int", "float"}):
-            return None
-        if (given <= {"tuple", "set"} and "list" in expected) or (given == {"dict"} and not expected & _KINDS):
-            return None
-        return self._found(statement, f"{call.tool.name}(): {found[2]}.", is_sure=False)
-
-    def _refused_value(self, statement: ast.stmt, call: Bound, value: object) -> Finding | None:
-        """The gateway's error for a variable that has one constant value."""
-        if isinstance(value, tuple):  # one of several values
-            return None
-        raw = {parameter.name: parameter.raw_name for parameter in call.tool.parameters}
-        names = [name for name, node in call.given.items() if constant_of(node) is NOT_CONSTANT]
-        problems = [(name, known_problems(call.tool, {raw.get(name, name): value}, is_all=False)) for name in names]
-        refused = [(name, problem) for name, problem in problems if problem]
-        if len(refused) != 1:
-            return None
-        (name, problem) = refused[0]
-        node = call.given[name]
-        is_sure = isinstance(node, ast.Name) and len(self._findings.names.bound.get(node.id, ())) == 1
-        return self._found(statement, f"{call.tool.name}(): {'; '.join(problem)}.", is_sure=is_sure)
 
     def _found(self, statement: ast.stmt, message: str, *, is_sure: bool) -> Finding:
         return self._findings.finding(statement, message, is_sure=is_sure and self._is_plain(statement))
@@ -224,13 +189,6 @@ def _is_declared(classes: list[ResultClass]) -> bool:
 
 def _is_at(node: ast.stmt | ast.expr, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or node.lineno)
-
-
-def _kinds(text: str) -> set[str]:
-    """The names of a union's members, without what is within them; nothing where one is not known."""
-    outer = re.sub(r"\[(?:[^][]|\[[^]]*\])*\]", "", text)
-    kinds = {name.strip() for name in outer.split(" | ")}
-    return kinds if all(kind in _KINDS or kind.endswith("Result") for kind in kinds) else set()
 
 
 def _edited(findings: Findings) -> str:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.errors import MetaToolError, UnknownTool
+from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.flows import Source
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal
 from codemode_server.domain.skills import Skill, SkillState
-from codemode_server.executions.skills.project_skills import ProjectSkills, SkillFolder
+from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.executions.skills.skill_file import SavedSkill
 from codemode_server.executions.skills.skill_source import SkillSource, facts_of
 from codemode_server.executions.skills.store import SkillStore
@@ -65,13 +65,11 @@ class SkillLibrary:
 
     def project_names(self) -> set[str]:
         """The names that only people give, in the spelling that no file system tells apart."""
-        folders = [name for it in self._project.folders() for name in (it.name, it.module)]
-        return {name.casefold() for name in (*self._project.names(), *folders)}
+        return {name.casefold() for name in self._project.names()}
 
     def names(self, owner: Owner) -> list[str]:
         """Names that can be imported from `skills`."""
-        folders = [it.module for it in self._project.folders()]
-        return sorted({*self._project.names(), *folders, *self._visible(owner)})
+        return sorted({*self._project.names(), *self._visible(owner)})
 
     def source(self, owner: Owner, name: str) -> SkillText:
         """The text of a program.
@@ -96,36 +94,10 @@ class SkillLibrary:
         """
         if not path:
             return {"kind": "package", "names": self.names(owner), "doc": "Saved programs."}, None
-        if (folder := self._folder(path[0])) is not None and path[0] not in self._project.names():
-            return self._load_from(folder, path[1:])
         if len(path) > 1:
             raise UnknownTool(f"there is no module 'skills.{'.'.join(path)}'; a skill is one module: skills.{path[0]}")
         found = self.source(owner, path[0])
         return {"kind": "module", "source": found.text}, found
-
-    def list_folder(self, parts: tuple[str, ...]) -> list[tuple[str, bool]]:
-        """The names in a folder of a skill with a `SKILL.md`, and whether each is a folder.
-
-        Raises:
-            MetaToolError: there is no such folder.
-        """
-        folder, inner = self._folder(parts[0]), parts[1:]
-        files = folder.files if folder is not None else ()
-        below = [it for it in files if it[: len(inner)] == inner and len(it) > len(inner)]
-        if not below:
-            raise MetaToolError(f'there is no folder /skills/{"/".join(parts)}; list_dir("/skills") lists them')
-        return sorted({(it[len(inner)], len(it) > len(inner) + 1) for it in below})
-
-    def read_file(self, parts: tuple[str, ...]) -> str:
-        """The text of a file in a skill with a `SKILL.md`.
-
-        Raises:
-            MetaToolError: there is no such file.
-        """
-        folder = self._folder(parts[0])
-        if folder is None:
-            raise MetaToolError(f'there is no /skills/{"/".join(parts)}; list_dir("/skills") lists them')
-        return folder.read(parts[1:])
 
     def why_missing(self, owner: Owner, name: str) -> str:
         """An error that there is no such skill, with the nearest name; empty if it exists."""
@@ -144,18 +116,6 @@ class SkillLibrary:
         meant = similar_name(name, names)
         others = f"there are: {', '.join(names[:20])}" if names else "no skills are saved yet"
         return f"there is no skill {name!r}; {f'did you mean {meant}?' if meant else others}"
-
-    def _load_from(self, folder: SkillFolder, module: tuple[str, ...]) -> tuple[dict[str, Any], SkillText | None]:
-        if (file := folder.module_file(module)) is not None:
-            text = SkillText(folder.read(file))
-            return {"kind": "module", "source": text.text}, text
-        members = folder.members(module)
-        if not members and module:
-            raise UnknownTool(f"there is no module 'skills.{'.'.join((folder.module, *module))}'")
-        return {"kind": "package", "names": members, "doc": folder.skill.summary}, None
-
-    def _folder(self, name: str) -> SkillFolder | None:
-        return next((it for it in self._project.folders() if name in (it.name, it.module)), None)
 
     def _visible(self, owner: Owner) -> dict[str, SavedSkill]:
         """The saved skills of a session by name."""

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import anyio.to_thread
 
-from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.flows import Source
 from codemode_server.domain.principals import Owner
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.guarded_programs import ProgramGuard
-from codemode_server.executions.preflight.preflight import Preflight, SavedCode
+from codemode_server.executions.preflight.preflight import CheckContext, Preflight
 from codemode_server.executions.skills.library import SkillLibrary
 from codemode_server.executions.skills.rules import check_name, check_text
 from codemode_server.executions.skills.skill_file import SavedSkill
@@ -41,14 +39,12 @@ class ProgramSkills:
         preflight: Preflight,
         sources: ReadSources,
         guard: ProgramGuard,
-        catalog: Callable[[], Catalog],
         sandbox: Sandbox,
     ) -> None:
         self._library = library
         self._preflight = preflight
         self._sources = sources
         self._guard = guard
-        self._catalog = catalog
         self._sandbox = sandbox
 
     def why_missing(self, owner: Owner, name: str) -> str:
@@ -88,9 +84,9 @@ class ProgramSkills:
         text = text.replace("\r\n", "\n").rstrip() + "\n"
         check_name(name)
         importable = (await self._sandbox.ready()).importable
-        await anyio.to_thread.run_sync(check_text, name, text, self._catalog(), importable)
-        saved = SavedCode(why_no_skill=partial(self.why_missing, execution.owner), is_module=True)
-        checked = await self._preflight.check(text, saved=saved)
+        await anyio.to_thread.run_sync(check_text, name, text, importable)
+        context = CheckContext(why_no_skill=partial(self.why_missing, execution.owner), is_module=True)
+        checked = await self._preflight.check(text, context)
         if checked.errors:
             raise MetaToolError(checked.message.replace("not run:", f"skills/{name}.py was not saved:", 1))
         sources = tuple(self._sources.of(execution.context))

@@ -7,24 +7,20 @@ file system, its text shows all that is in it, and its import does nothing but d
 from __future__ import annotations
 
 import ast
-import builtins
 import io
 import keyword
 import re
 import tokenize
 from collections.abc import Iterable, Iterator
 
-from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principal_names import DEVICE_NAMES
-from codemode_server.executions.preflight.reading import Reading, bound_by, line_of, read
+from codemode_server.executions.preflight.reading import Reading, line_of, read
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
 from codemode_server.text import clean, escaped
 
 MAX_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
-_RESERVED = DEVICE_NAMES | {"save"}
-"""`skills.save` is a function."""
 _MAX_PROBLEMS = 5
 _HARMLESS = """
 frozenset set tuple list dict str int float bool bytes range object compile re.compile namedtuple
@@ -42,7 +38,6 @@ _PLAIN = (
     *(ast.arg, ast.Starred),
 )
 """Nodes allowed in an expression at top level, beside harmless calls."""
-_SANDBOX_NAMES = frozenset({"ToolError", "LimitExceeded", "__file__", "__name__", "__doc__"})
 
 
 def check_name(name: str) -> None:
@@ -52,11 +47,11 @@ def check_name(name: str) -> None:
         raise MetaToolError(
             f"{shown!r} can't be the name of a skill: it takes a letter, then letters, digits and _, at most 60 in all"
         )
-    if keyword.iskeyword(name) or name.lower() in _RESERVED:
+    if keyword.iskeyword(name) or name.lower() in DEVICE_NAMES:
         raise MetaToolError(f"{shown!r} is reserved and can't be the name of a skill; choose another")
 
 
-def check_text(name: str, text: str, catalog: Catalog, importable: frozenset[str] | None) -> None:
+def check_text(name: str, text: str, importable: frozenset[str] | None) -> None:
     """Raises `MetaToolError` with all that is wrong, a line each.
 
     `importable` are the modules of the sandbox, None if they are not known, as those of the user's own image.
@@ -75,7 +70,6 @@ def check_text(name: str, text: str, catalog: Catalog, importable: frozenset[str
         {
             *_look_alikes(text),
             *_run_on_import(reading.tree.body),
-            *_undefined(reading, catalog),
             *(_unreviewed(reading, importable) if importable is not None else ()),
         }
     )
@@ -175,21 +169,3 @@ def _dotted(node: ast.expr) -> str:
         case ast.Attribute(value=ast.Name(id=owner), attr=name):
             return f"{owner}.{name}"
     return ""
-
-
-def _undefined(reading: Reading, catalog: Catalog) -> Iterator[tuple[int, str]]:
-    """The names that nothing in the text gives a meaning, with the import that is missing."""
-    imports = [alias for node in reading.nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
-    if any(alias.name == "*" for alias in imports):
-        yield 1, "import each name by itself in place of *"
-        return
-    known = {name for node in reading.nodes for name in bound_by(node)} | set(dir(builtins)) | _SANDBOX_NAMES
-    known |= {it.name for node in reading.nodes for it in getattr(node, "type_params", [])}
-    missing: dict[str, int] = {}
-    for node in reading.nodes:
-        if isinstance(node, ast.Name) and node.id not in known:
-            missing.setdefault(node.id, node.lineno)
-    for name, line in missing.items():
-        servers = [server.name for server in catalog.servers if name in server.by_name]
-        remedy = f"write: from servers.{servers[0]} import {name}" if len(servers) == 1 else "import it, or pass it in"
-        yield line, f"{escaped(name[:60])!r} is not defined in this file; {remedy}"

@@ -47,7 +47,7 @@ def _facts(name: str, reading: Reading) -> SkillSource:
 
 
 def tools_of(reading: Reading) -> tuple[str, ...]:
-    """The tools that a text imports or calls by name, as `server.tool`, and the skills that it imports, sorted."""
+    """The tools that a text imports, as `server.tool`, and the skills that it imports, sorted."""
     found = sorted({tool for node in reading.nodes for tool in _named(node)})
     more = len(found) - MAX_TOOLS
     return (*found[:MAX_TOOLS], *([f"and {more} more"] if more > 0 else []))
@@ -59,12 +59,6 @@ def _named(node: ast.AST) -> Iterator[str]:
             paths = [module] if module.count(".") >= 2 else [f"{module}.{alias.name}" for alias in aliases]
         case ast.Import(names=aliases):
             paths = [alias.name for alias in aliases]
-        case ast.Call(func=func, args=[ast.Constant(value=str(server)), ast.Constant(value=str(tool)), *_]) if (
-            _last(func) == "call"
-        ):
-            paths = [f"servers.{server}.{tool}"]
-        case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if _last(func) == "call_mcp_tool":
-            paths = [f"servers.{name.removeprefix('mcp__').replace('__', '.', 1)}"]
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="servers"), attr=server), attr=tool):
             paths = [f"servers.{server}.{tool}"]
         case _:
@@ -75,10 +69,6 @@ def _named(node: ast.AST) -> Iterator[str]:
             yield clean_line(rest, 120)
         elif root == "skills" and rest:
             yield clean_line(f"skills.{rest.partition('.')[0]}", 120)
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _functions(module: ast.Module) -> Iterator[_Function]:

@@ -3,7 +3,6 @@
     skills/<principal>/
         check_pending_orders.py                        in use
         proposed/check_pending_orders@x7f3a9c21b04.py  waits for the person; named by the execution that saved it
-        earlier/check_pending_orders@2026-11-25T013034Z.py  what was in use before
 
 No sandbox sees the folder. A file is always written as a whole, and every change holds the lock of the folder, since
 the command line changes it too. Reading needs no lock: a file is read once, and what was read is what is used.
@@ -22,7 +21,7 @@ from pathlib import Path
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.skills.skill_file import SavedSkill, decode, encode, written_time
+from codemode_server.executions.skills.skill_file import SavedSkill, decode, encode
 from codemode_server.file_stamps import FileStamp
 from codemode_server.private_files import NotPrivate, open_private, private_folder, private_subfolder, replace_private
 from codemode_server.processes.file_lock import held
@@ -30,8 +29,6 @@ from codemode_server.processes.file_lock import held
 MAX_SKILLS = 500
 MAX_PROPOSALS = 100
 MAX_PROPOSALS_OF_SESSION = 20
-MAX_EARLIER = 20
-"""Earlier versions of one skill; the oldest beyond them is deleted."""
 _FOLDER = "skills"
 _MAX_FILE_BYTES = 1 << 20
 _MAX_FILES = 5_000
@@ -55,11 +52,6 @@ class SkillStore:
         """By name and time."""
         found = self._all(self.path / "proposed")
         return sorted(found, key=lambda it: (it.name.casefold(), it.saved_at, it.execution_id))
-
-    def earlier(self, name: str) -> list[SavedSkill]:
-        """Earlier versions under this name, the newest first."""
-        found = [it for it in self._all(self.path / "earlier") if it.name == name]
-        return sorted(found, key=lambda it: it.saved_at, reverse=True)
 
     def unreadable(self) -> list[Path]:
         """Files that could be skills and have no whole header, or are no private files."""
@@ -102,8 +94,8 @@ class SkillStore:
                     self._proposal(it).unlink(missing_ok=True)
 
     def put_in_use(self, skill: SavedSkill, *, shown: SavedSkill | None) -> None:
-        """Have a skill take the place of what is in use under its name, which becomes an earlier version, and delete
-        the proposal that it was, unless that has another text by now. `shown` is what was in use when this was decided.
+        """Have a skill take the place of what is in use under its name, and delete the proposal that it was, unless
+        that has another text by now. `shown` is what was in use when this was decided.
 
         Raises:
             MetaToolError: something else is in use by now.
@@ -113,17 +105,14 @@ class SkillStore:
             before = self.read_in_use(skill.name)
             if (before and before.text) != (shown and shown.text):
                 raise MetaToolError(f"skills.{skill.name} was changed meanwhile; look at it again")
-            if before is not None and before.text != skill.text:
-                self._set_aside(before)
             replace_private(self.path / f"{skill.name}.py", encode(skill))
             proposal = self._read(self._proposal(skill))
             if proposal is not None and proposal.text == skill.text:
                 self._proposal(skill).unlink(missing_ok=True)
 
     def remove(self, skill: SavedSkill) -> None:
-        """Take a skill out of use; it becomes an earlier version."""
+        """Take a skill out of use."""
         with self._changing():
-            self._set_aside(skill)
             (self.path / f"{skill.name}.py").unlink(missing_ok=True)
 
     def delete_proposal(self, skill: SavedSkill) -> bool:
@@ -142,14 +131,6 @@ class SkillStore:
 
     def proposals_of(self, execution_id: ExecutionId) -> list[SavedSkill]:
         return [it for it in self.proposals() if it.execution_id == execution_id]
-
-    def _set_aside(self, skill: SavedSkill) -> None:
-        folder = private_subfolder(self.path, "earlier")
-        at = written_time(skill.accepted_at or skill.saved_at).replace(":", "")
-        replace_private(folder / f"{skill.name}@{at}.py", encode(skill))
-        for old in self.earlier(skill.name)[MAX_EARLIER:]:
-            at = written_time(old.accepted_at or old.saved_at).replace(":", "")
-            (folder / f"{old.name}@{at}.py").unlink(missing_ok=True)
 
     def _proposal(self, skill: SavedSkill) -> Path:
         return self.path / "proposed" / f"{skill.name}@{skill.execution_id}.py"

@@ -83,9 +83,10 @@ servers/__init__.py).
 Standard library only; no network, no host files. Each program starts fresh: only files in /workspace and results \
 stay. At most {limits.calls:,} calls, {limits.memory_mb} MB, {limits.wall_seconds:g} s of run time plus \
 {limits.upstream_seconds:g} s waiting for servers.
-from codemode import show, results, skills, checkpoint: show(file) lets you see an image or file; results["x…"] is \
-what an earlier program returned, whole; skills.save(function) saves a function for later programs; \
-checkpoint.save(step=..., context=...) and checkpoint.load() carry a task over to later sessions. Example:
+from codemode import show, results, checkpoint: show(file) lets you see an image or file; results["x…"] is \
+what an earlier program returned, whole; \
+checkpoint.save(step=..., context=...) and checkpoint.load() carry a task over to later sessions. A file written to \
+/skills/<name>.py is a module for later programs: from skills.<name> import <name>. Example:
 {example.program}"""
 
 

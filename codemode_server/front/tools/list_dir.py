@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codemode_server.domain.errors import MetaToolError
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import (
     READS,
@@ -37,11 +38,8 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
 
     def skills(parts: tuple[str, ...]) -> list[Entry]:
         if parts:
-            return [Entry(one_line(name, 200), "", is_folder) for name, is_folder in services.skills.list_folder(parts)]
-        return [
-            Entry(skill.name if skill.is_folder else f"{skill.name}.py", skill.note, skill.is_folder)
-            for skill in services.skills.entries(context.request.owner)
-        ]
+            raise MetaToolError(f'there is no folder /skills/{"/".join(parts)}; list_dir("/skills") lists them')
+        return [Entry(f"{it.name}.py", it.note) for it in services.skills.entries(context.request.owner)]
 
     def workflows() -> list[Entry]:
         return [Entry(f"{it.name}.yaml", it.summary) for it in services.workflows.entries()]

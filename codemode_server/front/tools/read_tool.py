@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codemode_server.domain.errors import MetaToolError
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import (
     READS,
@@ -42,7 +43,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
 
     def skill(parts: tuple[str, ...]) -> tuple[str, str]:
         if len(parts) > 1:
-            return services.skills.read_file(parts), ""
+            raise MetaToolError(f'there is no /skills/{"/".join(parts)}; list_dir("/skills") lists them')
         found = services.skills.source(context.request.owner, parts[0])
         services.sources.take_over(context.request, found.sources)
         return found.text, found.note

@@ -7,14 +7,12 @@ from difflib import get_close_matches
 
 CODEMODE_NAMES = (
     "File",
-    "LimitExceeded",
     "ToolError",
     "call",
     "checkpoint",
     "results",
     "search_tools",
     "show",
-    "skills",
 )
 """Names that programs can import from `codemode`."""
 NO_NETWORK = (
@@ -33,8 +31,8 @@ TMP_IS_THE_SANDBOX_S = (
 )
 NO_TOOL_FILES = "tools are not files in programs: from servers.<server> import <tool>; read_tool shows their source"
 NO_SKILL_FILES = (
-    "skills are no folder in programs: from skills.<name> import <name>; to save one: from codemode import skills; "
-    "skills.save(function), or open('/skills/<name>.py', 'w'); list_dir('/skills') lists them"
+    "skills are no folder in programs: from skills.<name> import <name>; open('/skills/<name>.py', 'w') saves one; "
+    "list_dir('/skills') lists them"
 )
 _NETWORK_MODULES = ("requests", "httpx", "aiohttp", "urllib3", "ssl", "websockets", "paramiko", "boto3")
 _INSTEAD = {

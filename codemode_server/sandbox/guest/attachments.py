@@ -16,8 +16,8 @@ from .values import MAX_DEPTH
 
 _FEW = 100
 _TAKES = (
-    "a File, a result with files, bytes with mime_type=, the path of a file, a Pillow image, a matplotlib figure, or a "
-    "list of these; a plain value is returned by ending the program with it"
+    "a File, a result with files, bytes with mime_type=, the path of a file, or a list of these; a plain value is "
+    "returned by ending the program with it"
 )
 
 
@@ -25,8 +25,7 @@ def make_show(link: Link, resolve: Callable[[Any], Any]) -> Callable[..., Shown]
     """`show` over one link; `resolve` gives the value of a call on its way."""
 
     def show(*things: Any, name: str | None = None, mime_type: str | None = None) -> Shown:
-        """Show images, sounds or files to the model: File, bytes, path, Pillow image, matplotlib figure, or a list;
-        of a tool's result all its files.
+        """Show images, sounds or files to the model: File, bytes, path, or a list; of a tool's result all its files.
 
         What exceeds the budget is stored, and the answer names it.
         """
@@ -46,16 +45,12 @@ def hint_on(value: Any) -> str:
     files = [thing for thing in few if isinstance(thing, File) and not thing.is_text]
     if files and all(file.is_link for file in files):
         return "a link is fetched by file.text, file.data or file.save(path)"
-    if files or encoded.is_used() or any(map(_is_picture, few)):
+    if files or encoded.is_used():
         return (
             "bytes are not in a value or output: from codemode import show; show(file) shows an image or file, "
             "file.save(path) saves it; a result has .files"
         )
     return ""
-
-
-def _is_picture(thing: Any) -> bool:
-    return type(thing).__module__.startswith(("matplotlib.", "PIL."))
 
 
 def _sent(link: Link, file: File, name: str | None, mime_type: str | None) -> str:
@@ -85,11 +80,6 @@ def _files(thing: Any, resolve: Callable[[Any], Any]) -> list[File]:
         return [File(thing.getvalue())]
     if isinstance(thing, (str, pathlib.Path)):
         return [_of_path(thing)]
-    if hasattr(thing, "savefig"):  # a figure of matplotlib, or pyplot itself
-        return [_saved(lambda file: thing.savefig(file, format="png"), "image/png")]
-    if hasattr(thing, "save") and hasattr(thing, "format") and hasattr(thing, "mode"):  # an image of Pillow
-        form = thing.format if thing.format in ("PNG", "JPEG", "GIF", "WEBP") else "PNG"
-        return [_saved(lambda file: thing.save(file, format=form), f"image/{form.lower()}")]
     raise TypeError(f"show() takes {_TAKES}; not {type(thing).__name__}")
 
 
@@ -117,12 +107,6 @@ def _files_within(thing: Any, resolve: Callable[[Any], Any], depth: int = 0) -> 
 def _files_of_text(text: str) -> list[File]:
     found = encoded.file_in(text)
     return [File(*found)] if found is not None else []
-
-
-def _saved(save: Callable[[io.BytesIO], Any], mime_type: str) -> File:
-    buffer = io.BytesIO()
-    save(buffer)
-    return File(buffer.getvalue(), mime_type)
 
 
 def _of_path(path: str | pathlib.Path) -> File:

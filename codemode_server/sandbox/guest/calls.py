@@ -6,18 +6,16 @@ A call whose result was never used is waited for at the program's end; if it fai
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import operator
 import sys
-import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from types import FrameType
 from typing import Any
 
 from .await_rule import is_async_frame
 from .files import from_reply
-from .link import OVER_LIMIT, PROGRAM_FILE, Link, Refused, holds_more_values, to_json
+from .link import PROGRAM_FILE, Link, Refused, holds_more_values, to_json
 from .value_descriptions import remember_sample
 from .values import NotJson, to_argument
 
@@ -26,10 +24,6 @@ READING = "resources.read"
 MAX_URI = 8_192
 """Characters of a URI that the host reads, as in `frames`."""
 _MAX_WARNINGS = 5
-_NO_ITEMS = (
-    "LimitExceeded has .items only after .map() and .pages(); asyncio.gather(…, return_exceptions=True) gives the "
-    "other results, and a loop can append each to a list\n"
-)
 
 
 class ToolError(RuntimeError):
@@ -45,27 +39,6 @@ class ToolError(RuntimeError):
         """For `.pages()` errors: the items read before the failure."""
         self.page: Any = None
         """For `.pages()` errors: the page that can't be read."""
-
-
-class LimitExceeded(RuntimeError):
-    """The program has made all the calls that it may make. It can catch this once, to return what it has; the next call
-    ends it."""
-
-    def __init__(self, message: str = "") -> None:
-        super().__init__(message)
-        self._items: list[Any] | None = None
-
-    @property
-    def items(self) -> list[Any] | None:
-        """For `.pages()`: the items read before. For `.map()`: its results, with `ok` and `errors`. Otherwise None, and
-        a line on stderr says how to have the results."""
-        if self._items is None:
-            sys.stderr.write(_NO_ITEMS)
-        return self._items
-
-    @items.setter
-    def items(self, items: list[Any]) -> None:
-        self._items = items
 
 
 class Unfinished:
@@ -197,13 +170,11 @@ class Calls:
         self.unclaimed: dict[int, PendingCall] = {}
         self.failures: list[Any] = []
         """The failures of each `map`; at the end a warning names those that the program never read."""
-        self._limited: set[object] = set()
-        """Tasks and threads in which a call raised `LimitExceeded`."""
-        self._mapping: set[object] = set()
-        """Tasks and threads that begin calls of a map now."""
 
-    def begin(self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False) -> Future[Any]:
-        """Send a call; the future gives the tool's value, or its `raw` result, or raises `ToolError`.
+    def prepare(
+        self, server: str, tool: str, arguments: dict[str, Any], title: str, *, raw: bool = False
+    ) -> Callable[[], Future[Any]]:
+        """What sends a call; its future gives the tool's value, or its `raw` result, or raises `ToolError`.
 
         Raises:
             TypeError: an argument has no form in JSON.
@@ -219,42 +190,19 @@ class Calls:
         if holds_more_values(text, plain, self.link.values):
             message = f"{title}(): the arguments hold more than {self.link.values:,} values; send fewer in each call"
             raise ToolError(message, server, tool, "too_many_values")
-        self._check_limit()
-        return self._settled_by(self.link.call(server, tool, text, raw=raw), server, tool, is_raw=raw)
+        return lambda: self._settled_by(self.link.call(server, tool, text, raw=raw), server, tool, is_raw=raw)
 
     def begin_read(self, server: str, uri: str, arguments: dict[str, Any] | None = None) -> Future[Any]:
         """Have a resource read; the future gives its files or raises `ToolError`. `arguments`: those of a template."""
         if len(uri) > MAX_URI:
             message = f"a URI of {len(uri):,} characters can't be fetched (at most {MAX_URI:,}); let a tool read it"
             raise ToolError(message, server, READING, "too_long")
-        self._check_limit()
         more = {"arguments": arguments} if arguments else {}
         return self._settled_by(self.link.request("read", server=server, uri=uri, **more), server, READING)
 
-    def _check_limit(self) -> None:
-        """End the program if this task or thread calls again after a `LimitExceeded`."""
-        if self.link.no_more_calls is not None and _caller() in self._limited and not self.unclaimed:
-            self.link.exceed("limits.calls")  # while results of calls are still unused, it may not know of the limit
-
-    @contextlib.contextmanager
-    def mapping(self) -> Iterator[None]:
-        """A `LimitExceeded` of a call begun in here is not counted as raised in this task or thread: on threads, it
-        comes while the map still begins others. The map raises it at its end, after `note_limit`."""
-        caller = _caller()
-        self._mapping.add(caller)
-        try:
-            yield
-        finally:
-            self._mapping.discard(caller)
-
-    def note_limit(self) -> None:
-        """Note that a `LimitExceeded` is raised in the task or thread that runs now."""
-        self._limited.add(_caller())
-
     def _settled_by(self, answer: Future[Any], server: str, tool: str, *, is_raw: bool = False) -> Future[Any]:
         result: Future[Any] = Future()
-        origin, caller = _Origin(self, server), _caller()
-        is_mapped = caller in self._mapping
+        origin = _Origin(self, server)
 
         def settle(answer: Future[Any]) -> None:
             if result.done() or answer.cancelled():
@@ -264,11 +212,6 @@ class Calls:
                 result.set_result(taken := from_reply(value, encoding, origin, is_raw=is_raw))
                 remember_sample(tool, taken)
             except Refused as refusal:
-                if refusal.kind == OVER_LIMIT:
-                    if not is_mapped:
-                        self._limited.add(caller)
-                    result.set_exception(LimitExceeded(str(refusal)))
-                    return
                 result.set_exception(ToolError(str(refusal), server, tool, refusal.kind))
 
         def drop(result: Future[Any]) -> None:
@@ -304,14 +247,6 @@ class Calls:
         """Print what failed in each `map` whose errors the program never read."""
         for warning in [found for failures in self.failures if (found := failures.warning())][:_MAX_WARNINGS]:
             sys.stderr.write(f"{warning}\n")
-
-
-def _caller() -> object:
-    """The task, or else the thread, that runs now."""
-    try:
-        return asyncio.current_task() or threading.get_ident()
-    except RuntimeError:  # no event loop runs
-        return threading.get_ident()
 
 
 class _Origin:

@@ -33,7 +33,7 @@ from .files import File
 from .modules import PROGRAM_FILES
 from .similar_names import similar_name
 from .stubs import Stub
-from .value_descriptions import UNKNOWN, nearest_key, shape, way_into_dict, way_into_text, ways_into_list
+from .value_descriptions import UNKNOWN, nearest_key, shape, way_to_read
 
 _MAX_HINT = 500
 
@@ -113,32 +113,16 @@ def _of_attribute(name: str | None, value: Any, place: Place) -> str:
             return f"no {what} came beside it; it is {shape(value)}: read these with [...]"
         near = nearest_key(name, value)
         return f"it is {shape(value)}{f': write [{near!r}]' if near else '; its keys are read with [...]'}"
-    if isinstance(value, str) and name in ("text", "content"):
-        return f"{place.text or 'it'} is {shape(value)}; use it as it is"
-    if isinstance(value, str):
-        methods = [method for method in dir("") if not method.startswith("_")]
-        return _of_text(value, place, is_text_meant=nearest_key(name, methods) is not None)
-    if isinstance(value, (list, tuple)):
-        return _of_list(value, name, place)
+    if isinstance(value, (list, tuple, str)):
+        return _of_value(value, name, place)
     return f"{place.text or 'it'} is {shape(value)}" if isinstance(value, File) or value is None else ""
 
 
-def _of_list(value: Any, key: Any, place: Place) -> str:
-    return f"{place.text or 'it'} is {shape(value)}; {ways_into_list(place.text, value, key)}"
-
-
-def _of_text(value: str, place: Place, *, is_text_meant: bool = False) -> str:
-    """For a text that was used like a dict; it may come from a loop over a text or a dict in place of a list."""
-    source = place.looped_over()
-    looped = place.value(source) if source is not None else UNKNOWN
-    if source is not None and isinstance(looped, str) and len(value) == 1:
-        way = way_into_text(place.written(source), looped)
-        return f"{place.text} is a character of {shape(looped)}{f'; {way}' if way else ''}"
-    if source is not None and isinstance(looped, dict) and value in looped:
-        way = way_into_dict(place.written(source), looped)
-        return f"{place.text} is a key of {shape(looped)}{f'; {way}' if way else ''}"
-    way = "" if is_text_meant else way_into_text(place.text, value)
-    return f"{place.text or 'it'} is {shape(value)}{f'; {way}' if way else ''}"
+def _of_value(value: Any, key: Any, place: Place) -> str:
+    """For a list or a text that was used like a dict."""
+    name = place.text or "it"
+    way = way_to_read(name, value, key)
+    return f"{name} is {shape(value)}{f'; {way}' if way else ''}"
 
 
 def _of_json(text: Any) -> str:
@@ -155,12 +139,9 @@ def _of_type(message: str, place: Place) -> str:
     value = place.subscripted()
     if value is UNKNOWN:
         return ""
-    name = place.text or "it"
-    if message.startswith(("list indices", "tuple indices")) and isinstance(value, (list, tuple)):
-        return _of_list(value, place.key(), place)
-    if message.startswith("string indices") and isinstance(value, str):
-        return _of_text(value, place)
-    return f"{name} is {shape(value)}" if "not subscriptable" in message else ""
+    if "indices must be" in message and isinstance(value, (list, tuple, str)):
+        return _of_value(value, place.key(), place)
+    return f"{place.text or 'it'} is {shape(value)}" if "not subscriptable" in message else ""
 
 
 _HINTS_BY_FOLDER = {"skills": NO_SKILL_FILES, "servers": NO_TOOL_FILES}

@@ -10,7 +10,7 @@ import linecache
 import types
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from .calls import PendingCall
 from .files import Blocks, Fields
@@ -19,14 +19,7 @@ from .value_descriptions import MAX_ITEMS, SAMPLES, UNKNOWN
 
 _MAX_NAME = 40
 _GUEST = __file__.rpartition("/")[0]
-_LOOPS: tuple[type[ast.For | ast.AsyncFor], ...] = (ast.For, ast.AsyncFor)
-_COMPREHENSIONS: tuple[type[ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp], ...] = (
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-)
-_Node = TypeVar("_Node", bound=ast.AST)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def plain(value: Any) -> Any:
@@ -62,11 +55,7 @@ class Place:
     def text(self) -> str:
         """Source of the expression that is subscripted or whose attribute is read; empty where that is long."""
         node = self._node()
-        return self.written(node.value) if node is not None else ""
-
-    def written(self, node: ast.expr) -> str:
-        """An expression as it is written; empty where that is long."""
-        text = ast.unparse(node)
+        text = ast.unparse(node.value) if node is not None else ""
         return text if len(text) <= _MAX_NAME else ""
 
     def subscripted(self, lacking: Any = UNKNOWN) -> Any:
@@ -85,24 +74,12 @@ class Place:
         names = [*self._frame.f_locals, *self._frame.f_globals]
         return [name for name in names if isinstance(name, str) and not name.startswith("__")]
 
-    def looped_over(self) -> ast.expr | None:
-        """Iterable of the loop or comprehension whose variable was subscripted or its attribute read."""
-        node = self._node()
-        if node is None or not isinstance(node.value, ast.Name):
-            return None
-        for part in (*self._around(node), *self._enclosing(node, _LOOPS)):
-            if isinstance(part.target, ast.Name) and part.target.id == node.value.id:
-                return part.iter
-        return None
-
     def _node(self) -> ast.Subscript | ast.Attribute | None:
-        return next((node for node in self._nodes() if isinstance(node, (ast.Subscript, ast.Attribute))), None)
-
-    def _nodes(self) -> Iterator[ast.expr]:
-        """The expressions that are written exactly where it failed."""
+        """The expression that is written exactly where it failed."""
         for node in ast.walk(self._tree):
-            if isinstance(node, ast.expr) and _position(node) == self._position:
-                yield node
+            if isinstance(node, (ast.Subscript, ast.Attribute)) and _position(node) == self._position:
+                return node
+        return None
 
     def value(self, node: ast.expr, lacking: Any = UNKNOWN) -> Any:
         """Value of an expression, as far as it is known without running any of it."""
@@ -112,9 +89,6 @@ class Place:
             return self.value(node.value, lacking)
         if isinstance(node, ast.Name):
             return self._named(node, lacking)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "values":
-            held = self.value(node.func.value)
-            return [plain(item) for item in dict.values(held)] if type(held) in (dict, Fields) else UNKNOWN
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             return SAMPLES.get(node.func.id if isinstance(node.func, ast.Name) else node.func.attr, UNKNOWN)
         if isinstance(node, ast.Subscript):
@@ -140,19 +114,13 @@ class Place:
         return UNKNOWN
 
     def _around(self, inner: ast.AST) -> Iterator[ast.comprehension]:
-        for node in self._enclosing(inner, _COMPREHENSIONS):
-            yield from node.generators
-
-    def _enclosing(self, inner: ast.AST, kinds: tuple[type[_Node], ...]) -> Iterator[_Node]:
         for node in ast.walk(self._tree):
-            if isinstance(node, kinds) and any(part is inner for part in ast.walk(node)):
-                yield node
+            if isinstance(node, _COMPREHENSIONS) and any(part is inner for part in ast.walk(node)):
+                yield from node.generators
 
 
 def _some_item(items: Any, lacking: Any) -> Any:
-    """An item of a list, one that lacks the key if there is such a one; of a text or a dict the first that it gives."""
-    if type(items) in (str, dict, Fields) and items:
-        return next(iter(items))
+    """An item of a list, one that lacks the key if there is such a one."""
     if type(items) not in (list, tuple):
         return UNKNOWN
     return next((it for it in islice(items, MAX_ITEMS) if not (isinstance(it, dict) and lacking in it)), UNKNOWN)

@@ -6,7 +6,6 @@ A link is a file whose content is still at the upstream. It is fetched through t
 
 from __future__ import annotations
 
-import io
 import json
 import pathlib
 import re
@@ -98,18 +97,6 @@ class File:
     def size(self) -> int | None:
         """Bytes; of a link what the upstream says, or None."""
         return self._size if self.is_link else len(self.data)
-
-    def image(self) -> Any:
-        """The picture as a Pillow image, where Pillow is installed."""
-        try:
-            from PIL import Image  # type: ignore[import-not-found,unused-ignore]
-        except ImportError:
-            raise ImportError(
-                "there is no Pillow in this sandbox: use .data, or show(file); "
-                "a microVM has it whose image has it (sandbox.image in upstream.yaml)",
-                name="PIL",
-            ) from None
-        return Image.open(io.BytesIO(self.data))
 
     def __len__(self) -> int:
         """Characters of a text, bytes of anything else; `size` is always in bytes."""

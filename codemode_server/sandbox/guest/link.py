@@ -9,7 +9,6 @@ The host takes only so many requests at a time (see `sandbox/frames.py`); the ot
 from __future__ import annotations
 
 import collections
-import contextlib
 import json
 import sys
 import threading
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _DECODER = json.JSONDecoder()
 PROGRAM_FILE = "program.py"
-OVER_LIMIT = "limit_exceeded"
-"""The kind of refusal of a call that is one too many."""
 
 
 class Transport(Protocol):
@@ -123,8 +120,6 @@ class Link:
         self._last_id = 0
         self._outgoing: collections.deque[str] = collections.deque()
         self._calls, self._questions = _Window(), _Window()
-        self._over_limit: collections.deque[Future[Any]] = collections.deque()
-        """Calls over the limit; refused once those in flight are answered."""
         self._sending = threading.Lock()
         self.before_wait: Callable[[], None] = lambda: None
         """Called before the guest waits for the host: what is buffered has to go out first."""
@@ -135,8 +130,6 @@ class Link:
         self.call_bytes = 2**62
         self.values = 2**62
         """Values that the arguments of a call may hold."""
-        self.no_more_calls: Refused | None = None
-        """Why no further call is answered, once the host said that the program has made all its calls."""
 
     def limit(self, limits: dict[str, Any]) -> None:
         """Take the limits of the `run` frame."""
@@ -180,11 +173,6 @@ class Link:
     def _post(self, window: _Window, head: str, body: str) -> Future[Any]:
         future: Future[Any] = Future()
         window.waiting.append(_Request(head, body, future))
-        if (
-            window is self._calls and self.no_more_calls is not None
-        ):  # the host said so while this call was being written
-            self._take_back_waiting_calls()
-            self._refuse_calls_over_limit()
         self._flush()
         return future
 
@@ -239,36 +227,15 @@ class Link:
         reply = _DECODER.decode(text)
         del text
         future = self._waiting.pop(reply["id"], None)
-        refusal = None if reply["ok"] else Refused(reply["kind"], reply["message"])
-        if refusal is not None and refusal.kind == OVER_LIMIT:
-            # Before the window has room again: another thread may be sending.
-            self.no_more_calls = refusal
-            self._take_back_waiting_calls()
         for window in (self._calls, self._questions):
             window.unanswered.pop(reply["id"], None)
         self._flush()
         if future is not None and not future.done():  # it is, if whoever asked was cancelled meanwhile
-            if refusal is None:
+            if reply["ok"]:
                 future.set_result((reply["value"], reply.get("encoding", "json")))
-            elif refusal.kind == OVER_LIMIT:
-                self._over_limit.append(future)
             else:
-                future.set_exception(refusal)
-        self._refuse_calls_over_limit()
+                future.set_exception(Refused(reply["kind"], reply["message"]))
         return True
-
-    def _take_back_waiting_calls(self) -> None:
-        while self._calls.waiting:
-            waiting = self._calls.waiting.popleft().future
-            if waiting.set_running_or_notify_cancel():
-                self._over_limit.append(waiting)
-
-    def _refuse_calls_over_limit(self) -> None:
-        """Refuse the calls over the limit, unless calls are in flight: the program may end once it knows of the limit,
-        and that would cancel them."""
-        while self._over_limit and not self._calls.unanswered:
-            with contextlib.suppress(IndexError):  # another thread took the last one
-                self._over_limit.popleft().set_exception(self.no_more_calls)
 
 
 def _line_of_program() -> int | None:

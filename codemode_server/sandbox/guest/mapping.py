@@ -1,23 +1,20 @@
 """`tool.map(items)`: one call for each item, some at a time, the results in the order of the items.
 
-Items are taken as they are needed, by whoever waits, so they may come from a generator that calls tools itself. One
-that fails leaves None in its place and its error in `errors`; only what no item can change (the tool is not permitted,
-or is gone) is raised, as is what the items themselves raise. If the first item does not fit the tool's parameters, it
-is likely that none does: that is raised as well, before any call. At the limit on calls, `LimitExceeded` is raised
-once the calls in flight are answered; its `items` are the results, and those that were not called have it as error.
+An item that fails leaves None in its place and its error in `errors`; only what no item can change (the tool is not
+permitted, or is gone) is raised. If the first item does not fit the tool's parameters, it is likely that none does:
+that is raised as well, before any call.
 """
 
 from __future__ import annotations
 
-import asyncio
-import collections
 import contextlib
-import operator
-from collections.abc import Callable, Iterable, Iterator
+import functools
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-from .calls import Calls, LimitExceeded, PendingCall, ToolError
+from .calls import Calls, PendingCall, ToolError
 
 _FOR_ALL = frozenset({"refused", "unknown_tool"})
 """Kinds of errors that every other item would meet as well."""
@@ -47,8 +44,8 @@ class Failures:
 class Mapped(list[Any]):
     """The results in the order of the items; None for those in `errors`."""
 
-    def __init__(self, failures: Failures) -> None:
-        super().__init__()
+    def __init__(self, failures: Failures, size: int) -> None:
+        super().__init__([None] * size)
         self._failures = failures
 
     @property
@@ -63,134 +60,69 @@ class Mapped(list[Any]):
         return [value for index, value in enumerate(self) if index not in self.errors]
 
 
-class PendingMap(PendingCall):
-    """A running map; begun at once, and continued by the code that waits for it."""
+def prepared(
+    title: str, items: Iterable[Any], prepare: Callable[[Any], Callable[[], Future[Any]]]
+) -> tuple[dict[int, Callable[[], Future[Any]]], Failures]:
+    """What sends the call of each item that fits, by its index, and the errors of the others.
 
-    __slots__ = (
-        "_begin",
-        "_concurrency",
-        "_done",
-        "_failures",
-        "_in_flight",
-        "_is_driven",
-        "_items",
-        "_limit",
-        "_results",
-    )
-
-    def __init__(
-        self,
-        calls: Calls,
-        title: str,
-        begin: Callable[[Any], Future[Any]],
-        items: Iterable[Any],
-        concurrency: int,
-    ) -> None:
-        super().__init__(calls, Future(), title)
-        self._begin = begin
-        self._items: Iterator[Any] | None = iter(items)
-        self._concurrency = concurrency
-        self._failures = Failures(title)
-        self._results = Mapped(self._failures)
-        self._in_flight: dict[int, Future[Any]] = {}
-        self._done: collections.deque[int] = collections.deque()
-        self._is_driven = False
-        self._limit: LimitExceeded | None = None
-
-    async def _wait(self) -> Any:
-        if self._is_driven:
-            return await asyncio.wrap_future(self._future)
-        self._is_driven = True
+    Raises:
+        TypeError: the first item does not fit.
+    """
+    sends: dict[int, Callable[[], Future[Any]]] = {}
+    failures = Failures(title)
+    for index, item in enumerate(items):
+        failures.calls += 1
         try:
-            while (signal := self.step()) is not None:
-                await asyncio.wrap_future(signal)
-        finally:
-            self._is_driven = False  # whoever is cancelled leaves the rest to others
-        return self._future.result()
-
-    def _value(self) -> Any:
-        self._calls.unclaimed.pop(id(self), None)
-        if self._is_driven:
-            return self._calls.link.wait(self._future)
-        self._is_driven = True
-        try:
-            while (signal := self.step()) is not None:
-                self._calls.link.wait(signal)
-        finally:
-            self._is_driven = False
-        return self._future.result()
-
-    def step(self) -> Future[Any] | None:
-        """Begin as many calls as may be in flight; gives a future that settles when one is done, or None at the end."""
-        try:
-            self._take_in()
-            with self._calls.mapping():
-                while self._items is not None and len(self._in_flight) < self._concurrency:
-                    self._begin_next(self._items)
-            if self._in_flight:
-                return self._signal()
-            if self._limit is not None:
-                self._limit.items = self._results
-                self._calls.note_limit()
-                raise self._limit
-        except BaseException as error:
-            self._items = None
-            if not self._future.done():
-                self._future.set_exception(error)
-            raise
-        if not self._future.done():
-            self._failures.calls = len(self._results)
-            self._calls.failures.append(self._failures)
-            self._future.set_result(self._results)
-        return None
-
-    def _begin_next(self, items: Iterator[Any]) -> None:
-        try:
-            item = next(items)
-        except StopIteration:
-            self._items = None
-            return
-        except LimitExceeded as error:  # of a call that gives the items
-            self._stop(error)
-            return
-        index = len(self._results)
-        self._results.append(None)
-        try:
-            self._in_flight[index] = self._begin(item)
+            sends[index] = prepare(item)
         except (TypeError, ToolError) as error:
             if index == 0 and isinstance(error, TypeError):
-                raise TypeError(f"{self._title}.map(): the first item does not fit: {error}") from None
+                raise TypeError(f"{title}.map(): the first item does not fit: {error}") from None
+            failures.errors[index] = error
+    return sends, failures
+
+
+class PendingMap(PendingCall):
+    """A running map: `concurrency` calls are on their way, and each answer has the next one sent."""
+
+    __slots__ = ("_failures", "_lock", "_results", "_unanswered", "_unsent")
+
+    def __init__(
+        self, calls: Calls, sends: Mapping[int, Callable[[], Future[Any]]], failures: Failures, concurrency: int
+    ) -> None:
+        super().__init__(calls, Future(), failures.title)
+        self._failures = failures
+        self._results = Mapped(failures, failures.calls)
+        self._unsent = iter(sends.items())
+        self._unanswered = len(sends)
+        self._lock = threading.Lock()
+        """Answers come in another thread than the first calls are sent in."""
+        for _ in range(concurrency):
+            self._send_next()
+        if not sends:
+            self._finish()
+
+    def _send_next(self) -> None:
+        with self._lock:
+            index, send = next(self._unsent, (-1, None))
+        if send is not None and not self._future.done():
+            send().add_done_callback(functools.partial(self._take, index))
+
+    def _take(self, index: int, answer: Future[Any]) -> None:
+        try:
+            self._results[index] = answer.result()
+        except ToolError as error:
             self._failures.errors[index] = error
-        else:
-            self._in_flight[index].add_done_callback(lambda _: self._done.append(index))
+            if error.kind in _FOR_ALL:
+                with contextlib.suppress(InvalidStateError):
+                    self._future.set_exception(error)
+        with self._lock:
+            self._unanswered -= 1
+            is_over = not self._unanswered
+        if is_over:
+            self._finish()
+        self._send_next()
 
-    def _take_in(self) -> None:
-        while self._done:
-            index = self._done.popleft()
-            try:
-                self._results[index] = self._in_flight.pop(index).result()
-            except ToolError as error:
-                if error.kind in _FOR_ALL:
-                    raise
-                self._failures.errors[index] = error
-            except LimitExceeded as error:
-                self._failures.errors[index] = error
-                self._stop(error)
-
-    def _stop(self, limit: LimitExceeded) -> None:
-        """Begin no further call. Items whose number is known have the error, too."""
-        first, left = len(self._results), operator.length_hint(self._items or ())
-        self._results += [None] * left
-        self._failures.errors |= dict.fromkeys(range(first, first + left), limit)
-        self._items, self._limit = None, limit
-
-    def _signal(self) -> Future[Any]:
-        signal: Future[Any] = Future()
-
-        def settle(_: Future[Any]) -> None:
-            with contextlib.suppress(InvalidStateError):  # another call was faster
-                signal.set_result(None)
-
-        for future in list(self._in_flight.values()):
-            future.add_done_callback(settle)
-        return signal
+    def _finish(self) -> None:
+        with contextlib.suppress(InvalidStateError):  # it has failed, or is cancelled
+            self._future.set_result(self._results)
+            self._calls.failures.append(self._failures)

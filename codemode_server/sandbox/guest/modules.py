@@ -23,7 +23,7 @@ from typing import Any
 
 from .advice import on_module, shadowed_module
 from .attachments import make_show
-from .calls import Calls, LimitExceeded, ToolError, Unfinished, resolve
+from .calls import Calls, ToolError, Unfinished, resolve
 from .checkpoint import Checkpoint
 from .files import File
 from .link import PROGRAM_FILE, Link, Refused
@@ -120,8 +120,6 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, link: Link) -> None:
         self._link = link
         self._descriptions: dict[str, dict[str, Any]] = {}
-        self.save_skill: Callable[..., Any] | None = None
-        """`skills.save`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -176,16 +174,11 @@ class HostModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
         if spec.submodule_search_locations is None:
             return _Skill(spec.name) if spec.name.startswith(_PROGRAMS) else None
-        if spec.name == "skills":
-            package = _Package(spec.name, "Saved programs, and `save(function)`, which saves one.")
-            package.save = self.save_skill
-            return package
         package = _Package(spec.name, self._descriptions.get(spec.name, {}).get("doc"))
         if spec.name == "servers":
             package.tool = sys.modules["codemode"].__tool__
             package.Resources = sys.modules["codemode"].__resources__
             package.ToolError = ToolError
-            package.LimitExceeded = LimitExceeded
             package.File = File
         return package
 
@@ -226,7 +219,7 @@ class MissingModules(importlib.abc.MetaPathFinder):
 
 def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
     """Make the sandbox's own modules importable; gives the finder of those that the host has."""
-    for public in (ToolError, LimitExceeded, File):
+    for public in (ToolError, File):
         public.__module__ = "codemode"  # as the program knows them, also in its tracebacks
     call = _caller(calls)
 
@@ -258,7 +251,6 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
         "codemode",
         "What is beside the tools: what they give and raise, show, results of earlier programs, and the checkpoint.",
         ToolError=ToolError,
-        LimitExceeded=LimitExceeded,
         File=File,
         search_tools=search_tools,
         call=call,
@@ -275,18 +267,16 @@ def install(link: Link, calls: Calls, *, advice: str) -> HostModules:
     host_modules = HostModules(link)
     link.skill_files = SkillFiles(link, host_modules.source, host_modules.forget)
     link.skill_files.install()
-    host_modules.save_skill = link.skill_files.save
     sys.meta_path.insert(0, host_modules)
     sys.meta_path += [WorkspaceModules(PROGRAM_FILES), MissingModules(advice)]
     sys.dont_write_bytecode = True  # no compiled files in /workspace
-    sys.modules["codemode"].skills = importlib.import_module("skills")  # type: ignore[attr-defined]
     return host_modules
 
 
 def _caller(calls: Calls) -> Callable[..., Any]:
     def call(server: str, tool: str, arguments: dict[str, Any] | None = None, **more: Any) -> Any:
         """Call a tool by names known only at run time."""
-        future = calls.begin(server, tool, {**(arguments or {}), **more}, tool)
+        future = calls.prepare(server, tool, {**(arguments or {}), **more}, tool)()
         frame: types.FrameType | None = sys._getframe(1)
         if frame and frame.f_code.co_name == "call_mcp_tool" and frame.f_globals is globals():
             frame = frame.f_back

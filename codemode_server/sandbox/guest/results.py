@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, overload
+from typing import Any
 
 from .files import from_reply
 from .link import Link, Refused
-
-_DECODER = json.JSONDecoder()
 
 
 class FailedProgram:
@@ -36,14 +32,8 @@ class CallResults(Mapping[int, Any]):
     def listed(self) -> str:
         return ", ".join(map(str, self._numbers))
 
-    @overload
-    def __getitem__(self, number: int) -> Any: ...
-    @overload
-    def __getitem__(self, number: slice) -> list[Any]: ...
-    def __getitem__(self, number: int | slice) -> Any:
-        """The result of one call; of a slice of numbers, the list of those that there are."""
-        if isinstance(number, slice):
-            return [self[at] for at in range(max(self._numbers) + 1)[number] if at in self._numbers]
+    def __getitem__(self, number: int) -> Any:
+        """The result of one call."""
         if number not in self._numbers:
             raise KeyError(f"no result of call {number}; there are those of the calls {self.listed}")
         return self._results[f"{self._name}/calls/{number}"]
@@ -67,52 +57,25 @@ class Results(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if not isinstance(name, str):
             raise TypeError(f"results are named by text, as their answers say, not by {type(name).__name__}")
-        value, encoding = self._read(name)
+        try:
+            value, encoding = self._link.ask("artifact", name=name)
+        except Refused as refusal:
+            raise KeyError(str(refusal)) from None
         if encoding == "blocks" and value and value[0]["type"] == "calls":
             return FailedProgram(self, name, value[0]["numbers"])
         return from_reply(value, encoding)
 
-    def _read(self, name: str) -> tuple[Any, str]:
-        """The reply to a request for a result, its pieces joined."""
-        texts: list[str] = []
-        start = 0
-        while True:
-            try:
-                value, encoding = self._link.ask("artifact", name=name, start=start)
-            except Refused as refusal:
-                raise KeyError(str(refusal)) from None
-            piece = value[0] if encoding == "blocks" and value else {}
-            if piece.get("type") != "piece":
-                return value, encoding
-            texts.append(piece["text"])
-            start = piece["next"]
-            if start is None:
-                break
-        text, block = "".join(texts), piece["as"]
-        if block["type"] == "json":
-            return _DECODER.decode(text), block["encoding"]
-        return [{**block, "data" if block["type"] == "file" else "text": text}], "blocks"
-
     @property
     def last(self) -> Any:
-        """The last value; if a program failed since, a line on stderr says so."""
+        """The last value; or the results of calls, if no program of the session has returned a value."""
         names = list(self)
-        values = [name for name in names if "/" not in name]
-        failed = [name for name in names if name.endswith("/calls")]
-        if not values and not failed:
-            raise LookupError("no program of this session has returned a value yet")
+        values = [name for name in names if "/" not in name] or [name for name in names if name.endswith("/calls")]
         if not values:
-            return self[failed[-1]]
-        if failed and names.index(failed[-1]) > names.index(values[-1]):
-            name = failed[-1].removesuffix("/calls")
-            sys.stderr.write(
-                f'results.last is the value of {values[-1]}; {name} failed after it: results["{name}"].calls has the '
-                "results of its calls\n"
-            )
+            raise LookupError("no program of this session has returned a value yet")
         return self[values[-1]]
 
     def __iter__(self) -> Iterator[str]:
-        names, _ = self._link.ask("artifact", name=None, start=0)
+        names, _ = self._link.ask("artifact", name=None)
         return iter(names)
 
     def __len__(self) -> int:

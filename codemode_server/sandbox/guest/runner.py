@@ -13,8 +13,8 @@ from typing import Any
 
 from . import checkpoint, lines, repetition, source
 from .attachments import hint_on
-from .calls import Calls, LimitExceeded, ToolError, finish, resolve
-from .error_reports import Unawaited, describe
+from .calls import Calls, ToolError, finish, resolve
+from .error_reports import describe
 from .link import PROGRAM_FILE, LimitPassed, Link, holds_more_values, to_json
 from .output import Output
 from .results import Results
@@ -46,8 +46,6 @@ def run(
 
     link.before_wait = flush
     sys.stdout, sys.stderr = stdout, stderr
-    unawaited = Unawaited()
-    unawaited.watch()
     reserve = bytearray(_RESERVE_BYTES)
     done: dict[str, Any] = {"op": "done", "id": frame["id"], "value": None, "value_form": "none", "error": None}
     try:
@@ -56,9 +54,7 @@ def run(
             link.skill_files.close_all()
         is_listed = isinstance(value, Results)  # as print shows it: in full it would be all earlier values
         done["value"], done["value_form"] = (repr(value), "repr") if is_listed else to_result(value, resolve)
-        hint = value.how_to_call if isinstance(value, Stub) else hint_on(value)
-        done["hint"] = unawaited.hint() if "async def" in frame["code"] else ""
-        done["hint"] = done["hint"] or hint
+        done["hint"] = value.how_to_call if isinstance(value, Stub) else hint_on(value)
         text = to_json(done)
         if len(text) > limits["value_bytes"] and len(to_json(done["value"]).encode()) > limits["value_bytes"]:
             raise LimitPassed("limits.value_bytes", shape(done["value"]))
@@ -97,7 +93,6 @@ class _Program:
             source.FINISH_HOOK: finish,
             source.STAR_HOOK: self._import_star,
             "ToolError": ToolError,  # `except ToolError` is what a program writes, with or without an import
-            "LimitExceeded": LimitExceeded,
             "input": _no_input,
             "exit": sys.exit,
             "quit": sys.exit,

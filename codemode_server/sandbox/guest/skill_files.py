@@ -1,4 +1,4 @@
-"""`codemode.skills.save`, and the files of /skills, which is no folder: what a program writes goes to the host whole.
+"""The files of /skills, which is no folder: what a program writes there goes to the host whole.
 
 `open('/skills/triage.py', 'w')` collects the text, and closing the file saves it; reading gives the text that an import
 would run. Nothing else of a file system is there.
@@ -11,25 +11,14 @@ import functools
 import io
 import os
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 from .link import Link, Refused
 from .replacements import replace_members
-from .skill_text import text_of
 
 _FOLDER = "/skills"
 _open = io.open
-
-
-class Saved(str):
-    """Result of saving, as text; may be awaited."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[Any, None, Saved]:
-        return self
-        yield  # what makes it a generator
 
 
 class SkillFiles:
@@ -61,11 +50,6 @@ class SkillFiles:
         replace_members(io, open=open_but_skills)
         replace_members(builtins, open=open_but_skills)
 
-    def save(self, function: Callable[..., Any]) -> Saved:
-        """Save a function of the program, with the imports, functions and constants that it uses, for later programs:
-        `from skills.<name> import <name>`."""
-        return self._send(*text_of(function))
-
     def name_of(self, path: Any) -> str:
         """The skill that a path means; empty for any other path."""
         folder, _, file = _absolute(path).rpartition("/")
@@ -89,13 +73,12 @@ class SkillFiles:
         for file in list(self._open):
             file.close()
 
-    def _send(self, name: str, text: str) -> Saved:
+    def _send(self, name: str, text: str) -> None:
         try:
-            said, _ = self._link.ask("skill", name=name, text=text)
+            self._link.ask("skill", name=name, text=text)
         except Refused as refusal:
             raise ValueError(str(refusal)) from None
         self._forget(name)
-        return Saved(said)
 
 
 class _File:

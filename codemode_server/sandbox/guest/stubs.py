@@ -22,7 +22,7 @@ from .await_rule import is_async_frame
 from .binding import MAP_TAKES_A_LIST, Signature, bind, bind_shared, check_required, type_takes_objects
 from .calls import Calls, PendingCall, resolve
 from .files import File
-from .mapping import PendingMap
+from .mapping import PendingMap, prepared
 from .paging import PageParameters, Pages
 from .value_descriptions import shape
 
@@ -59,7 +59,7 @@ class Stub:
 
     def begin(self, *args: Any, **kwargs: Any) -> Future[Any]:
         """Send the call and give its future; what thread pools and `asyncio.to_thread` use."""
-        return self._send(bind(self.signature, args, kwargs.items(), required=self.signature.required))
+        return self._prepared(bind(self.signature, args, kwargs.items(), required=self.signature.required))()
 
     @functools.cached_property
     def raw(self) -> Stub:
@@ -77,33 +77,26 @@ class Stub:
         free = [name for name in self.signature.names if name not in shared]
         required = [name for name in self.signature.required if name not in shared]
 
-        def begin(item: Any) -> Future[Any]:
+        def prepare(item: Any) -> Callable[[], Future[Any]]:
             args = item if isinstance(item, tuple) else (item,)
-            return self._send(shared | bind(self.signature, args, (), names=free, required=required))
+            return self._prepared(shared | bind(self.signature, args, (), names=free, required=required))
 
-        mapping = PendingMap(self._calls, self._name, begin, items, concurrency)
-        if not is_async_frame(sys._getframe(1)):
-            return resolve(mapping)
-        mapping.step()
-        return self._calls.pending(mapping)
+        mapping = PendingMap(self._calls, *prepared(self._name, items, prepare), concurrency)
+        return self._calls.pending(mapping) if is_async_frame(sys._getframe(1)) else resolve(mapping)
 
     def pages(self, *args: Any, **kwargs: Any) -> Pages:
         """The items of all pages: see `paging`."""
         if self._is_raw:
             raise TypeError(f"{self._name}.raw has no pages; take whole results from {self._name}.pages(…).by_page()")
         bound = bind(self.signature, args, kwargs.items())
-        kinds = _annotations(self._function)
-        parameters = {
-            name: (kinds.get(name, "Any"), parameter.default)
-            for name, parameter in inspect.signature(self._function).parameters.items()
-            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-        }
-        pages = PageParameters(self._name, parameters, self._function.__doc__ or "")
-        for name, first in ((pages.number, pages.first_number), (pages.offset, int)):
+        defaults = self._function.__defaults__ or ()
+        padded = [None] * (len(self.signature.names) - len(defaults)) + [*defaults]
+        pages = PageParameters(self._name, dict(zip(self.signature.names, padded, strict=True)))
+        for name, first in ((pages.number, pages.first_number), (pages.offset, 0)):
             if name in self.signature.required and name not in bound:
-                bound[name] = first()
+                bound[name] = first
         check_required(self.signature, bound, besides=pages.cursor or "")
-        return Pages(pages, self._send, self._calls.link, bound)
+        return Pages(pages, lambda arguments: self._prepared(arguments)(), self._calls.link, bound)
 
     @property
     def how_to_call(self) -> str:
@@ -115,10 +108,10 @@ class Stub:
     def __get__(self, instance: object, owner: type | None = None) -> Stub:
         return self  # as a class attribute it stays a plain function, without self
 
-    def _send(self, bound: dict[str, Any]) -> Future[Any]:
+    def _prepared(self, bound: dict[str, Any]) -> Callable[[], Future[Any]]:
         check_required(self.signature, bound)
         arguments = {self._tool_names.get(name, name): value for name, value in bound.items()}
-        return self._calls.begin(self._server, self._name, arguments, self._name, raw=self._is_raw)
+        return self._calls.prepare(self._server, self._name, arguments, self._name, raw=self._is_raw)
 
 
 def stub_decorator(calls: Calls) -> Callable[..., Callable[[types.FunctionType], Stub]]:

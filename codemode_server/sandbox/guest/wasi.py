@@ -10,14 +10,13 @@ import asyncio
 import asyncio.base_events
 import asyncio.threads
 import concurrent.futures
-import concurrent.futures._base
 import concurrent.futures.thread
 import contextvars
 import functools
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from time import monotonic
 from typing import Any, TypeVar, TypeVarTuple
@@ -103,7 +102,6 @@ class Loop(Reentrant, asyncio.base_events.BaseEventLoop):
 def install(scheduler: Scheduler) -> Callable[[Any], Any]:
     """Put all of it in place; gives what runs an awaitable to its end."""
     _install_sleep(scheduler)
-    _install_futures(scheduler)
     _install_pools(scheduler)
     _install_threads(scheduler)
     _install_locks(scheduler)
@@ -127,52 +125,6 @@ def _install_asyncio(scheduler: Scheduler) -> None:
 
     replace_members(asyncio, to_thread=to_thread)
     replace_members(asyncio.threads, to_thread=to_thread)
-
-
-def _install_futures(scheduler: Scheduler) -> None:
-    original_result, original_exception = Future.result, Future.exception
-
-    def result(self: Future[Any], timeout: float | None = None) -> Any:
-        scheduler.wait_until(self.done, timeout)
-        return original_result(self, 0)
-
-    def exception(self: Future[Any], timeout: float | None = None) -> BaseException | None:
-        scheduler.wait_until(self.done, timeout)
-        return original_exception(self, 0)
-
-    def as_completed(fs: Iterable[Future[Any]], timeout: float | None = None) -> Generator[Future[Any], None, None]:
-        left = list(dict.fromkeys(fs))
-        total, deadline = len(left), None if timeout is None else monotonic() + timeout
-        while left:
-            rest = None if deadline is None else deadline - monotonic()
-            if not scheduler.wait_until(functools.partial(_any_is_done, left), rest):
-                raise TimeoutError(f"{len(left)} (of {total}) futures unfinished")
-            over = [f for f in left if f.done()]
-            left = [f for f in left if f not in over]
-            yield from over
-
-    def wait(fs: Iterable[Future[Any]], timeout: float | None = None, return_when: str = "ALL_COMPLETED") -> Any:
-        futures = set(fs)
-
-        def is_over() -> bool:
-            over = [f for f in futures if f.done()]
-            if return_when == "FIRST_COMPLETED":
-                return bool(over)
-            if return_when == "FIRST_EXCEPTION" and any(not f.cancelled() and original_exception(f, 0) for f in over):
-                return True
-            return len(over) == len(futures)
-
-        scheduler.wait_until(is_over, timeout)
-        over = {f for f in futures if f.done()}
-        return concurrent.futures._base.DoneAndNotDoneFutures(over, futures - over)
-
-    replace_members(Future, result=result, exception=exception)
-    for module in (concurrent.futures, concurrent.futures._base):
-        replace_members(module, as_completed=as_completed, wait=wait)
-
-
-def _any_is_done(futures: list[Future[Any]]) -> bool:
-    return any(future.done() for future in futures)
 
 
 def _install_pools(scheduler: Scheduler) -> None:

@@ -77,19 +77,13 @@ async def _machine() -> list[Check]:
         if home.is_obstacle:  # the cause of the error
             return [*checks, Check("microsandbox", "ok", version), home]
         return [*checks, Check("microsandbox", "failed", error.reason, error.remedy), home]
-    return [*checks, Check("microsandbox", "ok", f"{version}, {found.msb}"), *await _virtualization(), home]
+    return [*checks, Check("microsandbox", "ok", f"{version}, {found.msb}"), await _virtualization(), home]
 
 
-async def _virtualization() -> list[Check]:
-    present = Check("virtualization", "ok", "the processor has it")
-    match await runtime.virtualization():
-        case None:
-            return [present, Check("access", "ok", "this user may use it")]
-        case problem if problem.part == "device":
-            return [present, Check("access", "failed", problem.reason, problem.remedy)]
-        case problem:
-            failed = Check("virtualization", "failed", problem.reason, problem.remedy)
-            return [failed, Check("access", "skipped", "nothing to have access to")]
+async def _virtualization() -> Check:
+    if (problem := await runtime.virtualization()) is not None:
+        return Check("virtualization", "failed", problem.reason, problem.remedy)
+    return Check("virtualization", "ok", "the processor has it, and this user may use it")
 
 
 def _home() -> Check:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from codemode_server.text import clean, clean_line
 _LOOK_SECONDS = 60.0
 _LOAD_SECONDS = 900.0
 _PULL_SECONDS = 3_600.0
-_MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +29,6 @@ class Stored:
     reference: str
     digest: str
     """Digest of the manifest for this machine, not of an index over several platforms."""
-    architecture: str
-    """`amd64`, `arm64`; empty if it is not known."""
     size_bytes: int
 
 
@@ -52,7 +48,7 @@ async def find(reference: str) -> Stored | None:
     found = json.loads(done.stdout)
     if not _is_whole(found):
         return None
-    return Stored(reference, found["digest"], _architecture(found["digest"]), found["size_bytes"] or 0)
+    return Stored(reference, found["digest"], found["size_bytes"] or 0)
 
 
 async def is_present(reference: str) -> bool:
@@ -66,18 +62,6 @@ def _is_whole(image: dict[str, Any]) -> bool:
     names = [f"fsmeta/{digest}.erofs", f"vmdk/{digest}.vmdk"]
     names += [f"layers/{layer['diff_id'].replace(':', '_')}.erofs" for layer in image["layers"]]
     return all((cache / name).is_file() for name in names)
-
-
-def _architecture(digest: str) -> str:
-    """The architecture in the image's configuration; `msb` reports the requested one instead."""
-    for path in (runtime.home() / "cache" / "manifests").glob("*.json"):
-        try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            if kept["manifest_digest"] == digest:
-                return str(json.loads(kept["raw_config_json"])["architecture"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return ""
 
 
 async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
@@ -96,7 +80,7 @@ async def pull(reference: str, progress: Callable[[str], None]) -> Stored:
     done = await runtime.msb("pull", *insecure, reference, seconds=_PULL_SECONDS)
     if done.code != 0:
         raise _pull_failure(reference, clean(done.stderr))
-    return await _checked(reference, reference)
+    return await _checked(reference)
 
 
 async def load_archive(path: Path, reference: str) -> Stored:
@@ -123,22 +107,14 @@ async def load_archive(path: Path, reference: str) -> Stored:
             f"make one with: docker save --output {path.name} {reference.partition('@')[0]}",
             is_temporary=True,
         )
-    return await _checked(reference, str(path))
+    return await _checked(reference)
 
 
-async def _checked(reference: str, source: str) -> Stored:
+async def _checked(reference: str) -> Stored:
     stored = await find(reference)
     if stored is None:
         raise SandboxUnavailable(
             f"the image {reference} is not there after all", "run: codemode-server setup", is_temporary=True
-        )
-    machine = _MACHINES.get(platform.machine().lower(), platform.machine())
-    if stored.architecture and stored.architecture != machine:
-        await runtime.msb("image", "remove", reference, seconds=_LOOK_SECONDS)
-        raise SandboxUnavailable(
-            f"{source} is an image for {stored.architecture}, and this machine is {machine}",
-            f"take one for {machine}",
-            is_temporary=True,
         )
     return stored
 
@@ -162,31 +138,27 @@ def _pull_failure(reference: str, text: str) -> SandboxUnavailable:
     if (failure := _full_disk(text)) is not None:
         return failure
     error, registry = _error_in(text), _registry(reference)
+    login = f"log in: {runtime.command()} registry login {registry}"
+    setup = "run again: codemode-server setup"
+    offline = "without a network: codemode-server setup --archive FILE"
+    cases = {
+        ("error sending request",): (f"the registry {registry} can't be reached", f"{setup}; {offline}"),
+        ("rate limit", "toomanyrequests", "too many requests", "code: 429"): (
+            f"the registry {registry} lets nobody pull more from here for now",
+            f"wait, or {login}",
+        ),
+        ("not authorized", "denied", "authentication required", "unauthorized"): (
+            f"the registry {registry} does not give out the image {reference}",
+            f"correct sandbox.image, or {login}",
+        ),
+        ("unknown", "not known", "not found", "code: 404", "invalid image reference"): (
+            f"there is no image {reference}",
+            "correct sandbox.image in upstream.yaml",
+        ),
+    }
+    default = f"the image {reference} can't be pulled: {error}", setup
     lower = error.lower()
-
-    def is_about(*words: str) -> bool:
-        return any(word in lower for word in words)
-
-    if is_about("error sending request"):
-        reason = f"the registry {registry} can't be reached"
-        remedy = (
-            "once there is a network, run: codemode-server setup; without one: codemode-server setup --archive FILE"
-        )
-    elif is_about("rate limit", "toomanyrequests", "too many requests", "code: 429"):
-        reason = f"the registry {registry} lets nobody pull more from here for now"
-        remedy = f"wait, or log in: {runtime.command()} registry login {registry}"
-    elif is_about("not authorized", "denied", "authentication required", "unauthorized"):
-        reason = f"the registry {registry} does not give out the image {reference}"
-        remedy = f"correct sandbox.image, or log in if it is private: {runtime.command()} registry login {registry}"
-    elif is_about("unknown", "not known", "not found", "code: 404", "invalid image reference"):
-        reason, remedy = f"there is no image {reference}", "correct sandbox.image in upstream.yaml"
-    elif is_about("invalid digest"):
-        reason, remedy = (
-            f"what the registry {registry} sent is not what it promised",
-            "run again: codemode-server setup",
-        )
-    else:
-        reason, remedy = f"the image {reference} can't be pulled: {error}", "run again: codemode-server setup"
+    reason, remedy = next((it for words, it in cases.items() if any(word in lower for word in words)), default)
     return SandboxUnavailable(reason, remedy, is_temporary=True)
 
 

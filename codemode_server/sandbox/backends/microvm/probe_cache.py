@@ -29,7 +29,6 @@ from codemode_server.sandbox.registry import SandboxSettings
 
 logger = logging.getLogger(__name__)
 
-_FORGOTTEN_SECONDS = 180 * 86_400.0
 _FAILURE_HOLDS_SECONDS = 24 * 3600.0
 
 
@@ -46,7 +45,7 @@ class ProbeResult:
     """True if the failure is transient (no network, disk full), and so is not cached."""
 
     @classmethod
-    def of(cls, problem: runtime.Problem | SandboxUnavailable) -> ProbeResult:
+    def of(cls, problem: SandboxUnavailable) -> ProbeResult:
         return cls(works=False, reason=problem.reason, remedy=problem.remedy, is_temporary=problem.is_temporary)
 
     @property
@@ -119,8 +118,5 @@ def remember(name: str, result: ProbeResult, now: Callable[[], float] = time.tim
     try:
         private_folder(folder())
         replace_private(folder() / f"{name}.json", text.encode())
-        for path in folder().iterdir():  # of other kernels, versions and images
-            if path.lstat().st_mtime < time.time() - _FORGOTTEN_SECONDS:
-                path.unlink()
     except (OSError, NotPrivate) as error:
         logger.debug("the probe result of microVMs can't be cached: %s", error)

@@ -1,7 +1,6 @@
 """Finds the runtime of microsandbox, and what this machine lacks to boot microVMs with it.
 
 `msb doctor` checks the processor and `/dev/kvm`; this module checks the folder MSB_HOME, its file system and its disk.
-Either way the result is a `Problem`, with a reason and a remedy for the person.
 """
 
 from __future__ import annotations
@@ -10,18 +9,17 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import re
 import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import anyio.to_thread
 
 from codemode_server.domain.errors import SandboxUnavailable
 from codemode_server.processes.child_process import Finished, run
+from codemode_server.text import clean_line
 
 _DOCTOR_SECONDS = 60.0
 """Far more than the usual 10 ms, for emulated machines with cold disks."""
@@ -30,27 +28,6 @@ _FREE_MB = 128
 _SOCKET_TAIL = "/run/sandboxes/0123456789abcdef01234567/control.sock"
 """The longest path of a socket that microsandbox makes under MSB_HOME."""
 _SOCKET_BYTES = 104 if sys.platform == "darwin" else 108
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why no microVM can boot."""
-
-    reason: str
-    remedy: str = ""
-    """Action to take or command to run."""
-    is_temporary: bool = False
-    """True if the cause is temporary (no network, disk full); such a problem is never cached."""
-    part: Literal["runtime", "processor", "device"] = "runtime"
-    """The failing part; `device` is `/dev/kvm`, or the permission to use it."""
-
-    @classmethod
-    def of(cls, error: SandboxUnavailable) -> Problem:
-        return cls(error.reason, error.remedy, error.is_temporary)
-
-    @property
-    def error(self) -> SandboxUnavailable:
-        return SandboxUnavailable(self.reason, self.remedy, is_temporary=self.is_temporary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +59,7 @@ def find() -> Runtime:
     """
     installed = version()
     if installed is None:
-        raise not_installed(sys.platform, platform.machine()).error
+        raise not_installed(sys.platform, platform.machine())
     try:
         from microsandbox import MicrosandboxError
         from microsandbox.setup import resolve_runtime
@@ -93,12 +70,11 @@ def find() -> Runtime:
     try:
         return Runtime(installed, Path(resolve_runtime().msb_path))
     except MicrosandboxError as error:
-        problem = home_problem() or Problem(
+        raise home_problem() or SandboxUnavailable(
             f"the runtime of microsandbox is not complete: {error}",
             f"take away what is left of another installation in {home()}/bin and {home()}/lib, "
             "and MSB_PATH from the environment; the package brings its own",
-        )
-        raise problem.error from error
+        ) from error
 
 
 def command() -> str:
@@ -131,64 +107,36 @@ async def msb(*arguments: str, seconds: float) -> Finished:
         ) from error
 
 
-async def doctor() -> Problem | None:
+async def doctor() -> SandboxUnavailable | None:
     """The first reason why this machine cannot boot microVMs, found without booting one."""
     return await virtualization() or await anyio.to_thread.run_sync(home_problem)
 
 
-async def virtualization() -> Problem | None:
+async def virtualization() -> SandboxUnavailable | None:
     """The problem that `msb doctor` finds with the runtime, the processor or `/dev/kvm`."""
     try:
         done = await msb("doctor", seconds=_DOCTOR_SECONDS)
     except SandboxUnavailable as error:
-        return Problem.of(error)
+        return error
     return None if done.code == 0 else read_doctor(done.stderr + done.stdout)
 
 
-_FAILED = re.compile(r"^\s*✗\s+(CPU virt|KVM device|KVM access)\b", re.MULTILINE)
-_ADVICE = re.compile(r"^\s*→\s+(.*\S)", re.MULTILINE)
-_ERROR = re.compile(r"^error: (.*\S)", re.MULTILINE)
-
-
-def read_doctor(report: str) -> Problem:
-    """The problem in a report of a failed `msb doctor`, reworded where the case is known."""
-    advice = _ADVICE.findall(report)
+def read_doctor(report: str) -> SandboxUnavailable:
+    """The error in a report of a failed `msb doctor`, and its advice: the commands to run, if it names any."""
+    found = [line.strip() for line in report.rpartition("error: ")[2].splitlines() if line.strip()]
+    advice = [line.removeprefix("→").strip() for line in found[1:]]
     commands = [line for line in advice if line.startswith("sudo ")]
-    failed = _FAILED.search(report)
-    match failed and failed[1]:
-        case "CPU virt":
-            return Problem(
-                "this machine's processor offers no virtualization",
-                "switch on VT-x or AMD-V in its firmware; if it is a virtual machine itself, nested virtualization on "
-                "its host",
-                part="processor",
-            )
-        case "KVM device":
-            module = next((line for line in commands if "modprobe" in line), "sudo modprobe kvm_intel || kvm_amd")
-            return Problem(
-                "there is no /dev/kvm", f"{module}; a container has to be started with --device /dev/kvm", part="device"
-            )
-        case "KVM access":
-            group = next((line for line in commands if "usermod" in line), "sudo usermod -aG kvm $USER")
-            return Problem("this user may not open /dev/kvm", f"{group}, then log in again", part="device")
-    if sys.platform == "darwin":
-        return Problem(_error_in(report), "microVMs need a Mac with Apple silicon, not a virtual machine on one")
-    return Problem(_error_in(report), "; ".join(advice) or "msb doctor tells more")
+    reason = clean_line(found[0] if found else "msb doctor failed", 300)
+    return SandboxUnavailable(reason, clean_line("; ".join(commands or advice), 600) or "`msb doctor` tells more")
 
 
-def _error_in(report: str) -> str:
-    found = _ERROR.search(report)
-    lines = report.split("\n")
-    return found[1] if found else next((line.strip() for line in reversed(lines) if line.strip()), "msb doctor failed")
-
-
-def home_problem() -> Problem | None:
+def home_problem() -> SandboxUnavailable | None:
     """The problem with MSB_HOME, if any; creates no folder."""
     folder = home()
     elsewhere = "set MSB_HOME in the environment to a short path"
     if len(os.fsencode(folder)) + len(_SOCKET_TAIL) >= _SOCKET_BYTES:
         longest = _SOCKET_BYTES - len(_SOCKET_TAIL) - 1
-        return Problem(
+        return SandboxUnavailable(
             f"the path {folder} (MSB_HOME) is too long for the sockets in it", f"{elsewhere}, {longest} bytes at most"
         )
     place = next(parent for parent in (folder, *folder.parents) if parent.exists())
@@ -198,16 +146,16 @@ def home_problem() -> Problem | None:
                 try:
                     os.setxattr(probe.fileno(), "user.codemode", b"1")
                 except OSError:
-                    return Problem(
+                    return SandboxUnavailable(
                         f"the file system of {folder} (MSB_HOME) has no extended attributes",
                         f"{elsewhere} on ext4, xfs or btrfs",
                     )
     except OSError as error:
-        return Problem(
+        return SandboxUnavailable(
             f"the folder {folder} (MSB_HOME) can't be written: {error.strerror}", f"{elsewhere} that you may write"
         )
     if (free := free_mb(place)) < _FREE_MB:
-        return Problem(
+        return SandboxUnavailable(
             f"{free} MB are free where {folder} (MSB_HOME) is, and microVMs need {_FREE_MB}",
             "free some, or set MSB_HOME in the environment to a folder on another disk",
             is_temporary=True,
@@ -221,11 +169,11 @@ def free_mb(folder: Path) -> int:
     return shutil.disk_usage(place).free // 2**20
 
 
-def not_installed(system: str, machine: str) -> Problem:
+def not_installed(system: str, machine: str) -> SandboxUnavailable:
     """Why the package is not installed; arguments as of `sys.platform` and `platform.machine()`."""
     if system == "darwin" and machine != "arm64":
-        return Problem("microVMs need a Mac with Apple silicon")
+        return SandboxUnavailable("microVMs need a Mac with Apple silicon")
     if (system, machine.lower()) in (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64")):
-        return Problem("the package 'microsandbox' is not installed", "install codemode-server again")
+        return SandboxUnavailable("the package 'microsandbox' is not installed", "install codemode-server again")
     name = {"win32": "Windows", "linux": "Linux"}.get(system, system)
-    return Problem(f"there are no microVMs of microsandbox for {name} on {machine}")
+    return SandboxUnavailable(f"there are no microVMs of microsandbox for {name} on {machine}")

@@ -34,12 +34,7 @@ from codemode_server.sandbox.registry import Announce, Check, Diagnosis, Step
 
 WORKER = Path(__file__).resolve().with_name("worker.py")
 _COMPILE_SECONDS = 600.0
-_UNUSED_SECONDS = 30 * 86_400.0
-_MAX_FILES = 10
-_SETTLED_SECONDS = 2.0
-"""The times of a file that was written more recently may be the same after one more write."""
-_IN_USE_SECONDS = 86_400.0
-"""Files beyond `_MAX_FILES` stay if they were used within this time: a running product may start workers from them."""
+_OLD_SECONDS = 180 * 86_400.0
 
 
 def cache_folder() -> Path:
@@ -87,9 +82,8 @@ def native_code(component: Path, folder: Path, announce: Callable[[str], None]) 
             began = time.monotonic()
             _compile(component, target, lock)
             announce(f"the sandbox is compiled ({time.monotonic() - began:.0f} s)")
-        with contextlib.suppress(OSError):
-            os.utime(_digest_path(target))
-            _forget_unused(folder, target)
+            with contextlib.suppress(OSError):
+                _forget_old(folder)
     return target
 
 
@@ -195,20 +189,12 @@ def _compile(component: Path, target: Path, lock: int) -> None:
         raise SandboxUnavailable(f"the sandbox can't be compiled for this machine: {reason}")
 
 
-def _forget_unused(folder: Path, used: Path) -> None:
-    """Remove native code of other versions and processors that has not been used for long; each file has 50 MB."""
-    newest_first = sorted(folder.glob("*.cwasm"), key=_used_at, reverse=True)
-    for number, path in enumerate(newest_first):
-        longest = _UNUSED_SECONDS if number < _MAX_FILES else _IN_USE_SECONDS
-        if path != used and _used_at(path) < time.time() - longest:
+def _forget_old(folder: Path) -> None:
+    """Remove native code that was compiled long ago, for other versions and processors; each file has 50 MB."""
+    for path in folder.glob("*.cwasm"):
+        if path.lstat().st_mtime < time.time() - _OLD_SECONDS:
             path.unlink()
             _digest_path(path).unlink(missing_ok=True)
-
-
-def _used_at(native: Path) -> float:
-    """Time of the last use, at which the digest was touched."""
-    digest = _digest_path(native)
-    return (digest if digest.exists() else native).lstat().st_mtime
 
 
 def worker_environment() -> dict[str, str]:
@@ -223,16 +209,10 @@ def _digest_path(target: Path) -> Path:
 def _digest(path: Path) -> str:
     """The SHA-256 of a file, which a process reads once for as long as nobody writes to the file."""
     status = path.stat()
-    if time.time() - max(status.st_mtime, status.st_ctime) < _SETTLED_SECONDS:
-        return _read_digest(path)
     return _known_digest(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 @functools.lru_cache(maxsize=16)
 def _known_digest(path: Path, *_state: int) -> str:
-    return _read_digest(path)
-
-
-def _read_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -78,7 +78,6 @@ BAD_NAMES = [
     "__init__",
     "class",
     "con",
-    "save",
     "a.b",
     "",
     "x" * 61,
@@ -211,7 +210,7 @@ async def test_links_and_special_files_among_the_skills_are_not_read(it: Person,
     os.mkfifo(it.store.path / "pipe.py")
     (it.store.path / "folder.py").mkdir()
     with anyio.fail_after(20):
-        assert await it.value("from codemode import skills\nsorted(skills.__all__)") == ["mine", "triage"]
+        assert await it.value("import skills\nsorted(skills.__all__)") == ["mine", "triage"]
         assert "there is no skill 'linked'" in await it.error("import skills.linked")
         assert "there is no skill 'pipe'" in await it.error("import skills.pipe")
 
@@ -225,7 +224,7 @@ async def test_no_principal_sees_the_skills_of_another(app: App) -> None:
     await one.value(writing("def private_plan():\n    return 1\n", "private_plan"))
     assert await one.value(USE) == 2  # the control
     assert "there is no skill 'triage'" in await other.error(USE)
-    assert await other.value("from codemode import skills\nskills.__all__") == ["mine"]
+    assert await other.value("import skills\nskills.__all__") == ["mine"]
     search = (
         "from codemode import search_tools\n[it['name'] for it in search_tools('private plan triage', server='skills')]"
     )

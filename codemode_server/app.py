@@ -57,7 +57,7 @@ from codemode_server.live_search import LiveSearch
 from codemode_server.off_loop import switch_threads_often
 from codemode_server.sandbox.backend_selection import Choice, Sandbox, choose
 from codemode_server.search.usage_stats import UsageStats
-from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteUsageStore
+from codemode_server.storage.tool_tables import SqliteUsageStore
 from codemode_server.stores import Stores
 from codemode_server.telemetry.metrics import Metrics
 from codemode_server.telemetry.tracing import Tracing
@@ -108,9 +108,6 @@ class App:
         self.learning.load()
         self.usage = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
         self.usage.load()
-        self.lone_usage = UsageStats(SqliteLoneUsageStore(self.database, self.stores.thread), self.config)
-        self.lone_usage.load()
-        self.lone_tools = last_run.lone_tools
         self.tools = UpstreamCatalog(
             loaded, last_run, self.stores, config=self.config, learning=self.learning, connected=self._connected
         )
@@ -197,7 +194,6 @@ class App:
             guard=self._guard,
             artifacts=self.artifacts,
             usage=self.usage,
-            lone_usage=self.lone_usage,
             recorder=ExecutionRecorder(self.stores.journal, self.stores.audit, self.config),
             workspaces=self._workspaces,
             sources=self.sources,
@@ -235,7 +231,6 @@ class App:
             services,
             self.config,
             lambda: stored_uses(self.config.settings, self.database, self.stores.thread),
-            self.lone_tools,
             self._exchanges,
         )
 
@@ -310,7 +305,6 @@ class App:
             with anyio.CancelScope(shield=True):
                 await app.learning.save()
                 await app.usage.save()
-                await app.lone_usage.save()
                 # It waits for the disk, and up to five seconds for another product's lock.
                 await anyio.to_thread.run_sync(app.stores.close, limiter=anyio.CapacityLimiter(1))
 
@@ -372,7 +366,7 @@ class App:
     async def _save_learned(self) -> None:
         while True:
             await anyio.sleep(_SAVE_SECONDS)
-            stored = [await one.save() for one in (self.learning, self.usage, self.lone_usage)]
+            stored = [await one.save() for one in (self.learning, self.usage)]
             if not all(stored):
                 await anyio.sleep(_RETRY_SAVE_SECONDS)
 
@@ -383,7 +377,6 @@ class App:
         settings = self.config.settings
         self.learning.follow_config()
         self.usage.follow_config()
-        self.lone_usage.follow_config()
         self.stores.follow(settings.state)
         await self.pool.reconfigure(settings.servers, reasons(loaded))
         self.tools.listings_changed()

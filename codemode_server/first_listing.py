@@ -24,7 +24,7 @@ from codemode_server.gateway.policy.protection import protected_servers
 from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
 from codemode_server.gateway.policy.visible_listings import VisibleListings
 from codemode_server.redaction import Redactor
-from codemode_server.search.usage_store import ToolName, Use, lone_tools
+from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
@@ -32,7 +32,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_tokens import TokenCipher
-from codemode_server.storage.tool_tables import SqliteLoneUsageStore, SqliteObservedTypeStore, SqliteUsageStore
+from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
 from codemode_server.upstreams.auth.sign_ins import SignIns
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.pool import UpstreamPool
@@ -54,8 +54,6 @@ class LastRun:
     accepted: ToolDefinitions
     visible: VisibleListings
     catalog: Catalog
-    lone_tools: frozenset[ToolName]
-    """The tools that `expose: auto` offers to hosts until the product ends."""
 
     @classmethod
     def read(cls, loaded: LoadedSettings) -> LastRun:
@@ -65,8 +63,8 @@ class LastRun:
             JournalUnavailable: the database can't be used.
         """
         settings, config = loaded.settings, LiveConfig(loaded.settings, Redactor(loaded.secrets))
-        database = Database(state_folder(settings), on_damage=settings.state.on_damage)
-        thread = DatabaseThread(database.path.parent, on_damage=settings.state.on_damage)
+        database = Database(state_folder(settings))
+        thread = DatabaseThread(database.path.parent)
         cipher = TokenCipher(database.path.parent)
         listings = ListingStore(database, thread, cipher, partial(is_protected, config))
         pool = upstream_pool(loaded, listings, config)
@@ -76,8 +74,7 @@ class LastRun:
         visible = VisibleListings(accepted, config)
         protected = ProtectedListings(config, cipher.fingerprint)
         catalog = Catalog.build(protected.within(visible.within(pool.listings())), observed=observed)
-        lone_tools = _lone_tools(settings, database, thread)
-        return cls(database, thread, listings, store, accepted, visible, catalog, lone_tools)
+        return cls(database, thread, listings, store, accepted, visible, catalog)
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """Answer to `tools/list` before anything is connected. Servers that were never listed are only named."""
@@ -100,19 +97,13 @@ class LastRun:
             return []
         from codemode_server.front.direct_tools import direct_definitions, direct_tools
 
-        return direct_definitions(direct_tools(catalog, settings, self.lone_tools), redactor)[0]
+        return direct_definitions(direct_tools(catalog, settings), redactor)[0]
 
 
 def is_protected(config: LiveConfig, server: str) -> bool:
     """True if the answers of a server are searched for personal data."""
     settings = config.settings
     return server in protected_servers(settings.privacy, settings.servers)
-
-
-def _lone_tools(settings: Settings, database: Database, thread: DatabaseThread) -> frozenset[ToolName]:
-    if not settings.search.habits or all(server.expose != "auto" for server in settings.servers.values()):
-        return frozenset()
-    return lone_tools(SqliteUsageStore(database, thread).load(), SqliteLoneUsageStore(database, thread).load())
 
 
 def upstream_pool(

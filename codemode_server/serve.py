@@ -202,7 +202,6 @@ class _Service:
                 self._front.serve(app.meta_tools)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._pass_on_connected, app)
-                    tasks.start_soon(self._serve_pages, app)
                     tasks.start_soon(self._exempt_from_collection)
                     await self._stop.wait()
                     tasks.cancel_scope.cancel()
@@ -288,14 +287,6 @@ class _Service:
         gc.collect()
         gc.freeze()
 
-    async def _serve_pages(self, app: App) -> None:
-        """After the first answer, since their libraries take a while to load."""
-        if not app.config.settings.pages.serve:
-            return
-        await self._connected.wait()
-        pages = await anyio.to_thread.run_sync(import_module, "codemode_server.web.serving")
-        await pages.serve(app)
-
     async def _take_signals(self) -> None:
         if sys.platform == "win32":
             return  # its event loop has no signal handlers; Ctrl+C raises KeyboardInterrupt
@@ -366,14 +357,13 @@ class _HttpListener:
 
 def _access_settings(loaded: LoadedSettings | SettingsError) -> HttpAccessSettings | SettingsError:
     """Who is served, by the configuration; or why it can't be used."""
-    from codemode_server.config.live import local_principal
     from codemode_server.first_listing import state_folder
     from codemode_server.front.auth.http_access import HttpAccessSettings
 
     if isinstance(loaded, SettingsError):
         return loaded
     settings = loaded.settings
-    return HttpAccessSettings(settings.http, state_folder(settings), local_principal(settings))
+    return HttpAccessSettings(settings.http, state_folder(settings))
 
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from codemode_server.guardrail_settings import GuardrailSettings as GuardrailSettings
 from codemode_server.http_settings import HttpSettings as HttpSettings
-from codemode_server.http_settings import MetricSettings, PageSettings, PrincipalName
+from codemode_server.http_settings import MetricSettings, PrincipalName
 from codemode_server.permission_settings import PermissionRule as PermissionRule
 from codemode_server.permission_settings import PermissionSettings as PermissionSettings
 from codemode_server.privacy_settings import PrivacySettings as PrivacySettings
@@ -214,9 +214,6 @@ class StateSettings(Section):
     session_days: Number = Field(default=30, ge=0, le=36_500)
     """How long the logs of sessions stay in `/workspace/sessions`, days. They tell later sessions what programs
     did: program, result and output, without secrets, also where `payloads` is `none`. 0: no logs are written."""
-    on_damage: Literal["refuse", "set_aside"] = "refuse"
-    """If the database is damaged: `refuse` serves nothing and says so, `set_aside` renames it and goes on with a new
-    one. A full disk, a lock or a missing permission does not count as damage."""
     skills: str = "skills"
     """Folder of saved programs, importable as `skills.<name>`; relative to the configuration file."""
     workflows: str = "workflows"
@@ -237,7 +234,6 @@ class Settings(Section):
     sandbox: SandboxSettings = SandboxSettings()
     permissions: PermissionSettings = PermissionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
-    pages: PageSettings = PageSettings()
     guardrails: tuple[GuardrailSettings, ...] = ()
     """Validators that programs, calls and results pass, in this order. Read at the start."""
     privacy: PrivacySettings = PrivacySettings()

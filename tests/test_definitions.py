@@ -52,7 +52,6 @@ def test_what_says_the_same_is_no_change(fields: dict[str, Any]) -> None:
         {"input_schema": {**SCHEMA, "properties": {**SCHEMA["properties"], "bcc": {}}}},  # type: ignore[dict-item]
         {"output_schema": {}},
         {"effect": Effect.READS},
-        {"is_task": True},
     ],
     ids=lambda fields: next(iter(fields)),
 )

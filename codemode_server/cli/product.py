@@ -48,17 +48,12 @@ async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, a
         logs.start(None, app.config)
         app.connect(with_upstreams=action == "resume")
         try:
-            return await run_again_in(app, action, execution_id, as_json=as_json)
+            begin = app.executions.resume if action == "resume" else app.executions.replay
+            execution = await begin(ExecutionId(execution_id), RequestContext.of(COMMAND_SESSION, app.config))
+            return await ended(app, execution, as_json=as_json)
         except CodemodeError as error:
             problem = error
     raise problem  # within the product it would come out as a group of exceptions
-
-
-async def run_again_in(app: App, action: str, execution_id: str, *, as_json: bool) -> tuple[str, bool]:
-    """The same in a product that runs."""
-    begin = app.executions.resume if action == "resume" else app.executions.replay
-    execution = await begin(ExecutionId(execution_id), RequestContext.of(COMMAND_SESSION, app.config))
-    return await ended(app, execution, as_json=as_json)
 
 
 async def ended(app: App, execution: Execution, *, as_json: bool) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""Signs the person in to a server with OAuth: what the command `login` and the page of servers share."""
+"""Signs the person in to a server with OAuth: for the command `login`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,6 @@ def http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
     if settings.url is None:
         raise CodemodeError(f"server {name!r} is a program on this machine; only servers with a url have a sign-in")
     return settings
-
-
-def has_sign_in(settings: ServerSettings) -> bool:
-    """True if a person can sign in to the server, as far as the configuration says."""
-    return settings.url is not None and signs_in(settings) and not _is_machine(settings)
 
 
 async def sign_in(

@@ -72,7 +72,7 @@ def _direct_tools(app: App) -> Iterator[str]:
     settings, mask = app.config.settings, app.config.redactor.text
     if not any(server.may_have_direct_tools for server in settings.servers.values()):
         return
-    found, problems = direct_definitions(direct_tools(app.catalog(), settings, app.lone_tools), app.config.redactor)
+    found, problems = direct_definitions(direct_tools(app.catalog(), settings), app.config.redactor)
     names = ", ".join(it["name"] for it in found[:_MAX_DIRECT]) + (", …" if len(found) > _MAX_DIRECT else "")
     tokens = sum(estimate_tokens(json.dumps(it, ensure_ascii=False)) for it in found)
     yield f"direct tools: {names} ({len(found)}, {tokens:,} tokens)" if found else "direct tools: none"

@@ -84,11 +84,10 @@ _READ_AT_START: dict[str, set[str] | None] = {
     "sandbox": None,
     "tracing": None,
     "metrics": None,
-    "pages": None,
     "results": None,
     "http": None,
     "search": {"ranker", "model"},
-    "state": {"dir", "skills", "workflows", "on_damage"},
+    "state": {"dir", "skills", "workflows"},
 }
 """Sections that are read once, or the fields of them that are; all else follows an edited file."""
 

@@ -69,7 +69,6 @@ def canonical_text(tool: ToolDefinition) -> str:
         "inputSchema": tool.input_schema,
         "outputSchema": tool.output_schema,
         "effect": tool.effect.value,
-        "task": tool.is_task,
         # Only where it is set: what is added here later must not change the digests of tools that don't have it.
         **({"closedWorld": True} if tool.is_closed_world else {}),
     }

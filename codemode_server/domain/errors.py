@@ -89,7 +89,7 @@ class AuditUnavailable(CodemodeError):
 
 
 class JournalDamaged(JournalUnavailable):
-    """Raised when the database's file is not a sound database; `state.on_damage` says whether it is set aside."""
+    """Raised when the database's file is not a sound database."""
 
     code = "journal_damaged"
 

@@ -47,8 +47,6 @@ class ToolDefinition:
     input_schema: JsonSchema = field(default_factory=dict)
     output_schema: JsonSchema | None = None
     effect: Effect = Effect.UNKNOWN
-    is_task: bool = False
-    """True if it can only be called as a task (protocol 2025-11-25)."""
     is_closed_world: bool = False
     """True if it declares that it deals with nothing outside of its server (`openWorldHint: false`)."""
     digest: str = ""

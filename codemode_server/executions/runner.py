@@ -52,8 +52,6 @@ logger = logging.getLogger(__name__)
 
 _STORE_SECONDS = 5.0
 """How long the results of a cancelled program may take to be stored."""
-_SHORT_RESULT_TOKENS = 1_000
-"""A call with a longer result is better made by a program, which picks what it needs."""
 _OTHER_BUILD = (
     "this is another sandbox than that of the earlier run (codemode-server was updated or moved), so sets have another "
     "order; what the program did in the order of a set may have come in another one"
@@ -81,7 +79,6 @@ class ExecutionRunner:
         guard: ProgramGuard,
         artifacts: ArtifactStore,
         usage: UsageStats,
-        lone_usage: UsageStats,
         recorder: ExecutionRecorder,
         workspaces: Callable[[Principal], Workspace],
         sources: ReadSources,
@@ -98,7 +95,6 @@ class ExecutionRunner:
         self._guard = guard
         self._artifacts = artifacts
         self._usage = usage
-        self._lone_usage = lone_usage
         self._recorder = recorder
         self._workspaces = workspaces
         self._sources = sources
@@ -265,10 +261,7 @@ class ExecutionRunner:
         await self._session_logs.end(execution)
         await self._skills.settle(execution)
         answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
-        used = [ToolName(report.server, report.tool) for report in answered]
-        self._usage.used(used)
-        if execution.calls.started == 1 and answered and answered[0].result_tokens <= _SHORT_RESULT_TOKENS:
-            self._lone_usage.used(used)
+        self._usage.used([ToolName(report.server, report.tool) for report in answered])
 
 
 def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:

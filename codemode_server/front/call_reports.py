@@ -14,8 +14,8 @@ from codemode_server.gateway.execution_calls import CallReport
 from codemode_server.text import clean_line
 
 _ONE_BY_ONE = 8
-"""Up to so many calls are listed one by one. After a failure, of more calls that write, or of more that read if none
-writes, only the last `_LAST`."""
+"""Up to so many calls are listed one by one. After a failure, of more calls only the last that may write; if none may,
+the last `_LAST`."""
 _LAST = 4
 _MAX_GROUPS = 4
 _MAX_RANGES = 5
@@ -86,15 +86,10 @@ def _entries(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
     if len(ordered) <= _ONE_BY_ONE:
         return [_call(report, message) for report in ordered]
     writes = [report for report in ordered if _may_write(report)]
-    if not writes:
-        return _folded_but_last(ordered, message)
-    is_few = len(writes) <= _ONE_BY_ONE
-    first = [_call(report, message) for report in writes] if is_few else _folded_but_last(writes, message)
-    return [*first, *_folded([report for report in ordered if not _may_write(report)], message)]
-
-
-def _folded_but_last(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
-    return [*_folded(reports[:-_LAST], message), *(_call(report, message) for report in reports[-_LAST:])]
+    shown = writes[-_ONE_BY_ONE:] or ordered[-_LAST:]
+    numbers = {report.seq for report in shown}
+    rest = [report for report in ordered if report.seq not in numbers]
+    return [*(_call(report, message) for report in shown), *_folded(rest, message)]
 
 
 def _folded(reports: list[CallReport], message: str) -> list[dict[str, Any]]:

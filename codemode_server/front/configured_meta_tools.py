@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,29 +48,28 @@ Definitions = list[dict[str, Any]]
 
 
 class ConfiguredMetaTools:
-    """Implements `front.server.MetaTools`."""
+    """Those of a running product. Methods raise `CodemodeError` with a message for the model; `Unconfigured` has the
+    same ones."""
 
     def __init__(
         self,
         services: Services,
         config: LiveConfig,
         uses: Callable[[], Mapping[ToolName, Use]],
-        lone_tools: Collection[ToolName],
         exchanges: Exchanges,
     ) -> None:
-        """`uses` reads how often each tool was called, for the choice of the tools that descriptions name; `lone_tools`
-        are those that `expose: auto` offers."""
+        """`uses` reads how often each tool was called, for the choice of the tools that descriptions name."""
         self._services = services
         self._config = config
         self._uses = uses
         self._structured_content = config.settings.results.structured_content
-        self._lone_tools = lone_tools
         self._exchanges = exchanges
         self._definitions = _SessionDefinitions()
         self._listeners: list[Callable[[Changed], Awaitable[None]]] = []
 
     @property
     def has_structured_content(self) -> bool:
+        """True if the host gets structured content and output schemas."""
         return self._structured_content
 
     def servers(self) -> Listing:
@@ -79,6 +78,8 @@ class ConfiguredMetaTools:
         return listing_of(self._services.catalog(), config.settings, self._uses(), config.redactor.text)
 
     async def definitions(self, session: Session, given: Definitions | None = None) -> Definitions:
+        """The answer to `tools/list`; the same for all requests of one session, but for direct tools of servers that
+        were never listed before. `given`: what the session was told before the product was there."""
         settings = self._config.settings
         offered = (self._services.catalog().version, settings)
         known = self._definitions.of(session, offered, lambda: self._new(given))
@@ -94,7 +95,7 @@ class ConfiguredMetaTools:
         unlisted = {name for name in exposing if not self._has_tools(name)}
         if given is not None:  # by what was known then
             return _Offered(given, unlisted | (exposing - {it["_meta"][TARGET][0] for it in given if _is_direct(it)}))
-        found = direct_tools(catalog, settings, self._lone_tools)
+        found = direct_tools(catalog, settings)
         direct, problems = direct_definitions(found, self._config.redactor)
         for problem in problems:
             logger.warning("%s", problem)
@@ -108,7 +109,7 @@ class ConfiguredMetaTools:
             return
         known.unlisted -= listed
         names = {it["name"] for it in known.definitions}
-        found = direct_tools(self._services.catalog(), self._config.settings, self._lone_tools)
+        found = direct_tools(self._services.catalog(), self._config.settings)
         direct, _ = direct_definitions(found, self._config.redactor)
         added = [it for it in direct if it["_meta"][TARGET][0] in listed and it["name"] not in names]
         known.definitions = [*known.definitions, *added]
@@ -145,6 +146,7 @@ class ConfiguredMetaTools:
                     await listener("prompts")
 
     async def prompts(self) -> list[dict[str, Any]]:
+        """The answer to `prompts/list`: the prompts of upstreams as they are now."""
         return prompt_definitions(self._services.catalog(), self._config.redactor)
 
     async def get_prompt(
@@ -157,6 +159,7 @@ class ConfiguredMetaTools:
     async def call_direct(
         self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
     ) -> Answer:
+        """Call a direct tool. Raises if this session was not offered one of that name."""
         services = self._services
         await services.wait_for_listing()
         direct = {it["name"]: it for it in await self.definitions(session) if _is_direct(it)}
@@ -168,7 +171,7 @@ class ConfiguredMetaTools:
             raise MetaToolError(request.redactor.text(advice))
         context = ToolContext(await self._request(session), progress, self._services, host)
         server, tool = direct[name]["_meta"][TARGET]
-        answer = await call_direct_tool(server, tool, arguments, context, self._lone_tools)
+        answer = await call_direct_tool(server, tool, arguments, context)
         return await self._exchanges.take(DIRECT_TOOL, arguments, answer, session, self._offered_to(session))
 
     async def call(
@@ -194,6 +197,7 @@ class ConfiguredMetaTools:
         return request
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
+        """A stored result of an earlier program of the session, as a resource."""
         name = artifact_name(uri)
         if name is None:
             raise MetaToolError(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +30,6 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.ids import JsonValue
 from codemode_server.executions.execution import Execution
 from codemode_server.front.blocks import MAX_BYTES
-from codemode_server.front.direct_tools import is_exposed
 from codemode_server.front.rendering import MAX_CHARACTERS, MAX_ERROR_CHARACTERS, cut_line, shape_of
 from codemode_server.front.shortening import as_text, fit_text, fit_value, shares
 from codemode_server.front.tools.registry import Answer, ToolContext
@@ -39,7 +37,6 @@ from codemode_server.front.waiting import host_input, resumed, wait_for
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy_settings import UnsearchedFiles
 from codemode_server.redaction import Redactor
-from codemode_server.search.usage_store import ToolName
 from codemode_server.settings import LimitSettings
 from codemode_server.text import clean_line
 from codemode_server.tokens import estimate_tokens
@@ -56,15 +53,13 @@ _LINK_REMARK = (
 )
 
 
-async def call_direct_tool(
-    server: str, tool: str, arguments: dict[str, Any], context: ToolContext, lone_tools: Collection[ToolName]
-) -> Answer:
+async def call_direct_tool(server: str, tool: str, arguments: dict[str, Any], context: ToolContext) -> Answer:
     """Call the tool of these raw names, which the session was offered.
 
     Raises:
         MetaToolError: it is not offered any more.
     """
-    _require_exposed(server, tool, context, lone_tools)
+    _require_exposed(server, tool, context)
     config, executions = context.request.config, context.services.executions
     execution = resumed(context) or executions.start_call(
         server, tool, arguments, context.request, host_input(context.host)
@@ -77,7 +72,7 @@ async def call_direct_tool(
     return replace(answer, execution=execution)
 
 
-def _require_exposed(server: str, tool: str, context: ToolContext, lone_tools: Collection[ToolName]) -> None:
+def _require_exposed(server: str, tool: str, context: ToolContext) -> None:
     """The session knows the tool from an earlier listing; the configuration or the upstream may have changed since."""
     own = context.request.config.settings.servers.get(server)
     found = next((it for it in context.services.catalog().servers if it.raw_name == server), None)
@@ -86,7 +81,7 @@ def _require_exposed(server: str, tool: str, context: ToolContext, lone_tools: C
     title = redact(clean_line(f"{server}.{tool}", 200))
     if own is not None and (found is None or offered is None):
         raise MetaToolError(f"{title}: the server no longer has this tool; search_tools finds what it has now")
-    if own is None or found is None or offered is None or not is_exposed(own, found, offered, lone_tools):
+    if own is None or found is None or offered is None or not own.is_direct(tool):
         raise MetaToolError(f"{title}: the edited upstream.yaml no longer offers it as a tool; use execute_code")
 
 

@@ -40,8 +40,6 @@ _VALUES: dict[str, type | tuple[type, ...]] = {
 """Keywords whose value is copied, and its kind: models' interfaces refuse a schema in which one is of another kind. All
 others are dropped: names of dialects, `$id`, and `x-mcp-header`, with which an upstream could have the host put
 arguments into HTTP headers."""
-_MAX_OUTLINED = 200
-"""Arguments of a tool of which only names and types are shown."""
 _TOP = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
 """Keywords that models' interfaces refuse at the top."""
 
@@ -58,33 +56,24 @@ def safe_schema(schema: object, redactor: Redactor) -> dict[str, Any]:
     """
     if not isinstance(schema, dict):
         return {"type": "object", "properties": {}}
-    made = _whole(schema, redactor) or _outline(schema, redactor)
+    made = _copied(schema, redactor)
     top = {key: value for key, value in made.items() if key not in _TOP}
     properties = top.get("properties")
     top = {**top, "type": "object", "properties": properties if isinstance(properties, dict) else {}}
     for name in top["properties"]:
         if not _ARGUMENT.fullmatch(name):
             raise UnfitSchema(f"models take no argument with the name {name[:80]!r}")
-    if len(json.dumps(top, ensure_ascii=False)) > MAX_CHARACTERS:
-        raise UnfitSchema(f"its input schema has more than {MAX_CHARACTERS:,} characters")
     return top
 
 
-def _whole(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any] | None:
-    """The schema with descriptions as long as they may be; None if it is too large without them."""
+def _copied(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """The schema with descriptions as long as they may be."""
     targets = _targets(schema)
     for length in _DESCRIPTION_CHARACTERS:
-        try:
-            made = _Copy(redactor, length, targets).schema(schema, 0)
-        except _TooLarge:
-            return None
+        made = _Copy(redactor, length, targets).schema(schema, 0)
         if len(json.dumps(made, ensure_ascii=False)) <= MAX_CHARACTERS:
             return made
-    return None
-
-
-class _TooLarge(Exception):
-    """Raised for a schema of too many parts."""
+    raise UnfitSchema(f"its input schema has more than {MAX_CHARACTERS:,} characters")
 
 
 class _Copy:
@@ -120,7 +109,7 @@ class _Copy:
     def _count(self) -> None:
         self._nodes -= 1
         if self._nodes < 0:
-            raise _TooLarge
+            raise UnfitSchema("its input schema has too many parts, or is nested too deeply")
 
     def _part(self, part: object, depth: int) -> Any:
         if isinstance(part, bool):
@@ -135,7 +124,7 @@ class _Copy:
     def _value(self, value: Any, depth: int) -> Any:
         self._count()
         if depth > MAX_DEPTH:
-            raise _TooLarge
+            raise UnfitSchema("its input schema has too many parts, or is nested too deeply")
         if isinstance(value, str):
             return self._redactor.text(value)
         if isinstance(value, list):
@@ -143,23 +132,6 @@ class _Copy:
         if isinstance(value, dict):
             return {self._redactor.text(str(key)): self._value(item, depth + 1) for key, item in value.items()}
         return value
-
-
-def _outline(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """Only the names and simple types of the arguments, and which are required."""
-    properties = schema.get("properties")
-    arguments = properties if isinstance(properties, dict) else {}
-    if len(arguments) > _MAX_OUTLINED:
-        raise UnfitSchema(f"it has {len(arguments):,} arguments")
-    types = {redactor.text(str(name)): one.get("type") for name, one in arguments.items() if isinstance(one, dict)}
-    required = schema.get("required")
-    wanted = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-    return {
-        "properties": {
-            name: {"type": kind} if isinstance(kind, str) and kind in _TYPES else {} for name, kind in types.items()
-        },
-        "required": [name for name in types if name in wanted],
-    }
 
 
 def _is_valid(key: str, value: Any) -> bool:

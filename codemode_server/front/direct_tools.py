@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,7 @@ from codemode_server.domain.tools import Effect
 from codemode_server.front.direct_schema import UnfitSchema, safe_schema
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.redaction import Redactor
-from codemode_server.search.usage_store import ToolName
-from codemode_server.settings import ServerSettings, Settings
+from codemode_server.settings import Settings
 
 MAX_TOOLS = 100
 """OpenAI's models take 128 tools of all servers together; more direct tools than this serve nobody."""
@@ -74,24 +73,17 @@ class DirectTool:
         }
 
 
-def direct_tools(catalog: Catalog, settings: Settings, alone: Collection[ToolName]) -> list[DirectTool]:
-    """The tools that the configuration exposes and that can be called, in the order of the catalog. `alone` are those
-    that `expose: auto` offers."""
+def direct_tools(catalog: Catalog, settings: Settings) -> list[DirectTool]:
+    """The tools that the configuration exposes and that can be called, in the order of the catalog."""
     found = [
         (server, tool)
         for server in catalog.servers
         if (own := settings.servers.get(server.raw_name)) is not None and own.may_have_direct_tools
         for tool in server.tools
-        if is_exposed(own, server, tool, alone) and is_callable(settings, server, tool)
+        if own.is_direct(tool.raw_name) and is_callable(settings, server, tool)
     ]
     names = _names(found)
     return [DirectTool(names[number], server, tool) for number, (server, tool) in enumerate(found)]
-
-
-def is_exposed(own: ServerSettings, server: Server, tool: Tool, alone: Collection[ToolName]) -> bool:
-    """True if the settings of its server offer the tool to the host."""
-    is_chosen = own.expose == "auto" and ToolName(server.name, tool.name) in alone
-    return is_chosen or own.is_direct(tool.raw_name)
 
 
 def is_callable(settings: Settings, server: Server, tool: Tool) -> bool:

@@ -123,39 +123,24 @@ class _Offer:
         return "\n".join([self.head(len(self.listed)), *self.listed])
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """Tokens of lines with their line breaks. They add up, so the whole text is not measured for each line."""
-
-    tokens: float
-    bytes: int
-
-    @classmethod
-    def of(cls, line: str) -> _Size:
-        return cls(weigh_tokens(f"\n{line}"), len(line.encode()) + 1)
-
-    def __add__(self, other: _Size) -> _Size:
-        return _Size(self.tokens + other.tokens, self.bytes + other.bytes)
-
-    def __sub__(self, other: _Size) -> _Size:
-        return _Size(self.tokens - other.tokens, self.bytes - other.bytes)
-
-    def fits(self, budget_tokens: int) -> bool:
-        return self.bytes <= _BYTES_PER_TOKEN * budget_tokens and round(self.tokens) <= budget_tokens
+def _cost(line: str) -> float:
+    """Tokens of a line with its line break, or more if it has many bytes. Costs add up, so the whole text is not
+    measured for each line."""
+    return max(weigh_tokens(f"\n{line}"), (len(line.encode()) + 1) / _BYTES_PER_TOKEN)
 
 
 def _fill(offers: list[_Offer], budget_tokens: int) -> str:
     """The names of all servers, or of as many as fit, and then as many tools as fit."""
-    taken = sum((_Size.of(offer.head(0)) for offer in offers), _Size(0, 0))
-    if not taken.fits(budget_tokens):
+    left = budget_tokens - sum(_cost(offer.head(0)) for offer in offers)
+    if left < 0:
         return "servers: " + _joined([offer.name for offer in offers], int(_BYTES_PER_TOKEN * budget_tokens) - 10)
     misfits = 0
     for offer, tool in _in_order(offers):
         line, count = _line(tool), len(offer.listed)
-        larger = taken - _Size.of(offer.head(count)) + _Size.of(offer.head(count + 1)) + _Size.of(line)
-        if larger.fits(budget_tokens):
+        cost = _cost(line) + _cost(offer.head(count + 1)) - _cost(offer.head(count))
+        if cost <= left:
             offer.listed.append(line)
-            taken = larger
+            left -= cost
             continue
         misfits += 1
         if misfits > _MAX_MISFITS:

@@ -6,12 +6,12 @@ names the right ones; our errors become text here, in one place.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from functools import partial
 from io import TextIOBase
 from itertools import islice
-from typing import Any, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -38,13 +38,12 @@ from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Session
 from codemode_server.front.announcements import Announcements
 from codemode_server.front.host_requests import HostRequests, features_of, input_required
-from codemode_server.front.host_trace import RequestDescription, continue_host_trace
+from codemode_server.front.host_trace import continue_host_trace
 from codemode_server.front.instructions import instructions
 from codemode_server.front.sessions import Sessions
 from codemode_server.front.tools.registry import (
     Answer,
     Changed,
-    Host,
     MetaToolSpec,
     Progress,
     ToolArguments,
@@ -59,45 +58,15 @@ _MAX_UNKNOWN = 5
 _MAX_QUOTED = 100
 _MAX_URI = 2_000
 
+if TYPE_CHECKING:
+    from codemode_server.front.configured_meta_tools import ConfiguredMetaTools
+    from codemode_server.front.unconfigured import Unconfigured
 
-class MetaTools(Protocol):
-    """Interface of the product for the front. All methods raise `CodemodeError` with a message for the model."""
-
-    def on_change(self, listener: Callable[[Changed], Awaitable[None]]) -> None:
-        """Have `listener` called when `definitions` has more direct tools than before, and when `prompts` change."""
-
-    async def definitions(self, session: Session, given: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
-        """The answer to `tools/list`; the same for all requests of one session, but for direct tools of servers that
-        were never listed before. `given`: what the session was told before the product was there."""
-
-    @property
-    def has_structured_content(self) -> bool:
-        """True if the host gets structured content and output schemas."""
-
-    async def call(
-        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, progress: Progress, host: Host
-    ) -> Answer:
-        """Call a meta-tool with arguments that were checked."""
-
-    async def call_direct(
-        self, name: str, arguments: dict[str, Any], session: Session, progress: Progress, host: Host
-    ) -> Answer:
-        """Call a direct tool. Raises if this session was not offered one of that name."""
-
-    async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
-        """A stored result of an earlier program of the session, as a resource."""
-
-    async def prompts(self) -> list[dict[str, Any]]:
-        """The answer to `prompts/list`: the prompts of upstreams as they are now."""
-
-    async def get_prompt(
-        self, name: str, arguments: dict[str, str], session: Session, progress: Progress, host: Host
-    ) -> GetPromptResult:
-        """The messages of a prompt."""
+    MetaTools = ConfiguredMetaTools | Unconfigured
 
 
 class FrontServer(MCPServer[None]):
-    """Serves `MetaTools` as MCP. `on_connected` is called with the features of a host when it connects, and with each
+    """Serves meta-tools as MCP. `on_connected` is called with the features of a host when it connects, and with each
     request after that; `server_names` are for the instructions."""
 
     def __init__(
@@ -118,11 +87,7 @@ class FrontServer(MCPServer[None]):
             instructions=instructions(server_names),
             version=version,
             log_level="WARNING",
-            middleware=[
-                _Handshake(on_connected),
-                _remember_request,
-                RequestDescription(self._sessions.session_of_request),
-            ],
+            middleware=[_Handshake(on_connected), _remember_request],
         )
         self._lowlevel_server.middleware.insert(0, continue_host_trace)
         self._given = given

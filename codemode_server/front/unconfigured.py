@@ -20,7 +20,7 @@ _MAX_LINES = 4
 
 
 class Unconfigured:
-    """Implements `front.server.MetaTools` without servers and programs: nothing is known of them."""
+    """Stands in for `ConfiguredMetaTools`, without servers and programs: nothing is known of them."""
 
     has_structured_content = False
 

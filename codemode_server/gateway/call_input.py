@@ -23,7 +23,6 @@ from codemode_server.gateway.privacy import CallPrivacy
 from codemode_server.gateway.secret_forms import asks_for_secret
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.settings import ServerSettings
-from codemode_server.upstreams.answered_features import answered_features
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ class CallInput:
     @property
     def features(self) -> frozenset[Feature]:
         server = self._config.settings.servers.get(self._call.server)
-        return frozenset() if server is None else answered_features(server, self._calls.host.features)
+        return frozenset() if server is None else server.answered_features(self._calls.host.features)
 
     async def answer(self, request: InputRequest) -> dict[str, Any]:
         self._requests += 1

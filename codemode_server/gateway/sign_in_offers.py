@@ -23,7 +23,6 @@ from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.forwarded_input import checked_url
-from codemode_server.upstreams.answered_features import answered_features
 from codemode_server.upstreams.auth.sign_ins import Show
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class SignInOffers:
         if settings is None or calls.input_requests >= self._config.settings.limits.input_requests:
             return False
         is_paused = self._clock() - self._refused_at.get(server, -math.inf) < _PAUSE_S
-        return not is_paused and Feature.URL in answered_features(settings, calls.host.features)
+        return not is_paused and Feature.URL in settings.answered_features(calls.host.features)
 
     async def _offer(self, calls: ExecutionCalls, server: str) -> OfferOutcome:
         async def show(address: str, listener: RedirectListener) -> None:

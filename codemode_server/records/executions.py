@@ -18,6 +18,7 @@ import anyio.to_thread
 from codemode_server.approved_rules import write_rule
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
+from codemode_server.config.loading import load_place
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import CodemodeError
@@ -115,6 +116,11 @@ class Records:
         self.audit = SqliteAudit(self.thread)
         self._approvals = SqliteApprovals(self.thread, cipher)
         self._cancel_requests = SqliteCancelRequests(self.database, self.thread)
+
+    def present(self) -> LoadedSettings:
+        """The configuration as its file is now, of which nothing may be started. Blocks."""
+        place = self.loaded.place
+        return self.loaded if place is None else load_place(place, require_trust=False, resolve=False)
 
     def close(self) -> None:
         self.thread.close()

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
 from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
@@ -26,7 +26,6 @@ from codemode_server.storage.schema import SCHEMA, VERSION
 
 logger = logging.getLogger(__name__)
 
-OnDamage = Literal["refuse", "set_aside"]
 T = TypeVar("T")
 
 FILE_NAME = "codemode.db"
@@ -49,15 +48,15 @@ class _OtherSchema(Exception):
 class Database:
     """An open database. Each failure raises a `JournalUnavailable` that names the file and the remedy."""
 
-    def __init__(self, folder: Path, *, on_damage: OnDamage = "refuse") -> None:
-        """Open or create the database in `folder`. `on_damage`: what to do with a damaged file.
+    def __init__(self, folder: Path) -> None:
+        """Open or create the database in `folder`.
 
         Raises:
             JournalUnavailable: it cannot be opened.
         """
         self.path = folder / FILE_NAME
         self._is_closed = False
-        self._connection = _open(self.path, on_damage)
+        self._connection = _open(self.path)
         self._identity = _identity(self.path)
 
     @contextmanager
@@ -77,11 +76,7 @@ class Database:
         try:
             yield self._connection
         except sqlite3.Error as error:
-            problem = unavailable(self.path, error)
-            if isinstance(problem, JournalDamaged):
-                with suppress(OSError):
-                    _damage_mark(self.path).touch(0o600)
-            raise problem from error
+            raise unavailable(self.path, error) from error
 
     def transact(self, step: Callable[[sqlite3.Connection], T]) -> T:
         """Do a step in a transaction.
@@ -157,8 +152,7 @@ def is_locked(error: Exception) -> bool:
 def _damaged(path: Path, reason: str) -> JournalDamaged:
     return JournalDamaged(
         f"the record {path} can't be used: it is damaged ({reason}). Restore it from a backup, or move it away, and a "
-        "new one is made without the past calls and learned types; state.on_damage: set_aside in upstream.yaml does "
-        "that at the next start."
+        "new one is made without the past calls and learned types."
     )
 
 
@@ -184,22 +178,14 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _damage_mark(path: Path) -> Path:
-    """A file that has the next start check the whole database: SQLite may not have met all damage."""
-    return path.with_name(f"{path.name}.damage-met")
-
-
-def _open(path: Path, on_damage: OnDamage) -> sqlite3.Connection:
-    try:
+def _open(path: Path) -> sqlite3.Connection:
+    with suppress(_OtherSchema):
         return _connection(path)
-    except (JournalDamaged, _OtherSchema) as problem:
-        if isinstance(problem, JournalDamaged) and on_damage != "set_aside":
-            raise
     try:
         with held(path.with_name(f"{FILE_NAME}.lock")):
             try:
                 return _connection(path)  # another process may have set it aside meanwhile
-            except (JournalDamaged, _OtherSchema) as problem:
+            except _OtherSchema as problem:
                 logger.warning("%s It was set aside as %s, and a new one is made.", problem, _set_aside(path))
                 return _connection(path)
     except OSError as error:
@@ -217,7 +203,6 @@ def _set_aside(path: Path) -> Path:
     for suffix in reversed(FILE_SUFFIXES):
         with suppress(FileNotFoundError):
             path.with_name(FILE_NAME + suffix).rename(aside.with_name(aside.name + suffix))
-    _damage_mark(path).unlink(missing_ok=True)
     return aside
 
 
@@ -235,7 +220,6 @@ def _connection(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
             _check_schema(connection, path)
-            _check_marked(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -251,7 +235,7 @@ def _connection(path: Path) -> sqlite3.Connection:
 def _connect(path: Path) -> sqlite3.Connection:
     """Connect to the file, which is created privately if it is missing."""
     private_folder(path.parent, is_readable=True)
-    for suffix in ("", "-wal", "-shm", "-journal", ".lock", ".damage-met"):
+    for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
         check_file(path.with_name(FILE_NAME + suffix))
     # SQLite would follow a link, and make a file that others can read. An existing file is not opened here: closing it
     # would release the locks of this process's other connections.
@@ -300,18 +284,3 @@ def _version(connection: sqlite3.Connection) -> int:
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
-def _check_marked(connection: sqlite3.Connection, path: Path) -> None:
-    """Check the whole file if damage was met earlier (two seconds per GB). Only `integrity_check` compares the indexes
-    with their tables.
-
-    Raises:
-        JournalDamaged: the file is damaged.
-    """
-    mark = _damage_mark(path)
-    if mark.exists():
-        (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if answer != "ok":
-            raise _damaged(path, str(answer))
-        mark.unlink(missing_ok=True)

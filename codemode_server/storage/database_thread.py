@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
-from codemode_server.storage.database import Database, OnDamage, is_locked, transaction
+from codemode_server.storage.database import Database, is_locked, transaction
 
 if TYPE_CHECKING:
     import asyncio  # not at run time before the first answer to the host
@@ -53,9 +53,8 @@ class _Request(Generic[T]):
 class DatabaseThread:
     """The thread starts with the first step and ends with `close`."""
 
-    def __init__(self, folder: Path, *, on_damage: OnDamage = "refuse") -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._on_damage: OnDamage = on_damage
         self._requests: queue.SimpleQueue[list[_Request[Any]] | None] = queue.SimpleQueue()
         self._posted: list[_Request[Any]] = []
         self._guard = threading.Lock()
@@ -155,7 +154,7 @@ class DatabaseThread:
         """
         try:
             if self._database is None:
-                self._database = Database(self._folder, on_damage=self._on_damage)
+                self._database = Database(self._folder)
             with self._database.use() as connection:
                 _transact(requests, connection)
         except Exception as error:  # noqa: BLE001 - raised in the caller

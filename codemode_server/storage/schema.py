@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 24
+VERSION = 25
 """Stored as SQLite's `user_version`. Increase it with each change of the tables."""
 
 SCHEMA = """
@@ -19,9 +19,6 @@ CREATE TABLE vectors (
 );
 CREATE INDEX vectors_by_time ON vectors (used_at);
 CREATE TABLE habits (
-    server TEXT NOT NULL, tool TEXT NOT NULL, uses REAL NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (server, tool)
-) WITHOUT ROWID;
-CREATE TABLE lone_habits (
     server TEXT NOT NULL, tool TEXT NOT NULL, uses REAL NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (server, tool)
 ) WITHOUT ROWID;
 

@@ -1,6 +1,6 @@
-"""Searches the executions of journal and audit on SQLite, newest first, without decrypting anything.
+"""Searches the executions of the audit on SQLite, newest first, without decrypting anything.
 
-Both tables have an index by principal and time, which every search follows from the newest execution on. A search
+The audit has an index by principal and time, which every search follows from the newest execution on. A search
 stops when its page is full, and at the latest after `MAX_EXAMINED` executions, so that a rare text can't make it read
 everything; the page then says where to go on. It has a connection of its own, which only reads, so no product waits.
 """
@@ -29,7 +29,7 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.database_reader import DatabaseReader
 
 MAX_EXAMINED = 20_000
-"""Executions of each table that one search looks at."""
+"""Executions that one search looks at."""
 MAX_COUNTED_ROWS = 50_000
 """Newest rows of the audit in which decisions are counted."""
 MAX_CALLS = 500
@@ -47,24 +47,13 @@ _AUDIT = """
     WHERE a.kind = 'execution_started' AND a.principal = :principal AND a.at < :before AND a.at >= :since
 """
 """The kind is a literal, so that SQLite can use the partial index."""
-_JOURNAL = """
-    SELECT j.execution_id, j.session_id, j.level, j.started_at, j.status, j.milliseconds, j.calls
-    FROM journal_executions j
-    WHERE j.principal = :principal AND j.started_at < :before AND j.started_at >= :since
-"""
 _AUDIT_CALLS = (
     "EXISTS (SELECT 1 FROM audit c WHERE c.principal = a.principal AND c.execution_id = a.execution_id AND {which})"
 )
-_JOURNAL_CALLS = "EXISTS (SELECT 1 FROM journal_calls c WHERE c.execution_id = j.execution_id AND {which})"
-_IN_CALLS = (
-    "(c.server LIKE :text ESCAPE '\\' OR c.tool LIKE :text ESCAPE '\\' OR c.reason LIKE :text ESCAPE '\\'{more})"
-)
-_IN_AUDIT = " OR c.error LIKE :text ESCAPE '\\' OR c.payload LIKE :text ESCAPE '\\'"
-_FLOORS = (
+_IN_CALLS = " OR ".join(f"c.{name} LIKE :text ESCAPE '\\'" for name in ("server", "tool", "reason", "error", "payload"))
+_FLOOR = (
     "SELECT at FROM audit WHERE kind = 'execution_started' AND principal = :principal AND at < :before"
-    " ORDER BY at DESC LIMIT 1 OFFSET :examined",
-    "SELECT started_at FROM journal_executions WHERE principal = :principal AND started_at < :before"
-    " ORDER BY started_at DESC LIMIT 1 OFFSET :examined",
+    " ORDER BY at DESC LIMIT 1 OFFSET :examined"
 )
 
 
@@ -156,33 +145,24 @@ class SqliteHistory:
         return await self._run(select)
 
 
-def statements(query: HistoryQuery) -> tuple[str, str]:
-    """The searches of the audit and of the journal."""
-    audit, journal = [_AUDIT], [_JOURNAL]
+def statement(query: HistoryQuery) -> str:
+    """The search of the audit, with the status of each execution as the journal has it."""
+    parts = [_AUDIT]
     which = [f"c.{name} = :{name}" for name in ("server", "tool") if getattr(query, name)]
     if which:
-        audit.append(_AUDIT_CALLS.format(which=" AND ".join(["c.kind = 'call_decided'", *which])))
-        journal.append(_JOURNAL_CALLS.format(which=" AND ".join(which)))
+        parts.append(_AUDIT_CALLS.format(which=" AND ".join(["c.kind = 'call_decided'", *which])))
     if query.text:
-        starts = "{}.execution_id LIKE :start ESCAPE '\\'"
-        in_audit = _AUDIT_CALLS.format(which=_IN_CALLS.format(more=_IN_AUDIT))
-        in_journal = _JOURNAL_CALLS.format(which=_IN_CALLS.format(more=""))
-        audit.append(f"({starts.format('a')} OR {in_audit})")
-        journal.append(f"({starts.format('j')} OR {in_journal})")
+        in_calls = _AUDIT_CALLS.format(which=f"({_IN_CALLS})")
+        parts.append(f"(a.execution_id LIKE :start ESCAPE '\\' OR {in_calls})")
     if query.status is not None:
-        audit.append("COALESCE(j.status, e.status, 'running') = :status")
-        journal.append("j.status = :status")
-    return (
-        f"{' AND '.join(audit)} ORDER BY a.at DESC LIMIT :limit",
-        f"{' AND '.join(journal)} ORDER BY j.started_at DESC LIMIT :limit",
-    )
+        parts.append("COALESCE(j.status, e.status, 'running') = :status")
+    return f"{' AND '.join(parts)} ORDER BY a.at DESC LIMIT :limit"
 
 
 def _search(connection: sqlite3.Connection, principal: Principal, query: HistoryQuery) -> HistoryPage:
     before = float("inf") if query.before is None else query.before
     given = {"principal": principal.principal_id, "before": before, "examined": MAX_EXAMINED}
-    floors = [row[0] for floor in _FLOORS if (row := connection.execute(floor, given).fetchone())]
-    floor = max(floors, default=0.0)
+    (floor,) = connection.execute(_FLOOR, given).fetchone() or (0.0,)
     values = {
         **given,
         "since": max(query.since, floor),
@@ -193,10 +173,7 @@ def _search(connection: sqlite3.Connection, principal: Principal, query: History
         "start": f"{_escaped(query.text)}%",
         "status": query.status,
     }
-    found: dict[str, ExecutionSummary] = {}
-    for statement in statements(query):  # the journal comes last, since it knows more
-        found |= {row[0]: _summary(row) for row in connection.execute(statement, values)}
-    newest = sorted(found.values(), key=lambda it: it.started_at, reverse=True)
+    newest = [_summary(row) for row in connection.execute(statement(query), values)]
     shown = newest[: query.limit]
     has_more = len(newest) > query.limit
     place = shown[-1].started_at if has_more else floor

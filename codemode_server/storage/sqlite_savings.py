@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from datetime import datetime, time, timedelta
 from typing import Any
 
 from codemode_server.domain.ids import ExecutionId
@@ -55,46 +53,19 @@ class SqliteSavings:
 
     async def days(self, principal: Principal, since: float, limit: int) -> list[UsageRow]:
         """The days of this machine's clock with exchanges, newest first."""
-
-        def select(connection: sqlite3.Connection) -> list[UsageRow]:
-            ends = connection.execute(
-                "SELECT MIN(at), MAX(at) FROM savings WHERE principal = ? AND at >= ?", (principal.principal_id, since)
-            ).fetchone()
-            found: list[UsageRow] = []
-            if ends[0] is None:
-                return found
-            # A sum for each day follows the index; grouping by a computed day would sort everything.
-            for day, begins, until in _days(*ends):
-                row = connection.execute(
-                    f"SELECT MIN(at), {_SUMS} FROM savings WHERE principal = ? AND at >= ? AND at < ?",  # noqa: S608
-                    (principal.principal_id, max(begins, since), until),
-                ).fetchone()
-                if row[1]:
-                    found.append(UsageRow(day, row[0], _usage(row[1:])))
-                if len(found) == limit:
-                    break
-            return found
-
-        return await self._run(select)
+        return await self._rows("date(at, 'unixepoch', 'localtime')", "at IS NOT NULL", principal, since, limit)
 
     async def executions(self, principal: Principal, since: float, limit: int) -> list[UsageRow]:
         """The newest executions, newest first; exchanges without one are in no row."""
+        return await self._rows("execution_id", "execution_id IS NOT NULL", principal, since, limit)
 
-        def select(connection: sqlite3.Connection) -> list[UsageRow]:
-            names: dict[str, None] = {}
-            newest = connection.execute(
-                "SELECT execution_id FROM savings WHERE principal = ? AND at >= ? AND execution_id IS NOT NULL"
-                " ORDER BY at DESC",
-                (principal.principal_id, since),
-            )
-            for (name,) in newest:
-                names[name] = None
-                if len(names) == limit:
-                    break
-            newest.close()
-            return [_of_execution(connection, principal, name, since) for name in names]
-
-        return await self._run(select)
+    async def _rows(self, name: str, which: str, principal: Principal, since: float, limit: int) -> list[UsageRow]:
+        statement = (
+            f"SELECT {name} AS name, MIN(at), {_SUMS} FROM savings WHERE principal = ? AND at >= ? AND {which}"  # noqa: S608
+            " GROUP BY name ORDER BY MAX(at) DESC LIMIT ?"
+        )
+        rows = await self._run(lambda it: it.execute(statement, (principal.principal_id, since, limit)).fetchall())
+        return [UsageRow(row[0], row[1], _usage(row[2:])) for row in rows]
 
     async def servers(self, principal: Principal, since: float, limit: int) -> list[ServerRow]:
         """The servers whose direct calls would have cost most first."""
@@ -113,8 +84,13 @@ class SqliteSavings:
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> TokenUsage | None:
         """Usage of one execution; None if nothing of it is stored (any more)."""
 
-        found = await self._run(lambda connection: _of_execution(connection, principal, execution_id))
-        return found.usage if found.usage.exchanges else None
+        def select(connection: sqlite3.Connection) -> TokenUsage:
+            # The plus keeps SQLite from the index by time, which has all of the principal's exchanges.
+            statement = f"SELECT {_SUMS} FROM savings WHERE execution_id = ? AND +principal = ?"  # noqa: S608
+            return _usage(connection.execute(statement, (execution_id, principal.principal_id)).fetchone())
+
+        usage = await self._run(select)
+        return usage if usage.exchanges else None
 
 
 def last_to_delete(connection: sqlite3.Connection, before: float) -> int:
@@ -163,24 +139,6 @@ def _insert(connection: sqlite3.Connection, exchange: Exchange) -> None:
             for server, it in exchange.servers.items()
         ],
     )
-
-
-def _of_execution(connection: sqlite3.Connection, principal: Principal, name: str, since: float = 0.0) -> UsageRow:
-    at, *sums = connection.execute(
-        # The plus keeps SQLite from the index by time, which has all of the principal's exchanges.
-        f"SELECT MIN(at), {_SUMS} FROM savings WHERE execution_id = ? AND +principal = ? AND at >= ?",  # noqa: S608
-        (name, principal.principal_id, since),
-    ).fetchone()
-    return UsageRow(name, at or 0.0, _usage(sums))
-
-
-def _days(first: float, last: float) -> Iterator[tuple[str, float, float]]:
-    """Name, beginning and end of the days of this machine's clock between two times, newest first."""
-    day, oldest = (datetime.fromtimestamp(at).astimezone().date() for at in (last, first))
-    while day >= oldest:
-        begins, ends = (datetime.combine(it, time.min).timestamp() for it in (day, day + timedelta(days=1)))
-        yield f"{day:%Y-%m-%d}", begins, ends
-        day -= timedelta(days=1)
 
 
 def _usage(sums: Any) -> TokenUsage:

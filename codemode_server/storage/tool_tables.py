@@ -125,10 +125,3 @@ class SqliteUsageStore(_ToolTable[ToolName, Use]):
 
     def _encode(self, value: Use) -> tuple[object, float]:
         return value
-
-
-class SqliteLoneUsageStore(SqliteUsageStore):
-    """The same of those uses in which nothing else was called."""
-
-    _table = "lone_habits"
-    _content = "which tools are used alone"

@@ -10,12 +10,11 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVarTuple
 
 import anyio
 import anyio.to_thread
@@ -29,7 +28,7 @@ from codemode_server.storage.sqlite_savings import delete_savings, last_to_delet
 from codemode_server.storage.sqlite_tokens import delete_forgotten_tokens
 
 logger = logging.getLogger(__name__)
-Ts = TypeVarTuple("Ts")
+_PROBLEMS = (JournalUnavailable, NotPrivate, OSError)
 
 _DAY = 86_400.0
 _INTERVAL_S = 3_600.0
@@ -49,7 +48,6 @@ CACHES = (
     ("shapes", "upstream, tool, schemas", "stored_at", 180),
     ("vectors", "model, key", "used_at", 90),
     ("habits", "server, tool", "used_at", 365),
-    ("lone_habits", "server, tool", "used_at", 365),
 )
 """Tables whose rows can be recreated: the columns of the key and of the time, and the days for which a row is stored.
 Their stores limit their size."""
@@ -111,38 +109,40 @@ class Upkeep:
 
     def pass_once(self) -> None:
         """Do all steps, also if one fails. Blocks."""
-        problems: list[str | None] = []
+        problems: dict[str, None] = {}
         try:
             with closing(Database(self._folder)) as database:
                 with database.use() as connection:
                     # Otherwise a commit of the journal would have to write a long log into the file.
                     connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
                     connection.set_progress_handler(self._is_ending.is_set, _STEPS_BETWEEN_CHECKS)
-                problems += [
-                    self._problem(self._delete_set_aside),
-                    self._problem(settle_interrupted, database, self._ownership, self._clock()),
-                    self._problem(self._delete_executions, database),
-                    self._problem(self._delete_orphans, database),
-                    self._problem(self._delete_audit, database),
-                    self._problem(self._delete_savings, database),
-                    self._problem(self._in_batches, partial(database.transact, delete_forgotten_tokens)),
-                    *(self._problem(self._delete_cached, database, *cache) for cache in CACHES),
-                    self._problem(self._shrink, database),
-                ]
-        except (JournalUnavailable, NotPrivate, OSError) as error:
-            problems.append(str(error))
-        for problem in dict.fromkeys(filter(None, problems)):
+                for step in self._steps(database):
+                    try:
+                        step()
+                    except _PROBLEMS as error:
+                        problems[str(error)] = None
+                    if self._is_ending.is_set():
+                        return
+        except _PROBLEMS as error:
+            problems[str(error)] = None
+        for problem in problems:
             logger.warning("old records can't be deleted: %s", problem)
 
-    def _problem(self, step: Callable[[*Ts], None], *args: *Ts) -> str | None:
-        """Do a step; returns why it failed, or None if it succeeded or the server is ending."""
-        if self._is_ending.is_set():
-            return None
-        try:
-            step(*args)
-        except (JournalUnavailable, NotPrivate, OSError) as error:
-            return None if self._is_ending.is_set() else str(error)
-        return None
+    def _steps(self, database: Database) -> Iterator[Callable[[], object]]:
+        yield self._delete_set_aside
+        yield partial(settle_interrupted, database, self._ownership, self._clock())
+        yield partial(self._delete_executions, database)
+        # A product that was taken for dead may go on calling after its execution was deleted.
+        orphaned = "execution_id NOT IN (SELECT execution_id FROM journal_executions)"
+        yield partial(self._delete, database, "journal_calls", "execution_id, seq", orphaned, ())
+        yield partial(self._delete, database, "approvals", "approval_id", orphaned, ())
+        yield partial(self._delete_audit, database)
+        yield partial(self._delete_savings, database)
+        yield partial(self._in_batches, partial(database.transact, delete_forgotten_tokens))
+        for table, key, time_column, days in CACHES:
+            where, oldest = f"{time_column} < ?", self._clock() - days * _DAY
+            yield partial(self._delete, database, table, key, where, (oldest,))
+        yield partial(self._shrink, database)
 
     def _in_batches(self, delete: Callable[[], int]) -> None:
         """Repeat a deletion of a few rows until it finds none."""
@@ -174,12 +174,6 @@ class Upkeep:
         if limits:
             self._in_batches(delete)
 
-    def _delete_orphans(self, database: Database) -> None:
-        """Delete calls and questions of a running execution that was taken for dead and deleted."""
-        where = "execution_id NOT IN (SELECT execution_id FROM journal_executions)"
-        self._delete(database, "journal_calls", "execution_id, seq", where, ())
-        self._delete(database, "approvals", "approval_id", where, ())
-
     def _delete_audit(self, database: Database) -> None:
         """Delete the oldest rows; the rest is still a valid chain."""
         limits = []
@@ -204,9 +198,6 @@ class Upkeep:
         with database.use() as connection:
             until = last_to_delete(connection, before)
         self._in_batches(partial(database.transact, partial(delete_savings, until=until, limit=_BATCH_ROWS)))
-
-    def _delete_cached(self, database: Database, table: str, key: str, time_column: str, days: int) -> None:
-        self._delete(database, table, key, f"{time_column} < ?", (self._clock() - days * _DAY,))
 
     def _shrink(self, database: Database) -> None:
         """Return free pages to the disk."""

@@ -14,8 +14,6 @@ SCOPE = "codemode-server"
 """The instrumentation scope of our spans."""
 EXECUTE_TOOL = "execute_tool"
 """`gen_ai.operation.name` of a call of a tool."""
-TOOL_ERROR = "tool_error"
-"""`error.type` of a call that was answered, with `isError`."""
 
 INPUT, OUTPUT = "langfuse.observation.input", "langfuse.observation.output"
 

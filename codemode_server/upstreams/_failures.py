@@ -15,7 +15,8 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.redaction import Redactor
 from codemode_server.text import one_line
-from codemode_server.upstreams._link import LIST_IS, is_broken_off, is_end
+from codemode_server.upstreams._link import is_broken_off, is_end
+from codemode_server.upstreams._listings import LIST_IS
 from codemode_server.upstreams._messages import NOT_TAKEN, TOO_DEEP, TOO_LARGE, UNREADABLE
 from codemode_server.upstreams.results import error_text
 from codemode_server.upstreams.transports.registry import Transport

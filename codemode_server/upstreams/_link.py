@@ -1,6 +1,6 @@
 """One open MCP session: sends requests as plain dicts, returns answers unvalidated, and reports the session's end.
 
-Only this file, `_watched_dispatcher` and `_upstream_session` use private parts of mcp 2.3. `ClientSession.call_tool`
+Only this file and `_session` use private parts of mcp 2.3. `ClientSession.call_tool`
 and `list_tools` validate answers, and fail as a whole if one part is wrong: an off-schema tool, an unknown content
 type, an `outputSchema` without `structuredContent`. The dispatcher below them returns the answer as it came, but
 `ClientSession._stamp` adds the envelope of each protocol version (`_meta` and headers), and only
@@ -19,18 +19,14 @@ from codemode_server.domain.ids import JsonSchema
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.off_loop import run_sized
-from codemode_server.upstreams._messages import NOT_TAKEN
-from codemode_server.upstreams._request_spans import RequestSpans
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.client.session import ClientSession, MessageHandlerFnT
     from mcp.shared.dispatcher import CallOptions
 
-    from codemode_server.upstreams._upstream_session import OnInput
+    from codemode_server.upstreams._session import OnInput
 
-LIST_IS = "its list of tools is "
-"""Beginning of the error for a list that was refused."""
 T = TypeVar("T")
 
 
@@ -64,19 +60,6 @@ class Answer:
         requests, state = self._result.get("inputRequests"), self._result.get("requestState")
         return InputRequired(requests if isinstance(requests, dict) else {}, state if isinstance(state, str) else None)
 
-    def top_level(self, name: str) -> Any:
-        """One field of the result."""
-        return self._result.get(name)
-
-    def summary(self) -> dict[str, Any]:
-        """The fields of the result that are no objects or lists."""
-        return {name: value for name, value in self._result.items() if not isinstance(value, dict | list)}
-
-    def part(self, name: str) -> Answer:
-        """A field of the result that is a result itself; this answer is not to be read any more."""
-        part, self._result = self._result.get(name), {}
-        return Answer(part if isinstance(part, dict) else {}, self._is_read)
-
     async def read(self, function: Callable[[dict[str, Any]], T]) -> T:
         """Applies `function` to the result; in a thread if it is large. Called once."""
         result, self._result = self._result, {}
@@ -96,21 +79,19 @@ class Link:
         on_message: MessageHandlerFnT,
         on_input: OnInput,
         features: frozenset[Feature] = frozenset(),
-        spans: RequestSpans | None = None,
+        is_traced: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`features` are declared to the upstream, whose requests `on_input` answers. `spans` complete those of the
-        requests; None: they and the trace context stay as mcp makes them."""
+        """`features` are declared to the upstream, whose requests `on_input` answers. `is_traced`: whether requests
+        carry the trace context."""
         import mcp_types as types
 
         from codemode_server import __version__
-        from codemode_server.upstreams._upstream_session import UpstreamSession
-        from codemode_server.upstreams._watched_dispatcher import WatchedDispatcher
+        from codemode_server.upstreams._session import UpstreamSession, WatchedDispatcher
 
         self.lost = anyio.Event()
         self.features = features
         """May be replaced in protocol 2026-07-28, where each request declares them."""
-        spans = spans or RequestSpans({}, is_traced=lambda: True)
-        self._dispatcher = WatchedDispatcher(streams, self.lost, spans)
+        self._dispatcher = WatchedDispatcher(streams, self.lost, is_traced)
         self.session: ClientSession = UpstreamSession(
             features=features,
             on_input=on_input,
@@ -125,14 +106,6 @@ class Link:
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-    @property
-    def has_tasks(self) -> bool:
-        """True if tools can be called as tasks in the way of protocol 2025-11-25."""
-        capabilities = self.session.server_capabilities
-        tasks = None if self.is_modern or capabilities is None else capabilities.tasks
-        requests = None if tasks is None else tasks.requests
-        return requests is not None and requests.tools is not None and requests.tools.call is not None
 
     async def request(
         self,
@@ -151,31 +124,11 @@ class Link:
         data: dict[str, Any] = {"method": method, "params": params}
         options: CallOptions = {}
         self.session._stamp(data, options)
-        self._dispatcher.protocol = self.session.protocol_version
         if self.is_modern:
             _declare(self.features if features is None else features, data["params"]["_meta"])
-            _name_task(method, data["params"], options)
         if progress is not None:
             options["on_progress"] = progress
         return await self._dispatcher.answer(method, data["params"], options)
-
-    async def tools_page(self, cursor: str | None) -> Answer:
-        """One page of `tools/list`, from `cursor` on; no tools where the server does not have the method.
-
-        Raises:
-            MCPError: as `request`.
-        """
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import METHOD_NOT_FOUND
-
-        try:
-            return await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
-        except MCPError as error:
-            if error.code == METHOD_NOT_FOUND and cursor is None:  # a server of prompts or resources only
-                return Answer({"tools": []})
-            if error.code in NOT_TAKEN:
-                raise MCPError(error.code, f"{LIST_IS}{error.message.partition(';')[0]}") from error
-            raise
 
     def refuse_schema(self, schema: JsonSchema) -> str | None:
         """Why a client must not use a tool with this input schema (a rule of protocol 2026-07-28), or None."""
@@ -200,20 +153,12 @@ class Link:
             self.session._absorb_tool_listing(result, complete=True)
 
 
-def _name_task(method: str, params: dict[str, Any], options: CallOptions) -> None:
-    """Proxies find the server that has the task by this header."""
-    from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
-
-    if method.startswith("tasks/"):
-        options.setdefault("headers", {})[MCP_NAME_HEADER] = encode_header_value(params["taskId"])
-
-
 def _declare(features: frozenset[Feature], meta: dict[str, Any]) -> None:
     from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
-    from codemode_server.upstreams._upstream_session import client_capabilities
+    from codemode_server.upstreams._session import client_capabilities
 
-    capabilities = client_capabilities(features, has_tasks=True)
+    capabilities = client_capabilities(features)
     meta[CLIENT_CAPABILITIES_META_KEY] = capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 

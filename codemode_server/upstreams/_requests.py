@@ -1,24 +1,34 @@
 """The requests of programs to one upstream: each waits for the open link, is sent once, and has a bounded wait.
 
 The connection's owner task opens and closes links; requests run in the tasks of their callers.
+
+Up to protocol 2025-11-25 a request of the upstream does not say which call it belongs to. It is taken to belong to the
+newest call in flight, if all calls in flight are of one session of a host; otherwise it is refused, since it could
+reach the user of another session. Outside of any call nothing is answered. In protocol 2026-07-28 requests are part of
+the answer to a call, so nothing has to be guessed.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import anyio
 
 from codemode_server.domain.calls import RetryReason
-from codemode_server.domain.errors import CallTimedOut, DecisionOutdated, SignInRequired, UpstreamUnavailable
-from codemode_server.domain.input_requests import InputRefused, InputRequest
+from codemode_server.domain.errors import (
+    CallTimedOut,
+    DecisionOutdated,
+    SignInRequired,
+    ToolFailed,
+    UpstreamUnavailable,
+)
+from codemode_server.domain.input_requests import InputProvider, InputRefused, InputRequest
 from codemode_server.settings import ServerSettings
-from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
 from codemode_server.upstreams._connection_deps import ConnectionDeps
-from codemode_server.upstreams._exchange import Exchange
 from codemode_server.upstreams._failures import SessionExpired, call_error, outcome_unknown
 from codemode_server.upstreams._link import Answer, Link, is_end
 from codemode_server.upstreams.progress import CallProgress
@@ -30,6 +40,93 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Read = Callable[[dict[str, Any]], T]
 """Converts a result, as the upstream sent it, to a value."""
+MAX_ROUNDS = 20
+"""How often one call may be answered with a request for input."""
+MAX_REQUESTS_AT_ONCE = 10
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.05, 1.0
+
+
+@dataclass(eq=False, slots=True)
+class CallInFlight:
+    """One call on its way. `patience` is cancelled when the upstream was silent for `timeout_s`."""
+
+    provider: InputProvider | None
+    patience: anyio.CancelScope
+    timeout_s: float
+    _asked: int = field(default=0, init=False)
+
+    def heard(self) -> None:
+        """The upstream has reported something."""
+        if not self._asked:
+            self.patience.deadline = anyio.current_time() + self.timeout_s
+
+    async def answer(self, request: InputRequest) -> dict[str, Any]:
+        """Answer a request that belongs to this call; meanwhile the upstream's silence is not counted.
+
+        Raises:
+            InputRefused: there is no answer.
+        """
+        if self.provider is None:
+            raise InputRefused("nobody can be asked")
+        self._asked += 1
+        self.patience.deadline = float("inf")
+        try:
+            return await self.provider.answer(request)
+        finally:
+            self._asked -= 1
+            self.heard()
+
+    async def answer_all(self, requests: dict[str, Any]) -> dict[str, Any]:
+        """Answer the requests in a result of protocol 2026-07-28, by their keys.
+
+        Raises:
+            ToolFailed: one has no answer, or they are too many.
+        """
+        if len(requests) > MAX_REQUESTS_AT_ONCE:
+            raise ToolFailed(f"the server asked for {len(requests):,} inputs at once; {MAX_REQUESTS_AT_ONCE} are taken")
+        responses: dict[str, Any] = {}
+        for key, request in requests.items():
+            fields = request if isinstance(request, dict) else {}
+            method, params = fields.get("method"), fields.get("params")
+            try:
+                if not isinstance(method, str):
+                    raise InputRefused("the request has no method")
+                responses[key] = await self.answer(InputRequest(method, params if isinstance(params, dict) else {}))
+            except InputRefused as refusal:
+                raise ToolFailed(f"the server asked for input and got none: {refusal}") from None
+        return responses
+
+
+class CallsInFlight:
+    """The calls that one connection has under way, the oldest first."""
+
+    def __init__(self) -> None:
+        self._calls: list[CallInFlight] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._calls
+
+    @contextmanager
+    def one_more(self, call: CallInFlight) -> Iterator[None]:
+        """The call is in flight until this is left."""
+        self._calls.append(call)
+        try:
+            yield
+        finally:
+            self._calls.remove(call)
+
+    def owner(self) -> CallInFlight:
+        """The call that a request of the upstream belongs to.
+
+        Raises:
+            InputRefused: there is none, or it can't be known.
+        """
+        if not self._calls:
+            raise InputRefused("requests are answered only during a call")
+        if len({call.provider.session_id if call.provider else "" for call in self._calls}) > 1:
+            raise InputRefused("calls of several users are under way, so it is not known whom this request is for")
+        return self._calls[-1]
 
 
 class Requests:
@@ -41,38 +138,50 @@ class Requests:
         deps: ConnectionDeps,
         *,
         settings: Callable[[], ServerSettings],
-        is_task: Callable[[str], bool],
         digest_of: Callable[[str], str],
         ready_link: Callable[[int | None], Awaitable[Link]],
     ) -> None:
-        """`is_task` says of a tool's raw name whether it has to run as a task, `digest_of` what its definition is now;
-        empty if that is not known. `ready_link` waits for the open link of
-        the connection; it raises `DecisionOutdated` and `UpstreamUnavailable`."""
+        """`digest_of` gives the digest of a tool's present definition by its raw name; empty if that is not known.
+        `ready_link` waits for the open link of the connection; it raises `DecisionOutdated` and
+        `UpstreamUnavailable`."""
         self._name = name
         self._deps = deps
         self._settings = settings
-        self._is_task = is_task
         self._digest_of = digest_of
         self._ready_link = ready_link
         self._starts_process = transport_of(settings()).starts_process
-        self.in_flight = CallsInFlight()
+        self._in_flight = CallsInFlight()
         self.last_link: Link | None = None
         """The link of the last request; over another link, the server has lost its state in memory."""
 
-    async def call_tool(
+    async def answer(self, request: InputRequest) -> dict[str, Any]:
+        """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call.
+
+        Raises:
+            InputRefused: there is no answer.
+        """
+        try:
+            return await self._in_flight.owner().answer(request)
+        except InputRefused as refusal:
+            logger.info("upstream %r: its %s was refused: %s", self._name, request.method, refusal)
+            raise
+
+    async def send(
         self,
-        tool: str,
-        arguments: dict[str, Any],
+        method: str,
+        params: dict[str, Any],
+        what: str,
         read: Read[T],
         progress: CallProgress | None,
         revision: int | None,
         definition: str = "",
     ) -> T:
-        """Call a tool by its raw name and return what `read` makes of its result, in a thread if that is large.
-        Cancelling this cancels it at the server.
+        """Send a request and return what `read` makes of its result, in a thread if that is large. Cancelling this
+        cancels it at the server.
 
-        What the server reports meanwhile is written to `progress`. `revision` is that of the configuration under which
-        the call was allowed; None: any. `definition`: the digest of the tool's definition at that time; empty: any.
+        `what` names its object in messages. What the server reports meanwhile is written to `progress`. `revision` is
+        that of the configuration under which the call was allowed; None: any. `definition`: the digest of the tool's
+        definition at that time; empty: any.
 
         Raises:
             DecisionOutdated: the configuration has another revision now, or the tool another definition; nothing was
@@ -86,64 +195,17 @@ class Requests:
             ResultTooLarge: the answer has too many bytes or values.
             ResultTooDeep: the answer is nested too deep.
         """
-        params: dict[str, Any] = {"name": tool, "arguments": arguments}
-        if self._is_task(tool):
-            limits = self._deps.config.settings.limits
-            params["task"] = {"ttl": math.ceil(1e3 * (limits.upstream_seconds + limits.input_seconds))}
-
-        def require_unchanged() -> None:
-            if definition and (now := self._digest_of(tool)) and now != definition:
-                raise DecisionOutdated(f"server {self._name!r} has changed tool {tool!r} meanwhile")
-
-        return await self._ask("tools/call", params, f"tool {tool!r}", read, progress, revision, require_unchanged)
-
-    async def read_resource(self, uri: str, read: Read[T], progress: CallProgress | None, revision: int | None) -> T:
-        """Read a resource and return what `read` makes of the result; all as for `call_tool`."""
-        what = f"the resource {self._deps.redactor().head(uri, 200)!r}"
-        return await self._ask("resources/read", {"uri": uri}, what, read, progress, revision)
-
-    async def get_prompt(
-        self, name: str, arguments: dict[str, Any], read: Read[T], progress: CallProgress | None, revision: int | None
-    ) -> T:
-        """Get a prompt and return what `read` makes of the result; all as for `call_tool`."""
-        params = {"name": name, "arguments": arguments}
-        return await self._ask("prompts/get", params, f"the prompt {name!r}", read, progress, revision)
-
-    async def answer(self, request: InputRequest) -> dict[str, Any]:
-        """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call.
-
-        Raises:
-            InputRefused: there is no answer.
-        """
-        try:
-            return await self.in_flight.owner(request).answer(request)
-        except InputRefused as refusal:
-            logger.info("upstream %r: its %s was refused: %s", self._name, request.method, refusal)
-            raise
-
-    async def _ask(
-        self,
-        method: str,
-        params: dict[str, Any],
-        what: str,
-        read: Read[T],
-        progress: CallProgress | None,
-        revision: int | None,
-        check: Callable[[], None] = lambda: None,
-    ) -> T:
-        """`check` is called once the link is there, right before the request is sent."""
         progress = progress or CallProgress()
         for _ in range(2):
             link = await self._ready_link(revision)
-            check()
-            if not link.has_tasks:
-                params.pop("task", None)
+            if definition and (now := self._digest_of(params["name"])) and now != definition:
+                raise DecisionOutdated(f"server {self._name!r} has changed {what} meanwhile")
             if self.last_link not in (None, link):
                 progress.restart = "restarted" if self._starts_process else "reconnected"
             self.last_link = link
             progress.begin_attempt()
             try:
-                answer = await self._send(link, method, params, what, progress)
+                answer = await self._answered(link, method, params, what, progress)
             except SessionExpired:
                 progress.retry_reason = RetryReason.EXPIRED_SESSION
                 link.lost.set()
@@ -151,26 +213,24 @@ class Requests:
                 return await answer.read(read)
         raise UpstreamUnavailable(f"server {self._name!r} keeps forgetting its sessions; nothing was called")
 
-    async def _send(self, link: Link, method: str, params: dict[str, Any], what: str, reported: CallProgress) -> Answer:
+    async def _answered(
+        self, link: Link, method: str, params: dict[str, Any], what: str, reported: CallProgress
+    ) -> Answer:
         from mcp.shared.exceptions import MCPError
 
         timeout_s = self._settings().timeout
         refused: list[str] = []
         token = refusals.set(refused)
-
-        def take(progress: float, total: float | None, message: str | None) -> None:
-            reported.take(progress, total, message, anyio.current_time(), self._deps.redactor())
-
         try:
             with anyio.move_on_after(timeout_s) as patience:
                 call = CallInFlight(reported.input_provider, patience, timeout_s)
-                with self.in_flight.one_more(call):
-                    return await Exchange(link, call, take, lambda: self._ready_link(None)).run(method, params)
+                with self._in_flight.one_more(call):
+                    return await self._exchange(link, call, method, params, reported)
         except MCPError as error:
             if is_end(error):
                 link.lost.set()
             if refused and refused[-1].startswith("401") and self._deps.tokens is not None:
-                if self.in_flight.is_empty:  # the others get their answers, or their own 401
+                if self._in_flight.is_empty:  # the others get their answers, or their own 401
                     link.lost.set()
                 said = self._deps.tokens.problem or f"answered with HTTP {refused[-1]}"
                 problem = error_text(said, self._deps.redactor())
@@ -183,3 +243,28 @@ class Requests:
             f"server {self._name!r} neither answered nor reported progress for {timeout_s:g} s"
             f" (servers.{self._name}.timeout in upstream.yaml); {outcome_unknown(what)}"
         )
+
+    async def _exchange(
+        self, link: Link, call: CallInFlight, method: str, params: dict[str, Any], reported: CallProgress
+    ) -> Answer:
+        """Send the request, and answer what the server asks for, until there is a result."""
+
+        async def take_progress(progress: float, total: float | None, message: str | None) -> None:
+            reported.take(progress, total, message, anyio.current_time(), self._deps.redactor())
+            call.heard()
+
+        features = call.provider.features if call.provider is not None else frozenset()
+        answer, pause_s = await link.request(method, {**params}, take_progress, features), _FIRST_PAUSE_S
+        for _ in range(MAX_ROUNDS):
+            required = answer.input_required
+            if required is None:
+                return answer
+            await answer.read(lambda _: None)
+            more: dict[str, Any] = {} if required.state is None else {"requestState": required.state}
+            if required.requests:
+                more["inputResponses"], pause_s = await call.answer_all(required.requests), _FIRST_PAUSE_S
+            else:  # the server has nothing to ask yet
+                await anyio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+            answer = await link.request(method, {**params, **more}, take_progress, features)
+        raise ToolFailed(f"the server asked for input {MAX_ROUNDS} times without a result")

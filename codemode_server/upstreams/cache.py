@@ -50,17 +50,15 @@ class CachedListing:
             if data.pop("format") != _FORMAT:
                 return None
             tools = _tools(data.pop("tools"))
-            data.pop("hidden", None)  # of earlier versions
             offers = {
                 "resources": tuple(ResourceDefinition(**it) for it in data.pop("resources", [])),
                 "prompts": tuple(map(_prompt, data.pop("prompts", []))),
                 "offer_problems": tuple(data.pop("offer_problems", [])),
             }
             data |= {"problems": tuple(data["problems"]), **offers}
-            listing = cls(tools=tools, **data)
+            return cls(tools=tools, **data)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
-        return listing if _is_sound(listing) else None
 
 
 def _fields(definition: Any) -> dict[str, Any]:
@@ -73,33 +71,6 @@ def _prompt(data: dict[str, Any]) -> PromptDefinition:
 
 def _tools(data: list[dict[str, Any]]) -> tuple[ToolDefinition, ...]:
     return tuple(ToolDefinition(**{**tool, "effect": Effect(tool["effect"])}) for tool in data)
-
-
-def _is_sound(listing: CachedListing) -> bool:
-    """True if all fields have their types; callers rely on it."""
-    texts = [listing.description, *listing.problems, *listing.offer_problems]
-    optional = [listing.protocol, listing.server_version]
-    for resource in listing.resources:
-        texts += [resource.uri, resource.name, resource.description]
-        optional += [resource.title, resource.mime_type]
-    for prompt in listing.prompts:
-        texts += [prompt.name, prompt.description]
-        optional.append(prompt.title)
-        texts += [text for it in prompt.arguments for text in (it.name, it.description)]
-    for tool in listing.tools:
-        texts += [tool.name, tool.description, tool.digest]
-        optional.append(tool.title)
-        if (
-            not isinstance(tool.is_task, bool)
-            or not isinstance(tool.input_schema, dict)
-            or not isinstance(tool.output_schema, dict | None)
-        ):
-            return False
-    return (
-        all(isinstance(text, str) for text in texts)
-        and all(isinstance(text, str | None) for text in optional)
-        and listing.protocol_mode in ("auto", "legacy")
-    )
 
 
 class ListingCache(Protocol):

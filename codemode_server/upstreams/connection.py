@@ -10,8 +10,10 @@ import logging
 import math
 import random
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -20,24 +22,21 @@ from anyio.abc import TaskStatus
 from codemode_server.change_signal import ChangeSignal
 from codemode_server.domain.errors import DecisionOutdated, SignInRequired, UpstreamUnavailable
 from codemode_server.domain.input_requests import Feature
-from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.redaction import Redactor
+from codemode_server.setting_types import RuleEffect
 from codemode_server.settings import ServerSettings
-from codemode_server.upstreams._connection_deps import ConnectionDeps
+from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
 from codemode_server.upstreams._failures import (
     first_cause,
     why_not_connected,
     why_not_ready,
 )
 from codemode_server.upstreams._link import Link
-from codemode_server.upstreams._listing import ToolsFound, describe_server, list_tools
+from codemode_server.upstreams._listings import OffersFound, ToolsFound, describe_server, list_offers, list_tools
 from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
-from codemode_server.upstreams._offered_tools import offered_tools
-from codemode_server.upstreams._offers import OffersFound, OfferUpkeep
-from codemode_server.upstreams._request_spans import RequestSpans
 from codemode_server.upstreams._requests import Requests
 from codemode_server.upstreams._subscription import listen_for_changes
-from codemode_server.upstreams.answered_features import answered_features
 from codemode_server.upstreams.auth.sign_ins import Show
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.transports.registry import Transport, refusals, transport_of
@@ -51,6 +50,7 @@ _PAUSE_PER_LISTING = 20
 """The pause between two listings of changed tools, as a multiple of the time that one took."""
 _MAX_PAUSE_S = 10.0
 _MAX_VERSION_CHARACTERS = 200
+_EFFECTS: dict[RuleEffect, Effect] = {"read": Effect.READS, "write": Effect.WRITES, "destructive": Effect.DESTROYS}
 _STATES_WITH_ERROR = (UpstreamState.FAILED, UpstreamState.SIGNED_OUT, UpstreamState.CONNECTING)
 
 
@@ -75,8 +75,8 @@ class Connection:
         self._changed = ChangeSignal()
         self._nudge = anyio.Event()
         self._nudged_at = -math.inf
-        self._relist = anyio.Event()
-        self._offers = OfferUpkeep(name, deps.timings)
+        self._tools_upkeep = _Upkeep(f"upstream {name!r}: its changed tools", deps.timings)
+        self._offers_upkeep = _Upkeep(f"upstream {name!r}: its resources and prompts", deps.timings)
         self._features_changed = ChangeSignal()
         self._is_renewed = False
         """True if the connection was ended only to reconnect with more features."""
@@ -86,7 +86,6 @@ class Connection:
         self.requests = Requests(
             *(name, deps),
             settings=lambda: self._settings,
-            is_task=self._is_task,
             digest_of=self._digest_of,
             ready_link=self._ready_link,
         )
@@ -108,9 +107,6 @@ class Connection:
     def _digest_of(self, tool: str) -> str:
         """The digest of the tool's definition as it was listed last; empty if it is not listed (any more)."""
         return self._digests.get(tool, "")
-
-    def _is_task(self, tool: str) -> bool:
-        return any(it.is_task for it in self._listing.tools if it.name == tool)
 
     @property
     def is_settled(self) -> bool:
@@ -261,8 +257,13 @@ class Connection:
                 self._set_state(UpstreamState.CONNECTING)
                 try:
                     async with transport.open() as streams:
-                        spans = RequestSpans.to_server(self._settings, self._deps.config)
-                        link = Link(streams, self._on_message, self.requests.answer, self._declared_features, spans)
+                        link = Link(
+                            streams,
+                            self._on_message,
+                            self.requests.answer,
+                            self._declared_features,
+                            lambda: self._deps.config.settings.tracing.mcp,
+                        )
                         async with link.session:
                             await self._serve(link, is_started, legacy=legacy)
                 finally:
@@ -276,9 +277,9 @@ class Connection:
         async with anyio.create_task_group() as tasks:
             with anyio.fail_after(self._timings.connect_s):
                 handshake_at_once = await negotiate(link, legacy=legacy, probe_s=self._timings.probe_s)
-                self._relist = anyio.Event()
-                self._offers = offers = OfferUpkeep(self.name, self._timings)
-                tasks.start_soon(offers.run, link, lambda: self._redactor.value, self._take_offers)
+                self._tools_upkeep.reset()
+                self._offers_upkeep.reset()
+                tasks.start_soon(partial(self._offers_upkeep.run, partial(self._list_offers, link), at_once=True))
                 if link.is_modern:
                     subscribed = anyio.Event()
                     tasks.start_soon(listen_for_changes, link, self.name, subscribed, self._on_change, self._timings)
@@ -286,7 +287,8 @@ class Connection:
                         await subscribed.wait()
                     subscribed.set()
                 found = await self._list(link)
-                await offers.wait_first()
+                with anyio.move_on_after(self._timings.offers_s):  # tools need not wait for resources
+                    await self._offers_upkeep.listed.wait()
             is_started.set()
             await self._take(found, link, "legacy" if handshake_at_once else "auto")
             self._link = link
@@ -294,7 +296,7 @@ class Connection:
             self._error = None
             self._connected_at = anyio.current_time()
             self._set_state(UpstreamState.READY)
-            tasks.start_soon(self._keep_list_fresh, link)
+            tasks.start_soon(self._tools_upkeep.run, partial(self._list_changed, link))
             tasks.start_soon(self._follow_features, link)
             await link.lost.wait()
             tasks.cancel_scope.cancel()
@@ -311,8 +313,7 @@ class Connection:
                 await is_started.wait()
 
     async def _list(self, link: Link) -> ToolsFound:
-        redact = self._redactor.value
-        found = await list_tools(link.tools_page, refuse_schema=link.refuse_schema, redact=redact)
+        found = await list_tools(link, refuse_schema=link.refuse_schema, redact=self._redactor.value)
         link.remember(found.tools)
         return found
 
@@ -341,8 +342,14 @@ class Connection:
         await self._deps.cache.put(self.name, self._fingerprint, self._found)
         self._digests = {tool.name: tool.digest for tool in found.tools}
 
-    async def _take_offers(self, found: OffersFound) -> None:
-        before = self._found
+    async def _list_changed(self, link: Link) -> None:
+        found, before = await self._list(link), self._found
+        if (found.tools, found.problems) != (before.tools, before.problems):
+            await self._take(found, link, self._protocol_mode)
+            self._publish()
+
+    async def _list_offers(self, link: Link) -> None:
+        found, before = await list_offers(link, self._redactor.value), self._found
         if found == OffersFound(before.resources, before.prompts, before.offer_problems):
             return
         self._found = replace(before, resources=found.resources, prompts=found.prompts, offer_problems=found.problems)
@@ -352,7 +359,7 @@ class Connection:
     @property
     def _declared_features(self) -> frozenset[Feature]:
         """Features that the host, or the configuration, answers to this server."""
-        return answered_features(self._settings, frozenset(self._deps.host_features))
+        return self._settings.answered_features(frozenset(self._deps.host_features))
 
     def take_host_features(self) -> None:
         """The hosts have more features than before."""
@@ -383,33 +390,7 @@ class Connection:
             self._on_change(False)
 
     def _on_change(self, is_of_tools: bool) -> None:
-        if is_of_tools:
-            self._relist.set()
-        else:
-            self._offers.note_change()
-
-    async def _keep_list_fresh(self, link: Link) -> None:
-        from mcp.shared.exceptions import MCPError
-
-        not_before = -math.inf
-        while True:
-            await self._relist.wait()
-            # A server that notifies without end must not take all of our time.
-            await anyio.sleep(max(self._timings.debounce_s, not_before - anyio.current_time()))
-            self._relist = anyio.Event()
-            started = anyio.current_time()
-            try:
-                with anyio.fail_after(self._timings.list_s):
-                    found = await self._list(link)
-            except (MCPError, TimeoutError) as error:
-                logger.info("upstream %r: its changed tools can't be listed: %s", self.name, error)
-                continue
-            before = self._found
-            if (found.tools, found.problems) != (before.tools, before.problems):
-                await self._take(found, link, self._protocol_mode)
-                self._publish()
-            ended = anyio.current_time()
-            not_before = ended + min(_MAX_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))
+        (self._tools_upkeep if is_of_tools else self._offers_upkeep).changed.set()
 
     def _set_state(self, state: UpstreamState) -> None:
         self._state = state
@@ -423,7 +404,13 @@ class Connection:
             self._deps.on_change()
 
     def _selected_tools(self) -> tuple[ToolDefinition, ...]:
-        return offered_tools(self._found.tools, self._settings)
+        """The tools that exist for programs and searches. The effects in the settings go before the annotations."""
+        settings = self._settings
+        selected = (tool for tool in self._found.tools if settings.tools.selects(tool.name))
+        return tuple(
+            tool if (stated := settings.effect_of(tool.name)) is None else replace(tool, effect=_EFFECTS[stated])
+            for tool in selected
+        )
 
     def _build_listing(self) -> UpstreamListing:
         is_disabled = self._state is UpstreamState.DISABLED
@@ -439,3 +426,39 @@ class Connection:
             resources=() if is_disabled else self._found.resources,
             prompts=() if is_disabled else self._found.prompts,
         )
+
+
+class _Upkeep:
+    """Lists again after each change, at a pace: a server that notifies without end must not take all of our time."""
+
+    def __init__(self, what: str, timings: Timings) -> None:
+        self._what = what
+        self._timings = timings
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew with another link."""
+        self.changed = anyio.Event()
+        """To be set when the server says that something has changed."""
+        self.listed = anyio.Event()
+        """Set after the first listing."""
+
+    async def run(self, list_again: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
+        """Call `list_again` after each change, with `at_once` also now, until cancelled; its failure is logged."""
+        from mcp.shared.exceptions import MCPError
+
+        not_before = -math.inf
+        while True:
+            if not at_once:
+                await self.changed.wait()
+                await anyio.sleep(max(self._timings.debounce_s, not_before - anyio.current_time()))
+            at_once, self.changed = False, anyio.Event()
+            started = anyio.current_time()
+            try:
+                with anyio.fail_after(self._timings.list_s):
+                    await list_again()
+            except (MCPError, TimeoutError) as error:
+                logger.info("%s can't be listed: %s", self._what, error)
+            self.listed.set()
+            ended = anyio.current_time()
+            not_before = ended + min(_MAX_PAUSE_S, _PAUSE_PER_LISTING * (ended - started))

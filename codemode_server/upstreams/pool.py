@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import anyio
 
@@ -16,13 +18,16 @@ from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import UpstreamListing, UpstreamState
 from codemode_server.processes.orphan_reaper import Reaper
+from codemode_server.redaction import Redactor
+from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
-from codemode_server.upstreams._routed_calls import RoutedCalls
 from codemode_server.upstreams.auth.sign_ins import Show, SignIns
 from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.connection import Connection
 from codemode_server.upstreams.principal_connections import PrincipalConnections, has_own_connections
+from codemode_server.upstreams.progress import CallProgress
+from codemode_server.upstreams.results import checked, resource_reply, to_reply
 
 
 @dataclass(slots=True)
@@ -31,6 +36,86 @@ class _Owner:
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
+
+
+class RoutedCalls:
+    """Implements `gateway.targets.Upstreams` but for the choice of the connection. All names are raw ones.
+
+    Each method takes `progress`, to which what the upstream reports meanwhile is written; `revision`, that of the
+    configuration under which the call was allowed (None: any); and `definition`, the digest of the tool's definition at
+    that time (empty: any). Cancelling one cancels the call at the upstream. Each raises `UnknownTool` for an unknown
+    server, and as `Requests.send`.
+    """
+
+    def __init__(self, redactor: Callable[[], Redactor]) -> None:
+        self._redactor = redactor
+
+    def _using(self, server: str) -> AbstractContextManager[Connection]:
+        """The connection for a call to the server of this raw name, held while the call lasts.
+
+        Raises:
+            UnknownTool: no such server.
+            UpstreamUnavailable: its entry can't be used.
+        """
+        raise NotImplementedError
+
+    async def call_tool(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress | None = None,
+        revision: int | None = None,
+        definition: str = "",
+    ) -> Reply:
+        """Call a tool."""
+        with self._using(server) as connection:
+            declares = connection.declares_output(tool)
+            read = partial(to_reply, declares_output=declares, redactor=self._redactor())
+            params = {"name": tool, "arguments": arguments}
+            of_tool = ("tools/call", params, f"tool {tool!r}")
+            return await connection.requests.send(*of_tool, read, progress, revision, definition)
+
+    async def call_raw(
+        self,
+        server: str,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress | None = None,
+        revision: int | None = None,
+        definition: str = "",
+    ) -> dict[str, Any]:
+        """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
+        with self._using(server) as connection:
+            of_tool = ("tools/call", {"name": tool, "arguments": arguments}, f"tool {tool!r}")
+            return await connection.requests.send(*of_tool, checked, progress, revision, definition)
+
+    async def read_resource(
+        self, server: str, uri: str, *, progress: CallProgress | None = None, revision: int | None = None
+    ) -> Reply:
+        """Read a resource."""
+        redactor = self._redactor()
+        read, what = partial(resource_reply, uri, redactor=redactor), f"the resource {redactor.head(uri, 200)!r}"
+        with self._using(server) as connection:
+            return await connection.requests.send("resources/read", {"uri": uri}, what, read, progress, revision)
+
+    async def get_prompt(
+        self,
+        server: str,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        progress: CallProgress | None = None,
+        revision: int | None = None,
+    ) -> dict[str, Any]:
+        """A prompt, as it came."""
+        params = {"name": name, "arguments": arguments}
+        with self._using(server) as connection:
+            return await connection.requests.send(
+                "prompts/get", params, f"the prompt {name!r}", checked, progress, revision
+            )
 
 
 class UpstreamPool(OwnsTasks, RoutedCalls):

@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -31,8 +28,6 @@ from codemode_server.records.executions import ExecutionDetail, Records
 from codemode_server.records.known_tools import KnownTools, arguments_of
 from codemode_server.records.token_reveals import TokenReveals
 from codemode_server.storage.sqlite_history import MAX_COUNTED_ROWS
-from codemode_server.web import charts
-from codemode_server.web.page_products import Action, PageProduct, failure_text
 from codemode_server.web.questions import answer_of, question_html, texts_of
 from codemode_server.web.site import Site
 from codemode_server.web.waterfall import Bar, waterfall
@@ -40,7 +35,6 @@ from codemode_server.web.waterfall import Bar, waterfall
 UNFINISHED = frozenset({ExecutionStatus.QUEUED, ExecutionStatus.RUNNING, ExecutionStatus.WAITING})
 _MAX_PARAMETER_CHARACTERS = 4_000
 _MAX_SEARCH_CHARACTERS = 200
-_MAX_RERUNS = 2
 _PERIODS = (7, 30, 90)
 """Days for which savings are shown."""
 _DAY_SECONDS = 86_400.0
@@ -49,35 +43,17 @@ _MAX_SERVERS, _MAX_EXECUTIONS = 100, 50
 _SEARCH_FIELDS = ("text", "server", "tool", "status", "since", "until")
 
 
-@dataclass(frozen=True, slots=True)
-class Rerun:
-    """A program that this page runs again, or has run."""
-
-    action: Action
-    is_running: bool
-    text: str = ""
-    """The answer that the model would get, or why it could not run."""
-
-
 class RecordPages:
     """The pages of executions, questions, privacy tokens, permissions and savings."""
 
-    def __init__(
-        self, site: Site, records: Records, tokens: TokenReveals, product: PageProduct, tasks: TaskGroup
-    ) -> None:
-        """Programs run in the task group."""
+    def __init__(self, site: Site, records: Records, tokens: TokenReveals) -> None:
         self._site = site
         self._records = records
         self._tokens = tokens
-        self._product = product
-        self._tasks = tasks
-        self._reruns: dict[str, Rerun] = {}
         site.get("", self._executions)
         site.get("executions", self._executions)
         site.get("executions/{name}", self._execution)
         site.get("executions/{name}/calls/{seq:int}", self._call)
-        for action in ("resume", "replay"):
-            site.post(f"executions/{{name}}/{action}", partial(self._run_again, action))
         site.post("executions/{name}/cancel", self._cancel)
         site.get("approvals", self._approvals)
         site.get("approvals/{name}", self._approval)
@@ -116,11 +92,9 @@ class RecordPages:
         for bar in bars:
             for line in bar.lines:
                 marks.setdefault(line, []).append(bar.call.seq)
-        rerun = self._reruns.get(name)
-        is_running = detail.record.status in UNFINISHED or (rerun is not None and rerun.is_running)
-        texts = (detail.record.code, detail.record.description, detail.record.error, rerun.text if rerun else "")
-        known = await self._known_tokens(*texts)
-        values = {"found": detail, "rerun": rerun, "bars": bars, "marks": marks, "known": known}
+        is_running = detail.record.status in UNFINISHED
+        known = await self._known_tokens(detail.record.code, detail.record.description, detail.record.error)
+        values = {"found": detail, "bars": bars, "marks": marks, "known": known}
         return await self._site.page("execution", "executions", request, is_live=is_running, **values)
 
     async def _call(self, request: Request) -> Response:
@@ -130,23 +104,6 @@ class RecordPages:
             return self._site.message(404, "Not recorded", "The journal has no such call of yours (any more).")
         known = await self._known_tokens(call.arguments, call.result, call.error)
         return await self._site.page("call", "executions", found=call, execution_id=execution_id, known=known)
-
-    async def _run_again(self, action: Action, request: Request, _: Mapping[str, str]) -> Response:
-        name = request.path_params["name"]
-        if sum(it.is_running for it in self._reruns.values()) >= _MAX_RERUNS:
-            raise CodemodeError(f"this page already runs {_MAX_RERUNS} programs again; wait until one has ended")
-        if name in self._reruns and self._reruns[name].is_running:
-            raise CodemodeError(f"this page already runs {name} again")
-        self._reruns[name] = Rerun(action, is_running=True)
-        self._tasks.start_soon(self._rerun, action, name)
-        return self._site.redirect(f"executions/{name}")
-
-    async def _rerun(self, action: Action, name: str) -> None:
-        try:
-            text = await self._product.run_again(action, ExecutionId(name))
-        except Exception as error:  # noqa: BLE001 - what a program does must not end the pages
-            text = failure_text(error, f"running {name} again", self._product.redactor)
-        self._reruns[name] = Rerun(action, is_running=False, text=text)
 
     async def _cancel(self, request: Request, _: Mapping[str, str]) -> Response:
         name = request.path_params["name"]
@@ -204,7 +161,7 @@ class RecordPages:
 
         def read() -> dict[str, Any]:
             explanation, problem = "", ""
-            with KnownTools.of(self._product.present()) as known:
+            with KnownTools.of(self._records.present()) as known:
                 if call:
                     try:
                         given = arguments_of(arguments, "the box of arguments") if arguments else None
@@ -236,11 +193,11 @@ class RecordPages:
     async def _savings(self, request: Request) -> Response:
         given = request.query_params.get("days", "")
         days = next((it for it in _PERIODS if str(it) == given), _PERIODS[1])
-        now, store, principal = time.time(), self._records.savings, self._records.principal
-        since = now - days * _DAY_SECONDS
+        store, principal = self._records.savings, self._records.principal
+        since = time.time() - days * _DAY_SECONDS
         by_day = await store.days(principal, since, days + 1)
         servers = await store.servers(principal, since, _MAX_SERVERS)
-        executions = tuple(await store.executions(principal, since, _MAX_EXECUTIONS))
+        executions = await store.executions(principal, since, _MAX_EXECUTIONS)
         savings = Savings(since, sum((it.usage for it in by_day), TokenUsage()), days=tuple(by_day))
         mask = self._records.config.redactor.text
         return await self._site.page(
@@ -250,9 +207,8 @@ class RecordPages:
             period=days,
             periods=_PERIODS,
             method=METHOD,
-            chart=charts.columns(savings, now),
-            servers=charts.server_lengths(servers, mask),
-            executions=charts.lengths(executions),
+            servers=[(mask(it.name), it.tokens) for it in servers],
+            executions=executions,
         )
 
 

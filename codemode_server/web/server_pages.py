@@ -1,4 +1,4 @@
-"""The pages of servers, their sign-ins, their changed tools and their stubs.
+"""The pages of servers, their changed tools and their stubs.
 
 Addresses and forms have a digest in place of each name that a server or a file gave.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,24 +14,20 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
 from starlette.requests import Request
 from starlette.responses import Response
 
 from codemode_server.catalog.catalog import Server, Tool
-from codemode_server.cli.signing_in import has_sign_in, http_server
 from codemode_server.config import LoadedSettings
-from codemode_server.config.description import masked, shown_address
+from codemode_server.config.description import masked
 from codemode_server.config.saving import switch_servers
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.tools import UpstreamState, definition_text
+from codemode_server.domain.tools import definition_text
 from codemode_server.gateway.policy.tool_definitions import REVIEW
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
 from codemode_server.records.tool_reviews import StoredTools, WaitingTool, accepted_text, digest_of_review
 from codemode_server.tokens import estimate_tokens
-from codemode_server.web.page_products import PageProduct, failure_text
-from codemode_server.web.sign_ins import BegunSignIns
 from codemode_server.web.site import Site
 
 _KEY_CHARACTERS = 16
@@ -68,90 +63,46 @@ class ServerStatus:
     tools: int
     tokens: int
     error: str = ""
-    has_sign_in: bool = False
-    """True if a person can sign in to it, as far as the configuration says."""
     changes: tuple[ToolChange, ...] = ()
 
 
 class ServerPages:
-    """Checks and sign-ins run in the task group."""
+    """Nothing of a server is started."""
 
-    def __init__(self, site: Site, records: Records, product: PageProduct, tasks: TaskGroup) -> None:
+    def __init__(self, site: Site, records: Records) -> None:
         self._site = site
         self._records = records
-        self._product = product
-        self._tasks = tasks
-        self._checked: dict[str, ServerStatus] = {}
-        """By key."""
-        self._checked_at: float | None = None
-        self._check_problem: str | None = None
-        self._is_checking = False
         self._done = ""
         """The effect of the person's last action on this page."""
-        self._sign_ins = BegunSignIns(tasks, product.usable, lambda name: self._checked.pop(key_of(name), None))
         site.get("servers", self._servers)
-        site.post("servers/check", self._check)
         for action in ("enable", "disable"):
             site.post(f"servers/{{key}}/{action}", partial(self._switch, is_enabled=action == "enable"))
         site.get("servers/{key}/tools/{tool_key}", self._review)
         site.post("servers/{key}/tools/{tool_key}/accept", self._accept)
-        site.get("servers/{key}/sign-in", self._sign_in)
-        site.post("servers/{key}/sign-in", self._begin_sign_in)
-        site.post("servers/{key}/sign-in/cancel", self._cancel_sign_in)
         site.get("tools/{key}", self._tools)
         site.get("tools/{key}/{tool_key}", self._tool)
 
     async def _servers(self, request: Request) -> Response:
-        if self._check_problem is not None and not self._is_checking:
-            problem, self._check_problem = self._check_problem, None
-            raise CodemodeError(problem)
-        every = await anyio.to_thread.run_sync(self._last_known)
-        return await self._site.page(
-            "servers",
-            "servers",
-            request,
-            servers=[_newest(it, self._checked.get(it.key)) for it in every],
-            checked_at=self._checked_at,
-            is_checking=self._is_checking,
-            done=self._done,
-            is_live=self._is_checking,
-        )
-
-    async def _check(self, _: Request, __: Mapping[str, str]) -> Response:
-        if not self._is_checking:
-            self._is_checking = True
-            self._tasks.start_soon(self._connect)
-        return self._site.redirect("servers")
-
-    async def _connect(self) -> None:
-        try:
-            async with self._product.inspected() as app:
-                mask = app.config.redactor.text
-                self._checked = {it.key: it for it in (_status(it, mask) for it in app.catalog().servers)}
-                self._checked_at = time.time()
-        except Exception as error:  # noqa: BLE001 - what a server answers must not end the pages
-            self._check_problem = failure_text(error, "the check of the servers", self._product.redactor)
-        finally:
-            self._is_checking = False
+        servers = await anyio.to_thread.run_sync(self._last_known)
+        return await self._site.page("servers", "servers", request, servers=servers, done=self._done)
 
     async def _switch(self, request: Request, _: Mapping[str, str], *, is_enabled: bool) -> Response:
         key = request.path_params["key"]
 
         def switch() -> str:
-            place = self._product.loaded.place
+            place = self._records.loaded.place
             if place is None:
                 raise CodemodeError("there is no configuration to edit; `codemode-server init` writes a first one")
-            loaded = self._product.present()
+            loaded = self._records.present()
             switched = switch_servers(place, [_name_of(loaded, key)], is_enabled=is_enabled)
             return masked("; ".join(filter(None, [switched.text, switched.trust_needed])), loaded)
 
         self._done = await anyio.to_thread.run_sync(switch)
-        self._checked.pop(key, None)
         return self._site.redirect("servers")
 
     async def _review(self, request: Request, *, has_changed: bool = False) -> Response:
         key, tool_key = request.path_params["key"], request.path_params["tool_key"]
-        loaded = await anyio.to_thread.run_sync(self._product.present)
+        loaded = await anyio.to_thread.run_sync(self._records.present)
         waiting = await anyio.to_thread.run_sync(self._waiting, loaded, key, tool_key)
         if not waiting:
             gone = "This tool was accepted meanwhile, or is listed no more."
@@ -171,7 +122,7 @@ class ServerPages:
 
     async def _accept(self, request: Request, form: Mapping[str, str]) -> Response:
         """Accept the definitions that were shown, by their digest; others that wait by now are shown instead."""
-        loaded = await anyio.to_thread.run_sync(self._product.present)
+        loaded = await anyio.to_thread.run_sync(self._records.present)
         names = request.path_params["key"], request.path_params["tool_key"]
         waiting = await anyio.to_thread.run_sync(self._waiting, loaded, *names)
         if not waiting or digest_of_review(waiting) != form.get("digest", ""):
@@ -179,30 +130,6 @@ class ServerPages:
         await self._stored(loaded).accept(waiting)
         self._done = masked(accepted_text(waiting), loaded)
         return self._site.redirect("servers")
-
-    async def _sign_in(self, request: Request) -> Response:
-        loaded, name = await self._server(request)
-        state = self._sign_ins.state(name)
-        return await self._site.page(
-            "sign_in",
-            "servers",
-            request,
-            name=masked(name, loaded),
-            url=shown_address(http_server(loaded, name).url or "", loaded),
-            state=state,
-            key=key_of(name),
-            is_live=state is not None and state.is_running,
-        )
-
-    async def _begin_sign_in(self, request: Request, _: Mapping[str, str]) -> Response:
-        name = (await self._server(request))[1]
-        self._sign_ins.begin(name)
-        return self._site.redirect(f"servers/{key_of(name)}/sign-in")
-
-    async def _cancel_sign_in(self, request: Request, _: Mapping[str, str]) -> Response:
-        name = (await self._server(request))[1]
-        self._sign_ins.cancel(name)
-        return self._site.redirect(f"servers/{key_of(name)}/sign-in")
 
     async def _tools(self, request: Request) -> Response:
         def values(server: Server, mask: Callable[[str], str]) -> dict[str, Any]:
@@ -236,7 +163,7 @@ class ServerPages:
         key = request.path_params["key"]
 
         def read() -> dict[str, Any] | None:
-            loaded = self._product.present()
+            loaded = self._records.present()
             with KnownTools.of(loaded) as known:
                 server = next((it for it in known.catalog.servers if key_of(it.raw_name) == key), None)
                 return None if server is None else values(server, partial(masked, loaded=loaded))
@@ -245,10 +172,6 @@ class ServerPages:
         if shown is None:
             return self._site.message(404, "Nothing here", "There is no such server or tool (any more).")
         return await self._site.page(template, "servers", key=key, **shown)
-
-    async def _server(self, request: Request) -> tuple[LoadedSettings, str]:
-        loaded = await anyio.to_thread.run_sync(self._product.present)
-        return loaded, _name_of(loaded, request.path_params["key"])
 
     def _stored(self, loaded: LoadedSettings) -> StoredTools:
         return StoredTools(loaded, self._records.database, self._records.thread)
@@ -259,34 +182,20 @@ class ServerPages:
 
     def _last_known(self) -> tuple[ServerStatus, ...]:
         """As of the present configuration and the last run; nothing is started. Blocks."""
-        loaded = self._product.present()
+        loaded = self._records.present()
         changes: dict[str, list[ToolChange]] = {}
         for it in self._stored(loaded).waiting(None):
             changes.setdefault(it.definition.server, []).append(_change(it, it.change.shortened(), loaded))
-        with_sign_in = {name for name, settings in loaded.settings.servers.items() if has_sign_in(settings)}
         mask = partial(masked, loaded=loaded)
         with KnownTools.of(loaded) as known:
             return tuple(
-                replace(
-                    _status(it, mask),
-                    has_sign_in=it.raw_name in with_sign_in,
-                    changes=tuple(changes.get(it.raw_name, ())),
-                )
-                for it in known.catalog.servers
+                replace(_status(it, mask), changes=tuple(changes.get(it.raw_name, ()))) for it in known.catalog.servers
             )
 
 
 def _change(it: WaitingTool, lines: Iterable[str], loaded: LoadedSettings) -> ToolChange:
     shown = tuple(masked(line, loaded) for line in lines)
     return ToolChange(masked(it.title, loaded), key_of(it.definition.tool), shown)
-
-
-def _newest(it: ServerStatus, checked: ServerStatus | None) -> ServerStatus:
-    """As a check found it, unless the server is new or was switched since."""
-    off = UpstreamState.DISABLED.value
-    if checked is None or (it.state == off) != (checked.state == off):
-        return it
-    return replace(checked, has_sign_in=it.has_sign_in, changes=it.changes)
 
 
 def _name_of(loaded: LoadedSettings, key: str) -> str:

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.records.executions import Records
 from codemode_server.web import server
-from codemode_server.web.admission import ENTRANCE, Admission, OneTimeCodes
+from codemode_server.web.admission import ENTRANCE, Admission
 from codemode_server.web.rendering import SCRIPT, STYLE, bare_page, page
 
 Respond = Callable[[Request], Awaitable[Response]]
@@ -29,9 +29,9 @@ RespondToForm = Callable[[Request, Mapping[str, str]], Awaitable[Response]]
 class Site:
     """Admits browsers, and has what all pages need."""
 
-    def __init__(self, records: Records, codes: OneTimeCodes) -> None:
+    def __init__(self, records: Records, admission: Admission) -> None:
         self._records = records
-        self.admission = Admission(codes)
+        self.admission = admission
         self._routes: list[Route] = []
 
     @property
@@ -98,14 +98,10 @@ class Site:
         return RedirectResponse(f"{self.admission.base}/{path}", status_code=303)
 
     async def _enter(self, request: Request) -> Response:
-        code = request.path_params["code"]
-        if request.method == "HEAD" and self.admission.codes.is_open(code):
-            return Response(status_code=204)  # `ui` asks whether the browser has been there
-        if request.method == "HEAD" or not self.admission.codes.use(code):
-            return _not_admitted(request)
         # A redirect would not carry the cookie, since the browser came from another site.
         response: Response = page("entered", base=self.admission.base)
-        self.admission.admit(response)
+        if request.method == "HEAD" or not self.admission.admit(request.path_params["code"], response):
+            return _not_admitted(request)
         return response
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:

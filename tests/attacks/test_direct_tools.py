@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.front.direct_schema import MAX_CHARACTERS, safe_schema
+from codemode_server.front.direct_schema import MAX_CHARACTERS, UnfitSchema, safe_schema
 from codemode_server.redaction import NO_SECRETS, Redactor
 from tests.behaviour.product import PLAIN, Host, configuration, in_memory
 from tests.fork_server import small_upstream
@@ -71,7 +71,7 @@ async def names(host: Host) -> list[str]:
 
 async def test_a_denied_tool_is_neither_offered_nor_called(tmp_path: Path) -> None:
     denied = {"rules": [{"deny": "desk/wipe", "reason": "Never."}]}
-    async with in_memory(configuration(tmp_path, hostile(tmp_path, expose="direct"), permissions=denied)) as host:
+    async with in_memory(configuration(tmp_path, hostile(tmp_path, direct=["*"]), permissions=denied)) as host:
         assert "desk__look" in await names(host), "the control"
         assert "desk__wipe" not in await names(host)
         answer = await host.call("desk__wipe", place="home")
@@ -81,11 +81,11 @@ async def test_a_denied_tool_is_neither_offered_nor_called(tmp_path: Path) -> No
 
 
 async def test_a_rule_that_comes_with_an_edit_holds_for_what_was_offered_before(tmp_path: Path) -> None:
-    path = configuration(tmp_path, hostile(tmp_path, expose="direct"))
+    path = configuration(tmp_path, hostile(tmp_path, direct=["*"]))
     async with in_memory(path, watch=True) as host:
         assert (await host.call("desk__wipe", place="a")).text == "wiped", "the control"
         denied = {"rules": [{"deny": "desk/wipe", "reason": "Never."}]}
-        configuration(tmp_path, hostile(tmp_path, expose="direct"), permissions=denied)
+        configuration(tmp_path, hostile(tmp_path, direct=["*"]), permissions=denied)
         await host.until(lambda: _is_refused(host), 50)
         answer = await host.call("desk__wipe", place="b")
         assert "Never. Do not try again; tell the user." in answer.text
@@ -116,7 +116,7 @@ async def test_a_tool_that_was_not_exposed_can_not_be_called_by_a_guessed_name(t
 
 
 async def test_a_secret_reaches_the_host_neither_in_a_definition_nor_in_a_result(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, hostile(tmp_path, expose="direct"))) as host:
+    async with in_memory(configuration(tmp_path, hostile(tmp_path, direct=["*"]))) as host:
         listed = {tool.name: tool for tool in (await host.client.list_tools()).tools}
         answer = await host.call("desk__leak", length=10)
     description = listed["desk__leak"].description or ""
@@ -129,7 +129,7 @@ async def test_a_secret_reaches_the_host_neither_in_a_definition_nor_in_a_result
 
 async def test_no_name_of_an_upstream_takes_the_place_of_a_meta_tool(tmp_path: Path) -> None:
     name = "execute"
-    async with in_memory(configuration(tmp_path, hostile(tmp_path, name, expose="direct"))) as host:
+    async with in_memory(configuration(tmp_path, hostile(tmp_path, name, direct=["*"]))) as host:
         listed = [tool.name for tool in (await host.client.list_tools()).tools]
         assert listed[:4] == ["list_dir", "read_tool", "search_tools", "execute_code"]
         assert len(set(listed)) == len(listed)
@@ -179,16 +179,18 @@ class TestSchemas:
         assert SECRET in json.dumps(safe_schema(schema, NO_SECRETS)), "the control"
         assert SECRET not in json.dumps(safe_schema(schema, Redactor({SECRET})))
 
-    @pytest.mark.parametrize("kind", ["wide", "deep", "chatty"])
+    @pytest.mark.parametrize("kind", ["deep", "chatty"])
     def test_its_size_is_bounded(self, kind: str) -> None:
         schema: dict[str, Any] = {"properties": {"a": {"type": "string"}}}
         if kind == "deep":
             for _ in range(500):
                 schema = {"properties": {"a": schema}}
-        elif kind == "wide":
-            schema = {"properties": {"a": {"enum": ["x" * 100] * 5_000}}}
         else:
             schema = {"properties": {f"a{n}": {"type": "string", "description": "y" * 5_000} for n in range(300)}}
         made = safe_schema(schema, NO_SECRETS)
         assert len(json.dumps(made)) <= MAX_CHARACTERS
         assert made["properties"]
+
+    def test_one_that_is_too_large_without_its_descriptions_is_not_offered(self) -> None:
+        with pytest.raises(UnfitSchema):
+            safe_schema({"properties": {"a": {"enum": ["x" * 100] * 5_000}}}, NO_SECRETS)

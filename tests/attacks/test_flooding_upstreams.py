@@ -149,7 +149,7 @@ def listing(tools: int, size: int, what: str) -> ServerSettings:
 
 
 LISTINGS = [
-    (12_000, 100, "fields", 10_000, ("tools/list: only the first 10000 tools are taken; 2002 or more are left out",)),
+    (12_000, 100, "fields", 10_000, ("only the first 10,000 tools are taken; 2,002 or more are left out",)),
     (40, 300_000, "text", 42, ()),
 ]
 

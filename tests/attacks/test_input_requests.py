@@ -14,12 +14,11 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.domain.errors import ToolFailed
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.gateway.call_input import MAX_REQUESTS_OF_CALL
 from codemode_server.gateway.forwarded_input import checked_url, forwarded_request, returned_answer
 from codemode_server.redaction import NO_SECRETS, Redactor
-from codemode_server.upstreams._calls_in_flight import CallInFlight, CallsInFlight
+from codemode_server.upstreams._requests import CallInFlight, CallsInFlight
 from tests.behaviour.person import Person
 from tests.behaviour.product import configuration, in_memory
 from tests.behaviour.test_input_requests import (
@@ -86,29 +85,14 @@ def in_flight(session_id: str) -> CallInFlight:
 
 async def test_a_request_is_refused_while_calls_of_two_sessions_are_under_way() -> None:
     """Protocol 2025-11-25 does not say whom it is for."""
-    calls, request = CallsInFlight(), InputRequest("elicitation/create", {})
+    calls = CallsInFlight()
     mine, same, other = in_flight("a"), in_flight("a"), in_flight("b")
     with pytest.raises(InputRefused, match="only during a call"):
-        calls.owner(request)
+        calls.owner()
     with calls.one_more(mine), calls.one_more(same):
-        assert calls.owner(request) is same
+        assert calls.owner() is same
         with calls.one_more(other), pytest.raises(InputRefused, match="several users"):
-            calls.owner(request)
-
-
-async def test_a_request_of_a_task_belongs_to_the_call_of_that_task_only() -> None:
-    calls, mine, other = CallsInFlight(), in_flight("a"), in_flight("b")
-
-    def of_task(task_id: str) -> InputRequest:
-        return InputRequest("roots/list", {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": task_id}}})
-
-    with calls.one_more(mine), calls.one_more(other):
-        mine.follow("t1")
-        assert calls.owner(of_task("t1")) is mine
-        with pytest.raises(InputRefused, match="no call here is waiting for"):
-            calls.owner(of_task("t2"))
-        with pytest.raises(ToolFailed, match="the task of another call"):
-            other.follow("t1")
+            calls.owner()
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,12 @@ pytestmark = pytest.mark.page_attack
 HOSTILE = "</code></li><script>fetch('//evil.example')</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\u200b"
 FORM = {"answer": "allow", "scope": "call"}
 PATHS = ("executions", "executions/x1", "executions/x1/calls/1", "approvals", "approvals/a1", "servers", "permissions")
-SERVERS = {"github": {"command": "/nonexistent/server"}, "linear": {"url": "http://127.0.0.1:1/mcp"}}
+SERVERS = {"github": {"command": "/nonexistent/server"}}
 GITHUB = f"servers/{key_of('github')}"
-SIGN_IN = f"servers/{key_of('linear')}/sign-in"
 REVIEW = f"{GITHUB}/tools/{key_of('create_issue')}"
 FORMS = (
-    *("approvals/a1", "executions/x1/replay", "executions/x1/cancel", "servers/check"),
-    *(f"{GITHUB}/disable", f"{REVIEW}/accept", SIGN_IN, f"{SIGN_IN}/cancel", "privacy/EMAIL_1"),
+    *("approvals/a1", "executions/x1/cancel"),
+    *(f"{GITHUB}/disable", f"{REVIEW}/accept", "privacy/EMAIL_1"),
 )
 VALUE = "ann.secret@example.org"
 
@@ -122,11 +121,8 @@ async def unchanged(site: Pages, state: State) -> list[bool]:
     shown = await site.text("servers")
     return [
         not await state.approvals.answered([ApprovalId("a1")]),
-        "from this page" not in await site.text("executions/x1"),
-        "Connecting to" not in shown and "As checked" not in shown,
         f"{GITHUB}/disable" in shown,
         REVIEW in shown,
-        "Sign in again" not in (sign_in := await site.text(SIGN_IN)) and "Cancel" not in sign_in,
         not [row for row in await state.audit.rows(OWN) if row.event.kind == "privacy_shown"],
     ]
 
@@ -141,10 +137,10 @@ async def test_no_form_of_anybody_else_does_anything(tmp_path: Path, attack: Att
             refused = await attack(site, path, data)
             assert refused.status_code in (400, 403, 404, 405, 421) or attack in (ATTACKS["GET"], ATTACKS["HEAD"]), path
             assert VALUE not in refused.text
-        assert await unchanged(site, state) == [True] * 7
+        assert await unchanged(site, state) == [True] * 4
         answers = [(await site.post(path, **FORM, digest=digest)).status_code for path in FORMS]
-        assert answers == [303, 303, 409, 303, 303, 303, 303, 303, 200], "control; the program has ended"
-        assert await unchanged(site, state) == [False] * 7, "control"
+        assert answers == [303, 409, 303, 303, 200], "control; the program has ended"
+        assert await unchanged(site, state) == [False] * 4, "control"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1.evil.example:80"])
@@ -161,7 +157,7 @@ async def test_another_host_is_refused(tmp_path: Path, host: str) -> None:
 async def test_no_page_can_be_framed_cached_or_made_to_load_anything(tmp_path: Path) -> None:
     async with pages(tmp_path, servers=SERVERS) as (site, state):
         await fill(state)
-        for path in (*PATHS, REVIEW, SIGN_IN, "page.css", "live.js", "nothing"):
+        for path in (*PATHS, REVIEW, "page.css", "live.js", "nothing"):
             headers = (await site.get(path)).headers
             policy = dict(it.split(" ", 1) for it in headers["content-security-policy"].split("; "))
             assert policy.pop("default-src") == policy.pop("frame-ancestors") == policy.pop("base-uri") == "'none'"
@@ -203,3 +199,11 @@ class TestWhatOthersWrote:
             assert "\u202e" not in page
             assert "\u200b" not in page
         assert "\\u202e" in shown
+
+
+async def test_a_form_that_names_no_definition_that_was_shown_accepts_nothing(tmp_path: Path) -> None:
+    async with pages(tmp_path, servers=SERVERS) as (site, state):
+        await state.changed_tool(ToolDefinition("create_issue", "Before."), ToolDefinition("create_issue", HOSTILE))
+        for digest in ("", "0" * 64, "é", "guess"):
+            assert (await site.post(f"{REVIEW}/accept", digest=digest)).status_code == 409
+        assert "Review" in await site.text("servers")

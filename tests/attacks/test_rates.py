@@ -60,7 +60,7 @@ RULES: list[dict[str, Any]] = [
 def shop(folder: Path) -> Path:
     script = folder / "shop.py"
     script.write_text(UPSTREAM)
-    server = started(script, str(folder / "shop.log")) | {"expose": "direct"}
+    server = started(script, str(folder / "shop.log")) | {"direct": ["*"]}
     permissions = {"default": "deny", "rules": RULES}
     return configuration(folder, {"shop": server}, permissions=permissions, limits={"calls_in_flight": 32})
 

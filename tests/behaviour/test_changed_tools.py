@@ -70,7 +70,7 @@ async def product(
     server = fork_server.upstream(str(UPSTREAMS / "changing.py"), *paths)
     path = configuration(
         folder,
-        {"post": {**server, "expose": "direct"}},
+        {"post": {**server, "direct": ["*"]}},
         permissions=RULES if permissions is None else permissions,
     )
     person = Person(content=content or {"answer": "No"})

@@ -127,7 +127,7 @@ async def test_progress_that_a_server_reports_has_the_kind_in_place_of_the_value
 
 
 async def test_a_direct_tool_answers_with_tokens(tmp_path: Path) -> None:
-    path = people(tmp_path, server={"expose": "direct"})
+    path = people(tmp_path, server={"direct": ["*"]})
     async with in_memory(path) as host:
         tools = [it.name for it in (await host.client.list_tools()).tools]
         answer = await host.call(next(it for it in tools if it.endswith("customers")))

@@ -301,7 +301,7 @@ async def test_calls_by_a_host_carry_the_document_through_the_model(tmp_path: Pa
     """What the document compares programs with: by direct tools. `test_seed_programs` has its program, whose text is
     the control."""
     servers = office(tmp_path, "google_drive") | named(tmp_path, "salesforce")
-    path = configuration(tmp_path, {name: {**it, "expose": "direct"} for name, it in servers.items()})
+    path = configuration(tmp_path, {name: {**it, "direct": ["*"]} for name, it in servers.items()})
     tools = {
         "google-drive.getDocument": "google_drive__get_document",
         "salesforce.updateRecord": "salesforce__update_record",

@@ -11,7 +11,7 @@ import pytest
 
 from codemode_server.catalog.labels import PRIVATE, PUBLIC_SINK, UNTRUSTED, guess_labels, guess_resource_labels
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.upstreams._listing import effect_of
+from codemode_server.upstreams._listings import effect_of
 
 from .conftest import SHARED
 

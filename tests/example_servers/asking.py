@@ -2,7 +2,7 @@
 
 `ask(requests)` asks for each and answers with the list of answers; an error is answered as {"error": message}. `again`
 asks so many times; `outside` asks once the call has been answered; `tells` are notifications that are sent first, and
-`tells_after` once the call has been answered. `work` does the same as a task. `enter` is refused until the file `door`
+`tells_after` once the call has been answered. `enter` is refused until the file `door`
 exists, with the elicitations that lead there; once it exists, they are reported as completed, unless the server
 `is_silent`. A server that is told that the roots have changed asks for them. LOG gets a line for each answer, each
 notification that comes, the capabilities of each handshake or call, each level of log messages that is asked for, and
@@ -22,8 +22,6 @@ from typing import Any
 IS_MODERN, LOG = sys.argv[1] == "modern", Path(sys.argv[2])
 META = "io.modelcontextprotocol/"
 NUMBERS = itertools.count(1)
-TASKS: dict[str, dict[str, Any]] = {}
-"""By their ids: the requests left, the answers so far, and whether the task never ends."""
 REQUESTS = {"type": "array", "items": {"type": "object"}}
 PROPERTIES = {
     "requests": REQUESTS,
@@ -33,20 +31,13 @@ PROPERTIES = {
     "tells_after": REQUESTS,
 }
 ENTER = {"elicitations": REQUESTS, "door": {"type": "string"}, "is_silent": {"type": "boolean"}}
-WORK = {"requests": REQUESTS, "is_endless": {"type": "boolean"}, "task_id": {"type": "string"}}
 TOOLS: list[dict[str, Any]] = [
     {"name": "ask", "inputSchema": {"type": "object", "properties": PROPERTIES, "required": ["requests"]}},
-    {
-        "name": "work",
-        "inputSchema": {"type": "object", "properties": WORK, "required": ["requests"]},
-        "execution": {"taskSupport": "required"},
-    },
     {"name": "enter", "inputSchema": {"type": "object", "properties": ENTER, "required": ["elicitations", "door"]}},
 ]
 CAPABILITIES: dict[str, Any] = {
     "tools": {},
     "logging": {},
-    "tasks": {"requests": {"tools": {"call": {}}}, "cancel": {}},
 }
 
 
@@ -124,48 +115,6 @@ def complete(door: Path, elicitations: list[dict[str, Any]]) -> None:
         send({"method": "notifications/elicitation/complete", "params": params})
 
 
-def create_task(arguments: dict[str, Any]) -> dict[str, Any]:
-    task_id = arguments.get("task_id") or f"t{next(NUMBERS)}"
-    is_endless = arguments.get("is_endless", False)
-    TASKS[task_id] = {"left": arguments["requests"], "answers": [], "is_endless": is_endless, "polls": 0}
-    log("created", task_id)
-    return {"resultType": "task", **state(task_id)} if IS_MODERN else {"task": state(task_id)}
-
-
-def state(task_id: str) -> dict[str, Any]:
-    task = TASKS[task_id]
-    task["polls"] += 1
-    is_done = not task["left"] and not task["is_endless"] and task["polls"] > 2
-    status = "completed" if is_done else "input_required" if task["left"] and task["polls"] > 1 else "working"
-    times = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": None, "ttlMs": None}
-    pace = {"pollInterval": 100, "pollIntervalMs": 100, "statusMessage": f"step {task['polls']}"}
-    return {"taskId": task_id, "status": status, **times, **pace}
-
-
-def of_task(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    task_id = params["taskId"]
-    task = TASKS[task_id]
-    if method == "tasks/cancel":
-        log("cancelled", task_id)
-        return {**state(task_id), "status": "cancelled"}
-    if method == "tasks/update":
-        task["answers"] += params["inputResponses"].values()
-        task["left"] = []
-        return {"resultType": "complete"}
-    if method == "tasks/result":
-        while task["left"]:
-            request = task["left"].pop(0)
-            meta = {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": task_id}}}
-            task["answers"].append(ask({**request, "params": {**request.get("params", {}), **meta}}))
-        return text(task["answers"])
-    answer: dict[str, Any] = {"resultType": "complete", **state(task_id)}
-    if IS_MODERN and answer["status"] == "input_required":
-        answer["inputRequests"] = {f"q{number}": request for number, request in enumerate(task["left"])}
-    if IS_MODERN and answer["status"] == "completed":
-        answer["result"] = {"resultType": "complete", **text(task["answers"])}
-    return answer
-
-
 def handle(message: dict[str, Any]) -> None:
     method, params = message.get("method", ""), message.get("params") or {}
     result: dict[str, Any] | None = None
@@ -186,10 +135,6 @@ def handle(message: dict[str, Any]) -> None:
         log("notification", method)
     elif method == "tools/list":
         result = {"tools": TOOLS, **cache}
-    elif method == "tools/call" and params["name"] == "work":
-        result = create_task(params["arguments"])
-    elif method.startswith("tasks/"):
-        result = of_task(method, params)
     elif method == "tools/call":
         result = call(params["arguments"], params)
     if "id" in message and method:

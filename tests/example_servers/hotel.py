@@ -1,7 +1,7 @@
 """A server by hand with what real ones have seldom: `hotel.py LOG [quiet]`. Standard library only, so quick to start.
 
-It lists more tools to clients with elicitation or roots, and says so in its instructions unless it is `quiet`; one tool
-needs a task. LOG gets a line for each start and each call.
+It lists more tools to clients with elicitation or roots, and says so in its instructions unless it is `quiet`. LOG gets
+a line for each start and each call.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ def tools(features: dict[str, Any]) -> list[dict[str, Any]]:
         {"name": "list_rooms", "description": "Lists the rooms.", "inputSchema": OBJECT},
         {"name": "say", "description": "Answers with the text.", "inputSchema": TEXT},
         {"name": "leave", "description": "Answers and ends the server.", "inputSchema": OBJECT},
-        {"name": "plan_stay", "inputSchema": OBJECT, "execution": {"taskSupport": "required"}},
     ]
     if "elicitation" in features:
         listed.append({"name": "confirm", "description": "Asks by elicitation.", "inputSchema": OBJECT})

@@ -1,4 +1,4 @@
-"""Direct tools: what `expose` and `direct` offer to the host beside the four, and what a call of one does.
+"""Direct tools: what `direct` offers to the host beside the four, and what a call of one does.
 
 Real upstreams, the product as it is, and a real client of both eras.
 """
@@ -92,7 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def host(folder: Path) -> AsyncIterator[Host]:
     """With all tools of the server exposed, and short results."""
     path = configuration(
-        folder, clock(folder, expose="direct"), results={"structured_content": False}, limits={"output_tokens": 300}
+        folder, clock(folder, direct=["*"]), results={"structured_content": False}, limits={"output_tokens": 300}
     )
     async with in_memory_for_all(path) as opened:
         yield opened
@@ -109,7 +109,7 @@ class TestWhatIsOffered:
 
     @pytest.mark.parametrize("mode", ["auto", "legacy"])
     async def test_every_tool_of_a_server_or_those_that_a_glob_names(self, tmp_path: Path, mode: str) -> None:
-        async with in_memory(configuration(tmp_path, clock(tmp_path, expose="direct")), mode=mode) as host:
+        async with in_memory(configuration(tmp_path, clock(tmp_path, direct=["*"])), mode=mode) as host:
             every = await names(host)
         async with in_memory(configuration(tmp_path, clock(tmp_path, direct=["time*"])), mode=mode) as host:
             one = await names(host)
@@ -136,7 +136,7 @@ class TestWhatIsOffered:
     @pytest.mark.parametrize("mode", ["auto", "legacy"])
     async def test_a_cached_listing_is_offered_with_the_first_answer(self, tmp_path: Path, mode: str) -> None:
         """Hosts ask once, at the start; the server may not be up by then."""
-        path = configuration(tmp_path, clock(tmp_path, expose="direct"))
+        path = configuration(tmp_path, clock(tmp_path, direct=["*"]))
         async with in_memory(path) as host:
             known = await names(host)
         async with over_stdio(path, mode=mode) as host:
@@ -145,7 +145,7 @@ class TestWhatIsOffered:
 
     @pytest.mark.parametrize("mode", ["auto", "legacy"])
     async def test_a_server_that_was_never_listed_is_offered_once_it_is(self, tmp_path: Path, mode: str) -> None:
-        path = configuration(tmp_path, clock(tmp_path, expose="direct"))
+        path = configuration(tmp_path, clock(tmp_path, direct=["*"]))
         async with over_stdio(path, mode=mode) as host:
             four = (await host.client.list_tools()).tools[:4]
             await host.until(lambda: _has_direct(host))
@@ -185,7 +185,7 @@ class TestACall:
     async def test_starts_no_sandbox_and_is_recorded_as_an_execution(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        path = configuration(tmp_path, clock(tmp_path, expose="direct"))
+        path = configuration(tmp_path, clock(tmp_path, direct=["*"]))
         async with in_memory(path) as host:
             await host.call("clock__time_in", city="Bern")
             with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as database:
@@ -199,18 +199,3 @@ class TestACall:
         shown = json.loads(capsys.readouterr().out)
         assert (shown["kind"], shown["sandbox"], shown["code"]) == ("direct call", None, None)
         assert [(call["tool"], call["status"]) for call in shown["calls"]] == [("clock.time_in", "succeeded")]
-
-
-class TestAuto:
-    async def test_offers_what_was_called_alone_from_the_next_start_on(self, tmp_path: Path) -> None:
-        path = configuration(tmp_path, clock(tmp_path, expose="auto"))
-        async with in_memory(path) as host:
-            for _ in range(3):
-                await host.run("from servers.clock import time_in\ntime_in(city='Ulm')")
-            for _ in range(4):
-                await host.run("from servers.clock import rows, stop\n[rows(count=1), stop(reason='x')]")
-            assert await names(host) == FOUR, "the list of a session stays"
-        async with in_memory(path) as host:
-            assert await names(host) == [*FOUR, "clock__time_in"]
-            answer = await host.call("clock__time_in", city="Ulm")
-        assert answer.text == "12:00 in Ulm"

@@ -14,7 +14,7 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.untrusted import docstring, one_line, prose
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.upstreams._link import Answer
-from codemode_server.upstreams._listing import list_tools
+from codemode_server.upstreams._listings import list_tools
 from tests.catalog.checks import only_declares
 from tests.fuzz.strategies import containers, names, scalars, texts, values
 
@@ -142,11 +142,12 @@ listings = st.one_of(
 def test_a_listing_costs_only_the_tools_that_are_wrong(pages: list[dict[str, Any]]) -> None:
     left = list(pages)
 
-    async def page(_cursor: str | None) -> Answer:
-        return Answer(left.pop(0) if left else {"tools": []})
+    class Pages:
+        async def request(self, method: str, params: dict[str, Any]) -> Answer:
+            return Answer(left.pop(0) if left else {"tools": []})
 
     async def read() -> None:
-        found = await list_tools(page, refuse_schema=lambda schema: None)
+        found = await list_tools(Pages(), refuse_schema=lambda schema: None)
         assert all(problem.isprintable() for problem in found.problems)
         assert all(isinstance(tool.name, str) for tool in found.tools)
         catalog = Catalog.build([UpstreamListing("s", UpstreamState.READY, found.tools)])

@@ -48,7 +48,7 @@ async def accept(context: Any, params: ElicitRequestParams) -> ElicitResult:
 async def call_tools(url: str) -> None:
     scenario = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     with tempfile.TemporaryDirectory() as folder:
-        path = configuration(Path(folder), {"suite": {"url": url, "expose": "direct", "timeout": 20}})
+        path = configuration(Path(folder), {"suite": {"url": url, "direct": ["*"], "timeout": 20}})
         async with App.open(load(path)) as app, Client(app.front, elicitation_callback=accept) as client:
             host = Host(client, Path(folder))
             await host.settled()

@@ -11,7 +11,7 @@ from codemode_server.domain.history import HistoryQuery
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import Database
-from codemode_server.storage.sqlite_history import _FLOORS, MAX_EXAMINED, SqliteHistory, statements
+from codemode_server.storage.sqlite_history import _FLOOR, MAX_EXAMINED, SqliteHistory, statement
 
 OWN = Principal(PrincipalId("default"))
 COUNT = 100_000
@@ -72,11 +72,10 @@ def plan(connection: sqlite3.Connection, statement: str) -> list[str]:
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_search_follows_an_index(database: Database, name: str) -> None:
     with database.use() as connection:
-        for statement in (*statements(QUERIES[name]), *_FLOORS):
-            steps = plan(connection, statement)
+        for one in (statement(QUERIES[name]), _FLOOR):
+            steps = plan(connection, one)
             assert not [it for it in steps if it.startswith("SCAN") or "TEMP B-TREE" in it], steps
-            assert "USING" in steps[0], steps
-            assert "INDEX audit_executions" in steps[0] or "INDEX journal_by_principal" in steps[0]
+            assert "INDEX audit_executions" in steps[0], steps
 
 
 def test_a_sort_without_an_index_would_show_in_the_plan(database: Database) -> None:

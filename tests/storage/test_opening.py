@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -64,21 +63,13 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))
-def test_a_damaged_file_is_refused_and_set_aside_only_where_that_is_allowed(
-    folder: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_file_is_refused_and_stays_as_it_is(folder: Path, damage: Callable[[Path], None]) -> None:
     damage(folder)
     before = (folder / FILE_NAME).read_bytes()
-    with pytest.raises(JournalDamaged, match=r"it is damaged \(.+\)\. Restore it .* state\.on_damage: set_aside"):
+    with pytest.raises(JournalDamaged, match=r"it is damaged \(.+\)\. Restore it from a backup, or move it away"):
         Database(folder)
     assert (folder / FILE_NAME).read_bytes() == before
-    with closing(Database(folder, on_damage="set_aside")) as database:
-        record(database, "x2")
-    (aside,) = set_aside(folder)
-    assert (folder / aside).read_bytes() == before
-    assert executions(folder) == ["x2"]
-    assert f"set aside as {folder / aside}" in caplog.text
-    Database(folder).close()
+    assert set_aside(folder) == []
 
 
 @pytest.mark.parametrize("version", [1, VERSION - 1, VERSION + 1])
@@ -95,28 +86,6 @@ def test_a_database_of_another_version_is_set_aside_with_one_line(
         f"It was set aside as {folder / aside}, and a new one is made."
     )
     assert (executions(folder), executions(folder, aside)) == (["x2"], ["x1"])
-
-
-def test_damage_of_an_index_that_a_write_meets_is_found_again_at_the_next_start(folder: Path) -> None:
-    """SQLite reads a page when it needs it, and `quick_check` does not compare an index with its table."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
-        (page,) = connection.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name = 'journal_by_principal'"
-        ).fetchone()
-        ((at,),) = connection.execute("SELECT started_at FROM journal_executions")
-    content = (folder / FILE_NAME).read_bytes()
-    where = content.index(struct.pack(">d", at), (page - 1) * 4096, page * 4096)
-    overwrite(where, struct.pack(">d", at + 1))(folder)
-    with closing(Database(folder)) as database, pytest.raises(JournalDamaged, match=r"state\.on_damage: set_aside"):
-        database.write("DELETE FROM journal_executions WHERE execution_id != ''", ())
-    with pytest.raises(JournalDamaged, match="index journal_by_principal"):
-        Database(folder)
-    with closing(Database(folder, on_damage="set_aside")) as database:
-        record(database, "x2")
-    assert executions(folder) == ["x2"]
-    (folder / f"{FILE_NAME}.damage-met").touch(0o600)
-    Database(folder, on_damage="set_aside").close()
-    assert executions(folder) == ["x2"], "control: a sound file stays"
 
 
 @pytest.mark.parametrize("what", ["removed", "moved", "replaced"])
@@ -141,7 +110,7 @@ def test_a_state_folder_that_goes_away_meanwhile_is_an_error(folder: Path, what:
 def test_a_lock_is_an_error_of_its_own_and_nothing_is_set_aside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codemode_server.storage.database._BUSY_SECONDS", 0.05)
     with (
-        closing(Database(folder, on_damage="set_aside")) as database,
+        closing(Database(folder)) as database,
         closing(sqlite3.connect(folder / FILE_NAME)) as other,
     ):
         other.execute("BEGIN IMMEDIATE")
@@ -173,7 +142,7 @@ def test_what_is_no_writable_folder_is_named_with_the_remedy(tmp_path: Path) -> 
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         for folder in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / "folder", disk / "state", disk / "b"):
             with pytest.raises(JournalUnavailable, match=f"{FILE_NAME} can't be used: .*{remedy}"):
-                Database(folder, on_damage="set_aside")
+                Database(folder)
         subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
         Database(disk / "state").close()
     assert list(tmp_path.rglob("*set-aside*")) == []
@@ -189,7 +158,7 @@ def test_a_full_disk_is_an_error_of_its_own_and_the_record_is_usable_once_there_
             with pytest.raises(JournalFull, match=full):
                 record(database, "x2", code="x" * 500_000)
             with pytest.raises(JournalFull, match=full):
-                Database(disk / "other", on_damage="set_aside")
+                Database(disk / "other")
             (disk / "filler").unlink()
             record(database, "x3")
         assert executions(disk / "state") == ["x1", "x3"]
@@ -223,13 +192,13 @@ from pathlib import Path
 from codemode_server.storage.database import Database
 from tests.storage.journal_rows import begin_execution
 {STARTS}
-database = Database(Path(sys.argv[1]), on_damage="set_aside")
+database = Database(Path(sys.argv[1]))
 begin_execution(database, sys.argv[2])
 """
 
 
-def test_of_processes_that_meet_the_damage_at_once_one_sets_it_aside_and_all_go_on(folder: Path) -> None:
-    DAMAGES["its head"](folder)
+def test_of_processes_that_meet_another_version_at_once_one_sets_it_aside_and_all_go_on(folder: Path) -> None:
+    execute(f"PRAGMA user_version = {VERSION - 1}")(folder)
     run_at_once(SETS_ASIDE, folder, *"abcd")
     assert len(set_aside(folder)) == 1
     assert sorted(executions(folder)) == ["a", "b", "c", "d"]

@@ -9,7 +9,7 @@ import pytest
 from codemode_server.domain.tools import Effect
 from codemode_server.redaction import Redactor
 from codemode_server.upstreams._link import Answer
-from codemode_server.upstreams._listing import describe_server, effect_of, list_tools
+from codemode_server.upstreams._listings import describe_server, effect_of, list_tools
 from tests.upstreams.kit import Kit
 
 
@@ -37,12 +37,14 @@ async def test_a_tool_whose_name_holds_a_secret_is_left_out() -> None:
     secret = "hunter2-hunter2"
     tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("plain", f"get_{secret}")]
 
-    async def page(_: str | None) -> Answer:
-        return Answer({"tools": [*tools, {"name": "told", "description": secret, "inputSchema": {"type": "object"}}]})
+    class Pages:
+        async def request(self, method: str, params: dict[str, Any]) -> Answer:
+            told = {"name": "told", "description": secret, "inputSchema": {"type": "object"}}
+            return Answer({"tools": [*tools, told]})
 
-    found = await list_tools(page, refuse_schema=lambda _: None, redact=Redactor([secret]).value)
+    found = await list_tools(Pages(), refuse_schema=lambda _: None, redact=Redactor([secret]).value)
     assert [(tool.name, tool.description) for tool in found.tools] == [("plain", ""), ("told", "***")]
-    assert found.problems == ("tool 'get_***': its name holds a secret of the configuration",)
+    assert found.problems == ("tool 'get_***': its name or URI holds a secret of the configuration",)
 
 
 async def test_pages_are_followed_to_their_end_but_not_for_ever(kit: Kit) -> None:

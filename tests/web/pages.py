@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx2
 
-from codemode_server.cli.ui import opened
 from codemode_server.config import load
 from codemode_server.domain.approvals import Approval, ApprovalId, Question
 from codemode_server.domain.calls import (
@@ -44,6 +43,7 @@ from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_savings import SqliteExchanges
 from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher
+from codemode_server.web.serving import serving
 from tests.behaviour.product import configuration
 
 OWN = Principal(PrincipalId("default"))
@@ -278,7 +278,7 @@ async def pages(
 ) -> AsyncIterator[tuple[Pages, State]]:
     """The pages on the state folder there; `is_entered`: with an admitted browser."""
     sections.setdefault("permissions", RULES)
-    servers = sections.pop("servers", {})
+    servers = sections.pop("servers", {"spare": {"command": "/nonexistent/server"}})  # a form has the token
     path = configuration(folder, servers, state={"dir": str(folder / "state"), "payloads": payloads}, **sections)
     state = State(folder / "state")
     try:
@@ -291,7 +291,7 @@ async def pages(
 @asynccontextmanager
 async def pages_of(path: Path, *, is_entered: bool = True) -> AsyncIterator[Pages]:
     """The pages on the state folder of a configuration, which a product may use as well."""
-    async with opened(load(path)) as address, httpx2.AsyncClient(timeout=30) as browser:
+    async with serving(load(path)) as address, httpx2.AsyncClient(timeout=30) as browser:
         made = Pages(address, browser)
         if is_entered:
             await made.enter()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import datetime
 from pathlib import Path
 
 import anyio
@@ -13,8 +12,6 @@ import pytest
 from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Deny
 from codemode_server.domain.executions import ExecutionStatus
-from codemode_server.domain.savings import Savings, TokenUsage, UsageRow
-from codemode_server.web import charts
 from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_privacy_tokens import ORIGINAL, SHEET
 from tests.web.pages import OTHER, OWN, PROGRAM, TRIAGE, Call, State, pages, question
@@ -161,22 +158,12 @@ class TestApprovals:
 
 
 class TestServersAndPermissions:
-    async def test_servers_are_shown_as_of_the_last_run_and_as_a_check_finds_them(self, tmp_path: Path) -> None:
+    async def test_servers_are_shown_as_of_the_last_run(self, tmp_path: Path) -> None:
         servers = {**office(tmp_path, "github"), "broken": {"command": "/nonexistent/server"}}
         async with pages(tmp_path, servers=servers) as (site, _):
-            before = await site.text("servers")
-            assert "As of the last run." in before
-            assert before.count("not checked") == 2
-            assert (await site.post("servers/check")).status_code == 303
-            async with in_memory(tmp_path / "upstream.yaml") as host:
-
-                async def is_done() -> bool:
-                    return "As checked" in await site.text("servers")
-
-                await host.until(is_done, 60)
-            after = await site.text("servers")
-        assert re.findall(r'class="status (\w+)"', after) == ["failed", "ready"]
-        assert "/nonexistent/server" in after
+            shown = await site.text("servers")
+        assert "As of the last run" in shown
+        assert shown.count("not checked") == 2
 
     async def test_permissions_count_what_each_rule_decided_and_explain_a_call(self, tmp_path: Path) -> None:
         denied = Call("list_issues", 1, 0, decision=Deny("permissions.default is 'deny'"))
@@ -212,29 +199,12 @@ def question_id() -> ApprovalId:
     return ApprovalId("a1")
 
 
-DAY = 86_400.0
-
-
 async def test_a_loss_is_shown_as_one(tmp_path: Path) -> None:
     async with pages(tmp_path) as (site, state):
         await state.exchange("x1", results=0, all_definitions=50)
         page = await site.text("savings")
     assert '<span class="loss">about 285 tokens more than direct calls</span>' in page
     assert page.count('<span class="loss">-285</span>') == 2, "of the day and of the execution"
-
-
-def usage(spent: int, direct: int) -> TokenUsage:
-    return TokenUsage(exchanges=1, sent=spent, results=direct)
-
-
-def test_columns_have_a_place_for_each_day_and_the_highest_is_full() -> None:
-    now = datetime(2026, 5, 4, 12).astimezone().timestamp()
-    rows = (UsageRow("2026-05-04", now, usage(50, 200)), UsageRow("2026-05-02", now - 2 * DAY, usage(100, 1)))
-    chart = charts.columns(Savings(now - 3 * DAY, usage(150, 201), days=rows), now)
-    assert [it.day for it in chart.columns] == ["2026-05-01", "2026-05-02", "2026-05-03", "2026-05-04"]
-    assert [(it.direct, it.spent) for it in chart.columns] == [(0.0, 0.0), (1.0, 50.0), (0.0, 0.0), (100.0, 25.0)]
-    assert chart.highest == 200
-    assert all(it.left >= 0 and it.left + 2 * it.width <= charts.WIDTH for it in chart.columns)
 
 
 VALUE = "ann@example.org"

@@ -6,11 +6,10 @@ import json
 import re
 from pathlib import Path
 
-import anyio
 import pytest
 
 from codemode_server.web.server_pages import key_of
-from tests.behaviour.product import configuration, in_memory, office
+from tests.behaviour.product import in_memory, office
 from tests.behaviour.test_changed_tools import EVIL, settled
 from tests.behaviour.test_changes import found
 from tests.web.pages import pages, pages_of
@@ -47,23 +46,6 @@ class TestSwitching:
                 await site.post(f"{GITHUB}/enable")
                 await host.until(is_back)
         assert is_enabled(tmp_path, "github")
-
-
-class TestChecking:
-    """The product of the check can't be started."""
-
-    async def test_that_fails_names_no_secret_of_the_edited_configuration(self, tmp_path: Path) -> None:
-        server = {"command": "x", "env": {"API_TOKEN": "s3cret-of-the-edit"}}
-        folder = tmp_path / "s3cret-of-the-edit"
-        folder.write_text("a file where a folder should be")
-        async with pages(tmp_path) as (site, _):
-            configuration(tmp_path, {"github": server}, state={"dir": str(folder)})
-            await site.post("servers/check")
-            with anyio.fail_after(20):
-                while (answer := await site.get("servers")).status_code == 200:
-                    await anyio.sleep(0.02)
-        assert "***/codemode.db can&#39;t be used" in answer.text
-        assert "s3cret" not in answer.text
 
 
 SEND = f"servers/{key_of('post')}/tools/{key_of('send')}"

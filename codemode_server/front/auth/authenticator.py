@@ -45,9 +45,6 @@ class TokenAuthenticator:
     """The token of the person who runs the product; None where it is not accepted."""
     tokens: AccessTokens | None = None
     oidc: TokenVerifier | None = None
-    local_name: str = ""
-    """The name of the person who runs the product. Where it is one from before names were in lower case, another
-    spelling of it is nobody's."""
 
     async def user_of(self, scope: Scope) -> HostUser | None:
         if (token := _bearer(scope)) is None:
@@ -55,18 +52,13 @@ class TokenAuthenticator:
         if self.own is not None and hmac.compare_digest(token.encode(), self.own.encode()):
             return HostUser(None, "own")
         if self.tokens is not None and (identity := self.tokens.identity_of(token)) is not None:
-            return self._user(identity, "tokens")
+            return HostUser(identity, "tokens")
         if self.oidc is not None and token.count(".") == 2:
             found = await self.oidc.verify_token(token)
             if found is not None and found.subject:
                 groups = frozenset((found.claims or {}).get(GROUPS, ()))
-                return self._user(Identity(Principal(PrincipalId(found.subject)), groups), "oidc")
+                return HostUser(Identity(Principal(PrincipalId(found.subject)), groups), "oidc")
         return None
-
-    def _user(self, identity: Identity, issuer: str) -> HostUser | None:
-        name = identity.principal.principal_id
-        is_other_spelling = name != self.local_name and name == self.local_name.lower()
-        return None if is_other_spelling else HostUser(identity, issuer)
 
 
 def identity_of(scope: Any) -> Identity | None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codemode_server.domain.errors import SettingsError
-from codemode_server.domain.principals import Principal
 from codemode_server.front import http_token
 from codemode_server.front.auth.access_tokens import AccessTokens
 from codemode_server.front.auth.authenticator import TokenAuthenticator
@@ -28,8 +27,6 @@ class HttpAccessSettings:
 
     http: HttpSettings
     state_folder: Path
-    local: Principal
-    """The person who runs the product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,6 @@ class HttpAccess:
             self.own_token,
             None if settings is None else AccessTokens(settings.state_folder),
             None if oidc is None else OidcVerifier(oidc),
-            "" if settings is None else settings.local.principal_id,
         )
         finds = (
             f"The user who runs it finds the token in {escaped(str(http_token.token_file()))}"

@@ -20,7 +20,7 @@ from codemode_server.secrets.commands import words_of
 from codemode_server.setting_types import ProblemWithin, Section, checked_address
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, UNREADABLE
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.transports.registry import TransportSpec, refusals
+from codemode_server.upstreams.transports.registry import Transport, TransportSpec, refusals
 
 if TYPE_CHECKING:
     import httpx2
@@ -80,7 +80,7 @@ class HttpSettings(Section):
         return url if url is None or _UNEXPANDED.search(url) else checked_address(url)
 
 
-class HttpTransport:
+class HttpTransport(Transport):
     """One connection to one address."""
 
     def __init__(
@@ -165,18 +165,6 @@ class HttpTransport:
             return ": it refuses the headers that headers_command in its entry in upstream.yaml prints"
         return _sign_in(status, self._headers)
 
-    def why_ended(self) -> str | None:
-        """Nothing is known here that the errors don't say."""
-        return None
-
-    def why_unanswered(self) -> str:
-        """Nothing is known."""
-        return ""
-
-    def last_words(self) -> str:
-        """There is no stderr."""
-        return ""
-
 
 def origin(url: str) -> str:
     """The address as it may be shown: without user, query and fragment, which can hold secrets."""
@@ -229,17 +217,10 @@ def _connect(settings: HttpSettings, deps: ConnectionDeps) -> HttpTransport:
     )
 
 
-def _span_attributes(settings: HttpSettings) -> dict[str, str | int]:
-    parts = urlsplit(settings.url or "")
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return {"network.transport": "tcp", "server.address": parts.hostname or "", "server.port": port}
-
-
 TRANSPORT = TransportSpec(
     selector="url",
     meaning="a server that runs already",
     settings_model=HttpSettings,
     connect=_connect,
     identity=lambda it: [None, [], None, it.url, it.transport, [], sorted(it.headers)],
-    span_attributes=_span_attributes,
 )

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from codemode_server.setting_types import Section
-from codemode_server.upstreams.transports.registry import TransportSpec
+from codemode_server.upstreams.transports.registry import Transport, TransportSpec
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -21,7 +21,7 @@ class QuestionsSettings(Section):
     Workflows expect it under the name `person`."""
 
 
-class MemoryTransport:
+class MemoryTransport(Transport):
     """One session with a server of this process."""
 
     def __init__(self, server: Any) -> None:
@@ -34,18 +34,6 @@ class MemoryTransport:
 
         async with InMemoryTransport(self._server) as streams:
             yield streams
-
-    def why_ended(self) -> str | None:
-        return None
-
-    def why_unanswered(self) -> str:
-        return ""
-
-    def last_words(self) -> str:
-        return ""
-
-    def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
-        return None
 
 
 def _connect(_settings: QuestionsSettings, _deps: Any) -> MemoryTransport:

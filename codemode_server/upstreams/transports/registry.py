@@ -6,7 +6,7 @@ them imports nothing of the MCP library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,10 +14,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, create_model, field_validator, model_validator
 
+from codemode_server.domain.input_requests import Feature
 from codemode_server.setting_types import (
     Glob,
     Label,
@@ -93,12 +94,9 @@ class ServerCommon(Section):
     `limits.upstream_seconds` bounds how long a call may take altogether."""
     tools: ToolFilter = ToolFilter()
     """Which of its tools to offer."""
-    expose: Literal["code", "direct", "auto"] = "code"
-    """How its tools are offered. `code`: to programs. `direct`: to the host as well, each as a tool of its own, named
-    `<server>__<tool>`, for short calls that need no program. `auto`: to the host as well those that were mostly called
-    alone, five of all servers at most, chosen when codemode-server starts (needs `search.habits`)."""
     direct: tuple[Glob, ...] = ()
-    """Globs over the server's own tool names: these tools are offered to the host as well, whatever `expose` says."""
+    """Globs over the server's own tool names: these tools are offered to the host as well, each as a tool of its own,
+    named `<server>__<tool>`, for short calls that need no program. `["*"]` is all of them."""
     effects: dict[Glob, RuleEffect] = Field(default={})
     """Effects of tools by glob, where annotations are wrong or missing: `create_*: write`. Globs are over the server's
     own tool names. The first that matches decides."""
@@ -122,15 +120,26 @@ class ServerCommon(Section):
     @property
     def may_have_direct_tools(self) -> bool:
         """True if some of its tools can be offered to the host."""
-        return self.enabled and (self.expose != "code" or bool(self.direct))
+        return self.enabled and bool(self.direct)
 
     def is_direct(self, tool: str) -> bool:
-        """True if the settings by themselves offer the tool of this raw name to the host."""
-        return self.expose == "direct" or any(_matches(tool, glob) for glob in self.direct)
+        """True if the tool of this raw name is offered to the host."""
+        return any(_matches(tool, glob) for glob in self.direct)
 
     def effect_of(self, tool: str) -> RuleEffect | None:
         """The effect of the tool of this raw name, where the settings say it."""
         return next((effect for glob, effect in self.effects.items() if _matches(tool, glob)), None)
+
+    def answered_features(self, host: frozenset[Feature]) -> frozenset[Feature]:
+        """Features answered to the server during a call of a host with these features."""
+        features: set[Feature] = set()
+        if self.elicitation == "forward":
+            features |= host & {Feature.ELICITATION, Feature.URL}
+        if self.sampling == "forward" and Feature.SAMPLING in host:
+            features.add(Feature.SAMPLING)
+        if not isinstance(self.roots, str) or (self.roots == "forward" and Feature.ROOTS in host):
+            features.add(Feature.ROOTS)
+        return frozenset(features)
 
     @field_validator("effects", "labels")
     @classmethod
@@ -166,25 +175,30 @@ if TYPE_CHECKING:
         """For the type checker, with the transports that files of hosts know."""
 
 
-class Transport(Protocol):
+class Transport:
     """One connection to one upstream. `open` is called once."""
 
     def open(self) -> AbstractAsyncContextManager[TransportStreams]:
         """The streams of a session, until it is left."""
+        raise NotImplementedError
 
     def why_ended(self) -> str | None:
         """Why the connection ended; None if we ended it, or if the errors say it."""
+        return None
 
     def why_unanswered(self) -> str:
         """Behavior of the upstream in place of an answer to the handshake, as clauses for a message; empty if
         unknown."""
+        return ""
 
     def last_words(self) -> str:
         """Last output of the upstream, for the end of a message; empty if unknown."""
+        return ""
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
         """Explains an error of `open` or of the handshake, unmasked; None if it explains itself. `refused` are the
         notes in `refusals`."""
+        return None
 
 
 Settings = TypeVar("Settings", bound=Section)
@@ -203,8 +217,6 @@ class TransportSpec(Generic[Settings]):
     connect: Callable[[Settings, ConnectionDeps], Transport]
     identity: Callable[[Settings], list[Any]]
     """Data that a stored list of tools depends on, as JSON; holds no secret."""
-    span_attributes: Callable[[Settings], Mapping[str, str | int]] = lambda _: {}
-    """Where a request goes, for its span: `network.transport`, and for a network `server.address` and `server.port`."""
     starts_process: bool = False
     is_own: bool = False
     """True if the server is part of the product; it is not named where a server lacks its transport."""

@@ -35,7 +35,7 @@ from codemode_server.setting_types import ProblemWithin, Section
 from codemode_server.upstreams._inherited import inherited_environment
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
 from codemode_server.upstreams.transports._child_errors import missing_variables, why_not_started
-from codemode_server.upstreams.transports.registry import TransportSpec
+from codemode_server.upstreams.transports.registry import Transport, TransportSpec
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -112,7 +112,7 @@ class Launch:
     cwd: str | None = None
 
 
-class StdioTransport:
+class StdioTransport(Transport):
     """One run of one child process. Call `open` once; `why_ended` says afterwards why it ended."""
 
     def __init__(
@@ -340,6 +340,5 @@ TRANSPORT = TransportSpec(
     settings_model=StdioSettings,
     connect=_connect,
     identity=lambda it: [it.command, it.args, it.cwd, None, "http", sorted(it.env), []],
-    span_attributes=lambda _: {"network.transport": "pipe"},
     starts_process=True,
 )

@@ -1,30 +1,90 @@
-"""The dispatcher of an upstream's session: mcp's, which also reports its end and has large results read one at a time.
+"""mcp's session and dispatcher for one upstream, with what they lack.
 
-Uses private parts of mcp 2.3, and imports mcp; `_link` imports this module when the first session is made.
+The session declares what the host can answer, and passes on what the upstream asks. The dispatcher reports its end, has
+large results read one at a time, and takes the trace context out of requests without `tracing.mcp`. Uses private parts
+of mcp 2.3, and imports mcp; `_link` imports this module when the first session is made.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
 import mcp_types as types
 from anyio.abc import TaskStatus
 from mcp.client._transport import TransportStreams
-from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest, coerce_request_id
+from mcp.client.session import ClientRequestContext, ClientSession
+from mcp.shared.dispatcher import (
+    CallOptions,
+    DispatchContext,
+    OnNotify,
+    OnNotifyIntercept,
+    OnRequest,
+    coerce_request_id,
+)
+from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import MessageMetadata, SessionMessage
+from mcp.shared.transport_context import TransportContext
+from opentelemetry import propagate
+from pydantic import TypeAdapter, ValidationError
 
+from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.off_loop import is_large
 from codemode_server.upstreams._link import Answer
-from codemode_server.upstreams._request_spans import RequestSpans
 
+OnInput = Callable[[InputRequest], Awaitable[dict[str, Any]]]
+_RESULT: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
 _READ_S = 5.0
 """How long the next message waits while a large result is read, so that large results don't pile up in memory."""
 _MAX_INSTRUCTIONS_CHARACTERS = 100_000
+
+
+def client_capabilities(features: frozenset[Feature]) -> types.ClientCapabilities:
+    """Capabilities declared to an upstream for these features."""
+    elicitation = types.ElicitationCapability(
+        form=types.FormElicitationCapability() if Feature.ELICITATION in features else None,
+        url=types.UrlElicitationCapability() if Feature.URL in features else None,
+    )
+    return types.ClientCapabilities(
+        elicitation=elicitation if features & {Feature.ELICITATION, Feature.URL} else None,
+        sampling=types.SamplingCapability() if Feature.SAMPLING in features else None,
+        roots=types.RootsCapability() if Feature.ROOTS in features else None,
+    )
+
+
+class UpstreamSession(ClientSession):
+    """Answers requests of the upstream by `on_input`."""
+
+    def __init__(self, *, features: frozenset[Feature], on_input: OnInput, **rest: Any) -> None:
+        super().__init__(**rest)
+        self._features = features
+        self._on_input = on_input
+
+    def _build_capabilities(self, version: str) -> types.ClientCapabilities:
+        return client_capabilities(self._features)
+
+    async def _on_request(
+        self, dctx: DispatchContext[TransportContext], method: str, params: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        if is_large(params):  # mcp would validate it on the event loop
+            raise MCPError(types.INVALID_PARAMS, "the request is too large")
+        return await super()._on_request(dctx, method, params)
+
+    async def dispatch_input_request(
+        self, ctx: ClientRequestContext, request: types.InputRequest
+    ) -> types.InputResponse | types.ErrorData:
+        data = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+        try:
+            answer = await self._on_input(InputRequest(request.method, data.get("params") or {}))
+            return _RESULT.validate_python(answer)
+        except InputRefused as refusal:
+            return types.ErrorData(code=types.INVALID_REQUEST, message=str(refusal))
+        except ValidationError:
+            return types.ErrorData(code=types.INTERNAL_ERROR, message="the host's answer is not valid")
 
 
 class WatchedDispatcher(JSONRPCDispatcher):
@@ -34,12 +94,10 @@ class WatchedDispatcher(JSONRPCDispatcher):
     next message waits until that has been read.
     """
 
-    def __init__(self, streams: TransportStreams, lost: anyio.Event, spans: RequestSpans) -> None:
+    def __init__(self, streams: TransportStreams, lost: anyio.Event, is_traced: Callable[[], bool]) -> None:
         super().__init__(*streams)
         self._lost = lost
-        self._spans = spans
-        self.protocol: str | None = None
-        """The version of the protocol, once it is agreed on; for the spans of requests."""
+        self._is_traced = is_traced
         self._being_read: dict[int, anyio.Event] = {}
         """By the identity of the result."""
 
@@ -59,8 +117,11 @@ class WatchedDispatcher(JSONRPCDispatcher):
         return result
 
     async def _write(self, message: types.JSONRPCMessage, metadata: MessageMetadata = None) -> None:
-        if isinstance(message, types.JSONRPCRequest):
-            self._spans.begin(str(message.id), message.method, message.params, self.protocol)
+        if isinstance(message, types.JSONRPCRequest) and not self._is_traced():
+            meta = message.params.get("_meta") if message.params else None
+            if isinstance(meta, dict):
+                for name in propagate.get_global_textmap().fields:
+                    meta.pop(name, None)
         await super()._write(message, metadata)
 
     async def _dispatch(self, item: SessionMessage | Exception, *rest: Any) -> None:
@@ -74,7 +135,6 @@ class WatchedDispatcher(JSONRPCDispatcher):
             item.message.result = {}  # type: ignore[union-attr]
 
     def _resolve_pending(self, request_id: types.RequestId | None, outcome: Any) -> None:
-        self._spans.answered(str(request_id), outcome)
         is_awaited = request_id is not None and coerce_request_id(request_id) in self._pending
         if is_awaited and is_large(outcome):
             self._being_read[id(outcome)] = anyio.Event()

@@ -1,0 +1,353 @@
+"""Lists the tools, resources, templates and prompts of a server, page by page and one entry at a time.
+
+An invalid entry costs only itself, and a listing of resources or prompts that fails only that listing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from codemode_server.catalog.summaries import server_purpose
+from codemode_server.domain.definitions import canonical_text, digest_of
+from codemode_server.domain.ids import JsonSchema
+from codemode_server.domain.resources import PromptArgument, PromptDefinition, ResourceDefinition
+from codemode_server.domain.tools import Effect, ToolDefinition
+from codemode_server.json_values import MAX_VALUES
+from codemode_server.redaction import NO_SECRETS, Redactor
+from codemode_server.text import clean, clean_line
+from codemode_server.upstreams._link import Answer, Link, is_end
+from codemode_server.upstreams._messages import NOT_TAKEN
+
+LIST_IS = "its list of tools is "
+"""Beginning of the error for a list that was refused."""
+MAX_PAGES = 200
+MAX_TOOLS = 10_000
+MAX_RESOURCES = 10_000
+MAX_TEMPLATES = 1_000
+MAX_PROMPTS = 500
+MAX_PROMPT_ARGUMENTS = 50
+MAX_LISTING_CHARACTERS = 16 * 2**20
+"""Size limit of each listing of a server, as JSON. The tools of the largest real server have 2 MiB."""
+MAX_SCHEMA_CHARACTERS = 512 * 1024
+"""Size limit of a tool's schema as JSON; the largest of 2,843 real ones has about 100,000."""
+MAX_DESCRIPTION_CHARACTERS = 32 * 1024
+MAX_NAME_CHARACTERS = 256
+MAX_URI_CHARACTERS = 8_192
+MAX_CURSOR_CHARACTERS = 64 * 1024
+_MAX_PROBLEMS = 100
+_SERVER_DESCRIPTION_CHARACTERS = 200
+
+Redact = Callable[[Any], Any]
+"""Gives a JSON value without the secrets of the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsFound:
+    """All callable tools of one server, and a line for each problem."""
+
+    tools: tuple[ToolDefinition, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffersFound:
+    """Offers of a server beside its tools, and a line for each problem."""
+
+    resources: tuple[ResourceDefinition, ...] = ()
+    """Resources, then templates."""
+    prompts: tuple[PromptDefinition, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class Asks(Protocol):
+    """Sends a request of a listing; `Link` does."""
+
+    async def request(self, method: str, params: dict[str, Any]) -> Answer: ...
+
+
+async def list_tools(
+    link: Asks, *, refuse_schema: Callable[[JsonSchema], str | None], redact: Redact = lambda value: value
+) -> ToolsFound:
+    """All tools that fit. `refuse_schema` says what the negotiated protocol forbids in an input schema.
+
+    Raises:
+        MCPError: as `Link.request`.
+    """
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import METHOD_NOT_FOUND
+
+    problems: list[str] = []
+    taken = _Taken[ToolDefinition](
+        *("tools", "tool", MAX_TOOLS), lambda raw: _to_tool(raw, refuse_schema, problems), redact, problems
+    )
+    try:
+        await _list(link, "tools/list", taken)
+    except MCPError as error:
+        if error.code in NOT_TAKEN:
+            raise MCPError(error.code, f"{LIST_IS}{error.message.partition(';')[0]}") from error
+        if error.code != METHOD_NOT_FOUND or taken.entries:  # a server of prompts or resources only
+            raise
+    return ToolsFound(tuple(taken.entries.values()), _shortened(problems))
+
+
+async def list_offers(link: Link, redact: Redact) -> OffersFound:
+    """All resources, templates and prompts that fit; what the server does not declare is not asked for."""
+    declared = link.session.server_capabilities
+    problems: list[str] = []
+    resources: list[ResourceDefinition] = []
+    prompts: list[PromptDefinition] = []
+    if declared is not None and declared.resources is not None:
+        listed = _Taken[ResourceDefinition]("resources", "resource", MAX_RESOURCES, _to_resource, redact, problems)
+        templates = _Taken[ResourceDefinition](
+            *("resourceTemplates", "resource template", MAX_TEMPLATES), _to_template, redact, problems
+        )
+        await _list_offer(link, "resources/list", listed)
+        await _list_offer(link, "resources/templates/list", templates)
+        resources = [*listed.entries.values(), *templates.entries.values()]
+    if declared is not None and declared.prompts is not None:
+        offered = _Taken[PromptDefinition]("prompts", "prompt", MAX_PROMPTS, _to_prompt, redact, problems)
+        await _list_offer(link, "prompts/list", offered)
+        prompts = [*offered.entries.values()]
+    return OffersFound(tuple(resources), tuple(prompts), _shortened(problems))
+
+
+async def _list_offer(link: Link, method: str, taken: _Taken[Any]) -> None:
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import METHOD_NOT_FOUND
+
+    try:
+        await _list(link, method, taken)
+    except MCPError as error:
+        if is_end(error):
+            raise
+        if error.code != METHOD_NOT_FOUND:  # many servers with resources have no method for templates
+            taken.problems.append(f"{method} failed: {clean_line(taken.redact(error.message), 200)}")
+
+
+async def _list(link: Asks, method: str, taken: _Taken[Any]) -> None:
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        answer = await link.request(method, {} if cursor is None else {"cursor": cursor})
+        cursor = await answer.read(taken.take)
+        if cursor is None:
+            return
+    taken.problems.append(f"{method}: only the first {MAX_PAGES} pages are taken")
+
+
+def _shortened(problems: list[str]) -> tuple[str, ...]:
+    if len(problems) <= _MAX_PROBLEMS:
+        return tuple(problems)
+    return (*problems[:_MAX_PROBLEMS], f"and {len(problems) - _MAX_PROBLEMS} more")
+
+
+class _Refused(Exception):
+    """Raised for an entry that can't be used; the message says why."""
+
+
+E = TypeVar("E", ToolDefinition, ResourceDefinition, PromptDefinition)
+
+
+class _Taken(Generic[E]):
+    """The entries taken so far from one listing. Refused entries count towards its limits too, since they were read."""
+
+    def __init__(
+        self,
+        key: str,
+        kind: str,
+        most: int,
+        to_entry: Callable[[dict[str, Any]], E],
+        redact: Redact,
+        problems: list[str],
+    ) -> None:
+        """`key` is the field of an answer with the entries, `kind` what one is called in `problems`."""
+        self.entries: dict[Hashable, E] = {}
+        self.redact = redact
+        self.problems = problems
+        self._key = key
+        self._kind = kind
+        self._most = most
+        self._to_entry: Callable[[dict[str, Any]], E] = to_entry
+        self._characters_left = MAX_LISTING_CHARACTERS
+        self._values_left = MAX_VALUES
+        self._cursors: set[str] = set()
+
+    def take(self, answer: dict[str, Any]) -> str | None:
+        """Take a page; the cursor of the next one, if more can be taken."""
+        listed = answer.get(self._key)
+        if not isinstance(listed, list):
+            self.problems.append(f"`{self._key}` of the listing is no list but {_type_of(listed)}")
+            listed = []
+        for position, raw in enumerate(listed):
+            if len(self.entries) >= self._most or self._characters_left <= 0 or self._values_left <= 0:
+                self.problems.append(
+                    f"only the first {len(self.entries):,} {self._key} are taken;"
+                    f" {len(listed) - position:,} or more are left out"
+                )
+                return None
+            try:
+                self._take_one(raw)
+            except _Refused as refusal:
+                name = raw.get("name") if isinstance(raw, dict) else None
+                which = repr(clean_line(self.redact(name), 80)) if isinstance(name, str) else f"number {position + 1}"
+                self.problems.append(f"{self._kind} {which}: {refusal}")
+        cursor = answer.get("nextCursor")
+        if not isinstance(cursor, str) or not cursor:
+            return None
+        if cursor in self._cursors or len(cursor) > MAX_CURSOR_CHARACTERS:
+            self.problems.append(f"the pages of its {self._key} go round in a circle, or their cursor is too long")
+            return None
+        self._cursors.add(cursor)
+        return cursor
+
+    def _take_one(self, raw: Any) -> None:
+        try:
+            text = json.dumps(raw, ensure_ascii=False)
+            shown = self.redact(raw)
+        except (RecursionError, ValueError, TypeError):
+            raise _Refused("it is nested too deeply") from None
+        self._characters_left -= len(text)
+        self._values_left -= sum(map(text.count, ",:[{"))
+        if not isinstance(raw, dict):
+            raise _Refused(f"it is no object but {_type_of(raw)}")
+        if any(raw.get(key) != shown.get(key) for key in ("name", "uri", "uriTemplate")):
+            raise _Refused("its name or URI holds a secret of the configuration")
+        entry = self._to_entry(shown)
+        key = entry.uri if isinstance(entry, ResourceDefinition) else entry.name
+        if key in self.entries:
+            raise _Refused("it is listed twice; the first one is used")
+        self.entries[key] = entry
+
+
+def effect_of(annotations: Any) -> Effect:
+    """The effect that a tool's annotations claim. If they say that it writes and not whether it destroys, the
+    specification's default applies, which is that it may. Other hints claim no effect."""
+    if not isinstance(annotations, dict):
+        return Effect.UNKNOWN
+    reads, destroys = annotations.get("readOnlyHint"), annotations.get("destructiveHint")
+    if reads is True:
+        return Effect.READS
+    if destroys is True:
+        return Effect.DESTROYS
+    if destroys is False:
+        return Effect.WRITES
+    return Effect.DESTROYS if reads is False else Effect.UNKNOWN
+
+
+def describe_server(description: str | None, instructions: str | None, redactor: Redactor = NO_SECRETS) -> str:
+    """A server's purpose in one line, masked: its own description, or else the fitting sentence of its instructions."""
+    own, said = (redactor.visible(redactor.head(text or "", 20_000)) for text in (description, instructions))
+    text = clean_line(own, 20_000) or server_purpose(said, _SERVER_DESCRIPTION_CHARACTERS)
+    first = re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0]
+    return clean_line(first, _SERVER_DESCRIPTION_CHARACTERS)
+
+
+def _to_tool(
+    raw: dict[str, Any], refuse_schema: Callable[[JsonSchema], str | None], problems: list[str]
+) -> ToolDefinition:
+    name = _name(raw)
+    schema = raw.get("inputSchema")
+    if schema is None or (isinstance(schema, dict) and "type" not in schema):
+        # Off schema, and plain all the same: what it would take is an object.
+        problems.append(f'tool {name!r}: its inputSchema does not say `"type": "object"`; taken as if it did')
+        schema = {"type": "object", **(schema or {})}
+    if not isinstance(schema, dict) or schema["type"] != "object":
+        said = f"has type {clean_line(repr(schema['type']), 40)}" if isinstance(schema, dict) else _type_of(schema)
+        raise _Refused(f"its inputSchema is no object's schema: it is {said}")
+    if not isinstance(schema.get("properties", {}), dict):
+        raise _Refused("the `properties` of its inputSchema are no object")
+    if (reason := refuse_schema(schema)) is not None:
+        raise _Refused(clean_line(reason, 200))
+    execution = raw.get("execution")
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        raise _Refused("it can only be called as a task, which is not supported")
+    output = raw.get("outputSchema")
+    if output is not None and not isinstance(output, dict):
+        problems.append(f"tool {name!r}: its outputSchema is {_type_of(output)}; taken as if there were none")
+        output = None
+    for which, one in (("inputSchema", schema), ("outputSchema", output)):
+        if len(json.dumps(one)) > MAX_SCHEMA_CHARACTERS:
+            raise _Refused(f"its {which} is longer than {MAX_SCHEMA_CHARACTERS // 1024} KiB")
+    annotations, title = raw.get("annotations"), raw.get("title")
+    if not isinstance(title, str) and isinstance(annotations, dict):
+        title = annotations.get("title")
+    tool = ToolDefinition(
+        name=name,
+        description=_text(raw.get("description")),
+        title=clean_line(title, 200) if isinstance(title, str) else None,
+        input_schema=schema,
+        output_schema=output,
+        effect=effect_of(annotations),
+        is_closed_world=isinstance(annotations, dict) and annotations.get("openWorldHint") is False,
+    )
+    return replace(tool, digest=digest_of(canonical_text(tool)))
+
+
+def _to_resource(raw: dict[str, Any]) -> ResourceDefinition:
+    return _resource(raw, "uri", is_template=False)
+
+
+def _to_template(raw: dict[str, Any]) -> ResourceDefinition:
+    from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+    template = _resource(raw, "uriTemplate", is_template=True)
+    try:
+        UriTemplate.parse(template.uri, max_variables=MAX_PROMPT_ARGUMENTS)
+    except InvalidUriTemplate as error:
+        raise _Refused(f"its URI template can't be used: {clean_line(str(error), 120)}") from None
+    return template
+
+
+def _resource(raw: dict[str, Any], key: str, *, is_template: bool) -> ResourceDefinition:
+    uri, size = raw.get(key), raw.get("size")
+    if not isinstance(uri, str) or not uri or uri != clean_line(uri, MAX_URI_CHARACTERS):
+        raise _Refused(f"its {key} is missing, too long or has characters that can't be shown")
+    return ResourceDefinition(
+        uri=uri,
+        name=_line(raw.get("name"), MAX_NAME_CHARACTERS),
+        title=_line(raw.get("title"), 200) or None,
+        description=_text(raw.get("description")),
+        mime_type=_line(raw.get("mimeType"), 100) or None,
+        size=size if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < 2**63 else None,
+        is_template=is_template,
+    )
+
+
+def _to_prompt(raw: dict[str, Any]) -> PromptDefinition:
+    name, listed = _name(raw), raw.get("arguments")
+    arguments = listed if isinstance(listed, list) else []
+    if len(arguments) > MAX_PROMPT_ARGUMENTS:
+        raise _Refused(f"it has more than {MAX_PROMPT_ARGUMENTS} arguments")
+    return PromptDefinition(
+        name=name,
+        title=_line(raw.get("title"), 200) or None,
+        description=_text(raw.get("description")),
+        arguments=tuple(map(_to_argument, arguments)),
+    )
+
+
+def _to_argument(raw: Any) -> PromptArgument:
+    name = _name(raw, "the name of an argument")
+    return PromptArgument(name, _text(raw.get("description")), raw.get("required") is True)
+
+
+def _name(raw: Any, what: str = "its name") -> str:
+    name = raw.get("name") if isinstance(raw, dict) else None
+    if not isinstance(name, str) or not name or name != clean_line(name, MAX_NAME_CHARACTERS):
+        raise _Refused(f"{what} is missing, too long or has characters that can't be shown")
+    return name
+
+
+def _line(value: Any, limit: int) -> str:
+    return clean_line(value, limit) if isinstance(value, str) else ""
+
+
+def _text(value: Any) -> str:
+    return clean(value[:MAX_DESCRIPTION_CHARACTERS]) if isinstance(value, str) else ""
+
+
+def _type_of(value: Any) -> str:
+    return "missing" if value is None else f"a {type(value).__name__}"

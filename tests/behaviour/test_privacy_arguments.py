@@ -1,4 +1,4 @@
-"""What tools receive where a program passes tokens: as arguments, keys and SQL, and what their answers give back.
+"""What tools receive where a program passes tokens: as arguments and in SQL, and what their answers give back.
 
 The servers note what they received. One product for all tests, so no test knows the numbers of its tokens.
 """
@@ -37,10 +37,6 @@ def query(sql: str) -> list[dict[str, Any]]:
     found = database.execute(sql)
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row)) for row in found]
-
-@server.tool(description="Points by address.")
-def points() -> dict[str, int]:
-    return {"Ben@Example.org": 1, "ben@example.org": 2, "cleo@example.org": 3}
 
 @server.tool(description="A record.")
 def get() -> dict[str, Any]:
@@ -98,17 +94,6 @@ async def test_without_quotation_marks_a_statement_is_refused_with_the_remedy(ho
     assert "Do not try again" not in refused.text
     assert "Neil" not in refused.text
     assert (await host.run("from servers.crm import query\n" + COUNT)).value["n"] == 0
-
-
-async def test_a_call_is_refused_in_which_two_keys_would_be_one_address(host: Host) -> None:
-    code = "from servers.crm import points, take\nfound = points()\n"
-    first, second, other = (await host.run(code + "[*found]")).value
-    assert second == f"{first} (2)" != other
-    refused = (await host.run(code + "take(fields=found)")).text
-    assert f"the key '{second}' was made for a second key" in refused
-    assert f"so send '{first}' once" in refused
-    await host.run(code + f"del found[{second!r}]\ntake(fields=found)")
-    assert taken(host.folder, "crm") == {"Ben@Example.org": 1, "cleo@example.org": 3}, "the control"
 
 
 async def test_a_tool_receives_the_letters_and_digits_that_the_honest_server_gave(host: Host) -> None:

@@ -190,37 +190,6 @@ def reviewed(path: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
-GET = "from servers.crm import get, resources\nit = get()\n"
-IN_URIS = {
-    "as it is": GET + "resources.read('of', who=it)",
-    "within a URI": GET + "from urllib.parse import quote\nresources.read(f'crm://of/{quote(it)}')",
-}
-
-
-@pytest.mark.parametrize("way", IN_URIS)
-async def test_a_value_in_a_uri_goes_only_where_its_kind_may_go(tmp_path: Path, way: str) -> None:
-    """A program that sees values can put one into the URI of a resource; what the server has listed it knows."""
-    async with in_memory(crm(tmp_path, programs="values")) as host:
-        refused = await host.run(IN_URIS[way])
-        assert "may not receive personal data of the kind email" in refused.text
-        assert "<EMAIL_1>" in refused.text
-        assert read(tmp_path) == []
-        listed = await host.run(f"{GET}resources.read({await shown_uri(host)!r}).text")
-        assert listed.value == "mail crm://c/<EMAIL_1>", "the control: it is listed"
-    async with in_memory(crm(tmp_path, programs="values", release={"crm": ["email"]})) as host:
-        assert (await host.run(IN_URIS[way])).content["status"] == "succeeded"
-        assert len(read(tmp_path)) == 2, "the control: it is released"
-
-
-@pytest.mark.parametrize(("answer", "count"), [("Allow this call", 1), ("No", 0)])
-async def test_the_person_may_be_asked_about_a_value_in_a_uri(tmp_path: Path, answer: str, count: int) -> None:
-    person = Person(content={"answer": answer})
-    async with in_memory(crm(tmp_path, programs="values", on_release="ask"), **person.callbacks) as host:
-        await host.run(IN_URIS["as it is"])
-    assert "the program passes the value of <EMAIL_1> (email) itself, in another form" in person.seen[0].message
-    assert len(read(tmp_path)) == count
-
-
 FORM = {"type": "object", "properties": {"city": {"type": "string", "description": f"of {EMAIL}"}}}
 ASK_FORM = {"method": "elicitation/create", "params": {"message": f"Is {EMAIL} right?", "requestedSchema": FORM}}
 TEXT = {"type": "text", "text": f"write to {EMAIL}"}

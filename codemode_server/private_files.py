@@ -34,8 +34,6 @@ _OTHERS, _OTHERS_WRITE = 0o077, 0o022
 class NotPrivate(CodemodeError):
     """Raised when a path belongs to somebody else, or somebody else may write to it; the message names the remedy."""
 
-    code = "not_private"
-
 
 def private_folder(path: Path, setting: str = "", *, is_readable: bool = False) -> Path:
     """Make the folder, or check and tighten the one that is there; gives it without links.

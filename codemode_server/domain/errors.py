@@ -46,13 +46,11 @@ class CodemodeError(Exception):
     """Base of every error that codemode-server raises on purpose."""
 
     code: ClassVar[str] = "error"
-    """Stable, machine-readable name of the kind of error."""
+    """Stable name of the kind of error, for programs; errors that reach no program have none of their own."""
 
 
 class SettingsError(CodemodeError):
     """Raised when the configuration can't be used as it stands."""
-
-    code = "settings"
 
 
 class SandboxUnavailable(CodemodeError):
@@ -60,8 +58,6 @@ class SandboxUnavailable(CodemodeError):
 
     `remedy` says what to do. `is_temporary`: another try may succeed (no network, disk full).
     """
-
-    code = "sandbox_unavailable"
 
     def __init__(self, reason: str, remedy: str = "", *, is_temporary: bool = False) -> None:
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
@@ -79,37 +75,25 @@ class JournalUnavailable(CodemodeError):
 class TokensFull(CodemodeError):
     """Raised when personal data would need more room for privacy tokens than a principal has."""
 
-    code = "tokens_full"
-
 
 class AuditUnavailable(CodemodeError):
     """Raised when the audit can't be written or read; it stops no call."""
-
-    code = "audit_unavailable"
 
 
 class JournalDamaged(JournalUnavailable):
     """Raised when the database's file is not a sound database."""
 
-    code = "journal_damaged"
-
 
 class JournalFull(JournalUnavailable):
     """Raised when the disk has no room for the journal."""
-
-    code = "journal_full"
 
 
 class SecretUnavailable(CodemodeError):
     """Raised when a secret can't be read or stored; the message names the remedy and holds no value."""
 
-    code = "secret_unavailable"
-
 
 class SecretLocked(SecretUnavailable):
     """Raised when another process holds the lock of a secret for too long."""
-
-    code = "secret_locked"
 
 
 class EncoderFailed(CodemodeError):
@@ -118,8 +102,6 @@ class EncoderFailed(CodemodeError):
     `remedy` says how to fix it. `may_retry` says whether another attempt may help: a process that ended, not a broken
     model.
     """
-
-    code = "encoder_failed"
 
     def __init__(self, reason: str, remedy: str = "", *, may_retry: bool = False) -> None:
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
@@ -130,8 +112,6 @@ class EncoderFailed(CodemodeError):
 
 class EncoderMissing(EncoderFailed):
     """Raised when there is no model on this machine and none is configured; this is not a failure."""
-
-    code = "encoder_missing"
 
 
 class MetaToolError(CodemodeError):
@@ -146,8 +126,6 @@ class PlanApplied(MetaToolError):
 
 class ExecutionError(CodemodeError):
     """Raised when a program has to be ended."""
-
-    code = "execution"
 
 
 class LimitExceeded(ExecutionError):
@@ -165,8 +143,6 @@ class LimitExceeded(ExecutionError):
 
 class SandboxFailed(ExecutionError):
     """Raised when the sandbox ended without the program having ended."""
-
-    code = "sandbox_failed"
 
 
 class CallError(CodemodeError):
@@ -212,8 +188,6 @@ class DecisionOutdated(CodemodeError):
 
     Not an error for programs: the pipeline decides again.
     """
-
-    code = "decision_outdated"
 
 
 class CallTimedOut(CallError):

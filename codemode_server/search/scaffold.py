@@ -29,37 +29,29 @@ def scaffold(task: str, tools: Sequence[Tool]) -> str:
     chosen = tools[:MAX_TOOLS]
     if not chosen:
         return ""
-    names = _names(chosen)
-    calls = [_call(tool, name, number) for number, (tool, name) in enumerate(zip(chosen, names, strict=True), start=1)]
-    lines = [f"# Task: {one_line(task, _MAX_TASK_CHARACTERS)}" if task else "# A starting program"]
-    lines.append("# Replace the placeholders, and keep the calls that the task needs.")
-    lines += [_import(tool, name) for tool, name in zip(chosen, names, strict=True)]
-    if any(_FILL_IN in line for call in calls for line in call):
+    plain = [tool.name for tool in chosen]
+    arguments = [_arguments(tool) for tool in chosen]
+    imports = []
+    calls = []
+    for number, (tool, given) in enumerate(zip(chosen, arguments, strict=True), start=1):
+        is_unique = plain.count(tool.name) == 1
+        name = tool.name if is_unique else f"{tool.server}_{tool.name}"
+        imports.append(tool.import_line if is_unique else f"{tool.import_line} as {name}")
+        summary = one_line(tool.summary, _MAX_SUMMARY_CHARACTERS)
+        calls += ["", f"# {tool.path}: {summary}".rstrip(": "), f"result_{number} = {name}({given})"]
+        calls.append(f"print(result_{number})")
+    if any(_FILL_IN in given for given in arguments):
         note = "replace by a value of the type in the signature, which read_tool shows"
-        lines += ["import json", f'{_FILL_IN} = json.loads("null")  # {note}']
-    for tool, call in zip(chosen, calls, strict=True):
-        lines += ["", f"# {tool.path}: {one_line(tool.summary, _MAX_SUMMARY_CHARACTERS)}".rstrip(": "), *call]
-    return "\n".join(lines)
+        imports += ["import json", f'{_FILL_IN} = json.loads("null")  # {note}']
+    head = f"# Task: {one_line(task, _MAX_TASK_CHARACTERS)}" if task else "# A starting program"
+    return "\n".join([head, "# Replace the placeholders, and keep the calls that the task needs.", *imports, *calls])
 
 
-def _names(tools: Sequence[Tool]) -> list[str]:
-    """Names of the tools in the program: equal names of two servers need two."""
-    plain = [tool.name for tool in tools]
-    return [tool.name if plain.count(tool.name) == 1 else f"{tool.server}_{tool.name}" for tool in tools]
-
-
-def _import(tool: Tool, name: str) -> str:
-    return tool.import_line if name == tool.name else f"{tool.import_line} as {name}"
-
-
-def _call(tool: Tool, name: str, number: int) -> list[str]:
-    required = [parameter for parameter in tool.parameters if parameter.is_required]
+def _arguments(tool: Tool) -> str:
     schema = tool.definition.input_schema
     if isinstance(schema, dict) and (branches_of(schema) or {"allOf", "if", "not"} & schema.keys()):
-        arguments = _FILL_IN  # what must be given together is not known
-    else:
-        arguments = ", ".join(f"{parameter.name}={_placeholder(parameter)}" for parameter in required)
-    return [f"result_{number} = {name}({arguments})", f"print(result_{number})"]
+        return _FILL_IN  # what must be given together is not known
+    return ", ".join(f"{one.name}={_placeholder(one)}" for one in tool.parameters if one.is_required)
 
 
 def _placeholder(parameter: Parameter) -> str:

@@ -6,7 +6,7 @@ Observed shapes are first converted to a schema, so that one writer names the cl
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from codemode_server.catalog.json_schema import (
@@ -84,35 +84,26 @@ def return_type(
     writer: TypeWriter,
 ) -> ReturnType:
     """The type of the result as programs see it; `name` prefixes the names of classes."""
-    has_calls = observed is not None and observed.calls > 0
-    found = _return_type(name, definition, parameters, observed if has_calls else None, writer)
-    awaits_first_call = observed is not None and not has_calls and is_vague(definition)
-    return replace(found, open_classes=writer.open_classes, awaits_first_call=awaits_first_call)
-
-
-def _return_type(
-    name: str,
-    definition: ToolDefinition,
-    parameters: tuple[Parameter, ...],
-    observed: Observed | None,
-    writer: TypeWriter,
-) -> ReturnType:
     hint = f"{name}_result"
-    if observed is None or (observed.shape.unread and not observed.shape.kinds) or not is_vague(definition):
-        writer.read(definition.output_schema)
-        schema, is_lone = declared_result(definition)
-        if observed is not None:
-            schema = _filled_in(SchemaReader(definition.output_schema), schema, observed.shape)
-        declared = writer.type_of(schema, hint)
-        if is_lone and "str" in declared.names:
-            return ReturnType(ANY, "unknown", may_be_json=True)
-        return ReturnType(declared, "unknown" if str(declared) == "Any" else "declared")
-    writer.read(None)
+    is_learned = observed is not None and is_vague(definition)
+    shape = observed.shape if observed is not None and observed.calls else None
+    if observed is not None and shape is not None and is_learned and (shape.kinds or not shape.unread):
+        writer.read(None)
+        found = writer.type_of(_schema(settled(shape, _MAX_SHOWN)), hint)
+        depend_on = _keys_depend_on(shape, parameters)
+        return ReturnType(found, "observed", observed.calls, open_classes=writer.open_classes, keys_depend_on=depend_on)
+    writer.read(definition.output_schema)
+    schema, is_lone = declared_result(definition)
+    if shape is not None:
+        schema = _filled_in(SchemaReader(definition.output_schema), schema, shape)
+    declared = writer.type_of(schema, hint)
+    may_be_json = is_lone and "str" in declared.names
     return ReturnType(
-        writer.type_of(_schema(settled(observed.shape, _MAX_SHOWN)), hint),
-        "observed",
-        observed.calls,
-        keys_depend_on=_keys_depend_on(observed.shape, parameters),
+        ANY if may_be_json else declared,
+        "unknown" if may_be_json or str(declared) == "Any" else "declared",
+        may_be_json=may_be_json,
+        open_classes=writer.open_classes,
+        awaits_first_call=is_learned and shape is None,
     )
 
 

@@ -73,11 +73,6 @@ def parameter_names(raw_names: Iterable[str]) -> dict[str, str]:
     return _assign(raw_names, Kind.PARAMETER, str)
 
 
-def name_alone(raw: str, kind: Kind) -> str:
-    """The name without regard to collisions."""
-    return _cleaned(raw, kind)
-
-
 def is_plain_identifier(text: str) -> bool:
     """True if the text is an identifier that Python neither normalizes nor mangles (`__x` in a class body)."""
     return (
@@ -111,7 +106,7 @@ _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_A-Za
 
 
 def _assign(raw_names: Iterable[str], kind: Kind, fold: Callable[[str], str]) -> dict[str, str]:
-    names = {raw: _cleaned(raw, kind) for raw in raw_names}
+    names = {raw: name_alone(raw, kind) for raw in raw_names}
     groups: dict[str, list[str]] = {}
     for raw, name in names.items():
         groups.setdefault(fold(name), []).append(raw)
@@ -136,16 +131,14 @@ def _suffixed(name: str, raw: str) -> Iterable[str]:
         yield f"{name[: MAX_NAME_CHARACTERS - length - 1].rstrip('_')}_{hashed(raw)[:length]}"
 
 
-def _cleaned(raw: str, kind: Kind) -> str:
+def name_alone(raw: str, kind: Kind) -> str:
+    """The name without regard to collisions."""
     if raw.isascii() and is_plain_identifier(raw) and raw.strip("_") and len(raw) <= MAX_NAME_CHARACTERS:
         name = raw
     else:
         name = _identifier(raw, kind)
-    return f"{name}_" if _is_reserved(name, kind) else name
-
-
-def _is_reserved(name: str, kind: Kind) -> bool:
-    return name in _RESERVED[kind] or (kind is not Kind.PARAMETER and name.lower() in DEVICE_NAMES)
+    is_reserved = name in _RESERVED[kind] or (kind is not Kind.PARAMETER and name.lower() in DEVICE_NAMES)
+    return f"{name}_" if is_reserved else name
 
 
 def _identifier(raw: str, kind: Kind) -> str:

@@ -222,7 +222,8 @@ class ServerResources:
         """The resource of this name or URI, with these arguments of a template."""
         resource = self.by_name.get(named)
         if resource is None:
-            template = None if arguments else self._template_of(named)
+            compared = () if arguments else self._compared(len(named))
+            template = next((it for it in compared if _matches(it, named)), None)
             problem = "" if template else self._no_such(named)
             return Found(named, template, problem)
         if not resource.is_template:
@@ -264,9 +265,6 @@ class ServerResources:
             if not resource.is_template:
                 found.setdefault(_normal_form(resource.uri), []).append(resource)
         return found
-
-    def _template_of(self, uri: str) -> Resource | None:
-        return next((it for it in self._compared(len(uri)) if _matches(it, uri)), None)
 
     def _no_such(self, named: str) -> str:
         shown = f'"{one_line(named, 200)}"'

@@ -187,15 +187,13 @@ class TypeWriter:
         kinds = kinds_of(flat)
         branches = [branch for branch in branches_of(flat) if _says_a_type(branch)]
         if branches and not properties_of(flat) and not set(kinds) & {*_SCALARS, "array"}:
-            found = union(*(self.type_of(branch, self._branch_hint(branch, hint), depth + 1) for branch in branches))
-            return union(found, nullable)
+            titles = [branch.get("title") if isinstance(branch, dict) else None for branch in branches]
+            hints = [title if isinstance(title, str) and 0 < len(title) <= 40 else hint for title in titles]
+            found = (self.type_of(branch, own, depth + 1) for branch, own in zip(branches, hints, strict=True))
+            return union(*found, nullable)
         if not kinds:
             return ANY
         return union(*(self._of_kind(kind, flat, hint, depth) for kind in kinds), nullable)
-
-    def _branch_hint(self, branch: object, hint: str) -> str:
-        title = branch.get("title") if isinstance(branch, dict) else None
-        return title if isinstance(title, str) and 0 < len(title) <= 40 else hint
 
     def _of_kind(self, kind: str, flat: Flat, hint: str, depth: int) -> PyType:
         if kind == "null":

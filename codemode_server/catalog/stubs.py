@@ -104,19 +104,17 @@ class _Argument:
 
 def _default(parameter: Parameter, found: PyType, writer: TypeWriter) -> tuple[str, str]:
     """The default in the signature, and a note on it for the docstring."""
-    declared = writer.flat(parameter.schema).get("default")
+    flat = writer.flat(parameter.schema)
+    declared = flat.get("default")
     if isinstance(declared, float) and declared.is_integer() and "float" not in found.names:
         declared = int(declared)
     if declared is None:
-        return ("" if parameter.is_required else "None" if _declares_null(parameter, found, writer) else "..."), ""
+        unknown = "None" if "default" in flat and found.takes(None) else "..."
+        return ("" if parameter.is_required else unknown), ""
     if found.takes(declared) and not parameter.is_required and len(short_repr(declared, 200)) <= _DEFAULT_CHARACTERS:
         return literal(declared), ""
     is_empty = declared in ("", [], {}) and not parameter.is_required
     return ("" if parameter.is_required else "..."), "" if is_empty else one_line(short_repr(declared, 200), 250)
-
-
-def _declares_null(parameter: Parameter, found: PyType, writer: TypeWriter) -> bool:
-    return "default" in writer.flat(parameter.schema) and found.takes(None)
 
 
 def _head(name: str, definition: ToolDefinition) -> str:
@@ -129,11 +127,8 @@ def _head(name: str, definition: ToolDefinition) -> str:
 
 def _tool_arguments(server: str, name: str, parameters: tuple[Parameter, ...]) -> str:
     renamed = {parameter.name: parameter.raw_name for parameter in parameters if parameter.name != parameter.raw_name}
-    return ", ".join([literal(server), literal(name), *([_mapping(renamed)] if renamed else [])])
-
-
-def _mapping(renamed: dict[str, str]) -> str:
-    return "{" + ", ".join(f"{literal(name)}: {literal(raw)}" for name, raw in renamed.items()) + "}"
+    mapping = ", ".join(f"{literal(name)}: {literal(raw)}" for name, raw in renamed.items())
+    return ", ".join([literal(server), literal(name), *([f"{{{mapping}}}"] if renamed else [])])
 
 
 def _documentation(definition: ToolDefinition, arguments: list[_Argument], summary: str) -> str:

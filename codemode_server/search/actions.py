@@ -68,9 +68,10 @@ _ANSWERS = """
 _NOUN_CHANGE_PENALTY = 1.0
 """Penalty of a tool that changes something for a query without a verb."""
 
-_POLITE = """
+_POLITE_WORDS = """
     i want to need would like please can could you help me my us let s the a an for also then and of
 """
+_POLITE = frozenset(_POLITE_WORDS.split())
 _FIRST_WORDS = 8
 """Number of leading words of a subquery that are searched for its verb."""
 _READ_ENDS = {"in", "of", "for", "from", "with", "on", "to", "by"}
@@ -84,7 +85,8 @@ def kind_of(name: str, description: str) -> int:
     in_name = [word.lower() for word in words(name)[:20]]
     ends = [*in_name[:1], *in_name[-1:]]
     opening = [word.lower() for word in words(description[:60])[:1]]
-    kinds = chain(map(_kind, (*ends, *in_name, *opening)), map(_kind_in_names, (*opening, *ends)))
+    rarely = (_in_names().get(stem(word), _UNKNOWN) for word in (*opening, *ends))
+    kinds = chain(map(_kind, (*ends, *in_name, *opening)), rarely)
     return next((kind for kind in kinds if kind != _UNKNOWN), _UNKNOWN)
 
 
@@ -125,14 +127,13 @@ def is_reading_verb(word: str) -> bool:
 
 def is_polite(word: str) -> bool:
     """True if a lower-case word is filler, such as `please`."""
-    return word in _polite()
+    return word in _POLITE
 
 
 def _row(subquery: str) -> int | str | None:
     """The row of the table for a subquery; None if it has no verb."""
-    polite = _polite()
     asked = [word.lower() for word in re.findall(r"[^\W\d_]+", subquery[:300])]
-    asked = [word for word in asked if word not in polite]
+    asked = [word for word in asked if word not in _POLITE]
     for place, word in enumerate(asked[:_FIRST_WORDS]):
         kind = _kind(word)
         if kind != _UNKNOWN:
@@ -171,11 +172,6 @@ def _answers() -> dict[int | str, NDArray[np.float32]]:
 
 
 @cache
-def _polite() -> frozenset[str]:
-    return frozenset(_POLITE.split())
-
-
-@cache
 def _by_stem() -> dict[str, int]:
     found: dict[str, int] = {}
     for kind, verbs in _KINDS.items():
@@ -187,10 +183,6 @@ def _by_stem() -> dict[str, int]:
 @cache
 def _in_names() -> dict[str, int]:
     return {stem(verb): _NUMBER[kind] for kind, verbs in _KINDS_IN_NAMES.items() for verb in verbs.split()}
-
-
-def _kind_in_names(word: str) -> int:
-    return _in_names().get(stem(word), _UNKNOWN)
 
 
 def _kind(word: str) -> int:

@@ -226,11 +226,8 @@ class LexicalIndex:
                 if self._things.has(term)
                 else [one for one in self._spelling.suggestions(term) if is_misspelt(term, one)]
             )
-            having |= {one: self._having(one) for one in meant or [term]}
+            having |= {one: len(self._things.of(one)[0]) for one in meant or [term]}
         return {term: _rarity(number, total) / _rarity(0, total) for term, number in having.items()}
-
-    def _having(self, term: str) -> int:
-        return len(self._things.of(term)[0])
 
     def segment_scores(self, query: str) -> Scores:
         """The score of each segment as a whole."""

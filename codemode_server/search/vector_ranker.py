@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
-from codemode_server.domain.errors import CodemodeError, EncoderFailed, EncoderMissing
+from codemode_server.domain.errors import EncoderFailed, EncoderMissing
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.semantic import SemanticEncoder, VectorCache
 from codemode_server.search.static import StaticEncoder
@@ -74,8 +74,6 @@ class VectorRanker:
                 self._record_failure(error)
             except MemoryError:
                 self._record_failure(EncoderFailed("there is not enough memory", may_retry=True))
-            except CodemodeError as error:
-                self._record_failure(EncoderFailed(str(error)))
             except Exception:
                 # Searches continue with the other rankers.
                 logger.exception("search: the ranker %s is broken", self.level)

@@ -180,24 +180,6 @@ class TestKeysThatDependOnWhatWasAsked:
     def test_are_not_taken_for_it_where_an_argument_happens_to_have_such_words(self, arguments: dict[str, Any]) -> None:
         assert str(after(seen([{"id": 1, "total_cents": 2}], arguments=arguments)).returned.type) == "ListIssuesResult"
 
-    @pytest.mark.parametrize(
-        "results",
-        [
-            [{"hash": "x"}, {"hash": "x", "warning": "y"}],
-            [{"matches": []}, {"index": 1, "groups": []}],
-            [{"id": 1, "name": "x", "tags": []}, {"error": "not found", "code": 404}],
-            [{"number": 1, "valid": True}, {"number": 1, "original": 2, "check_digit": 3}],
-            [{"success": True, "commits": [], "total": 0}, {"success": False, "reason": "x", "hint": "y"}],
-            [[{"type": "push", "commits": []}], [{"type": "issue", "title": "x", "body": "y"}]],
-            [[{"id": 1, "name": "x", "a": 1, "b": 2}], [{"id": 1, "name": "x", "c": 1}], [{"id": 1, "d": 1, "e": 2}]],
-            [[CUSTOMERS[0]], [{"id": 1, "name": "x"}]],
-        ],
-    )
-    def test_are_not_taken_for_it_where_an_ordinary_tool_has_optional_fields(self, results: list[Any]) -> None:
-        source = after(seen(results)).stub.source
-        assert "class ListIssuesResult(TypedDict" in source
-        assert "NotRequired" in source or "total=False" in source
-
     def test_stay_so_whatever_comes_later_and_after_a_restart(self) -> None:
         observed = Observed.from_json(seen([CUSTOMERS], {"query": "SELECT * FROM customers"}).to_json())
         assert observed is not None

@@ -103,25 +103,6 @@ def test_a_tool_that_says_that_it_is_deprecated_is_marked_in_the_list_of_its_ser
     assert list_dir(Catalog.build([listing]), "/servers/one").entries[0].text == f"f.py  {line}"
 
 
-def test_a_server_that_says_nothing_about_itself_is_described_by_its_tools() -> None:
-    things = ("issue", "branch")
-    named = tuple(ToolDefinition(f"{verb}_{thing}") for thing in things for verb in ("get", "list", "create"))
-    catalog = Catalog.build(
-        [
-            UpstreamListing("hub", UpstreamState.READY, named),
-            UpstreamListing("sql", UpstreamState.READY, (ToolDefinition("read_query"), ToolDefinition("write_query"))),
-            UpstreamListing("md", UpstreamState.READY, (ToolDefinition("convert", "Converts a file to markdown."),)),
-            UpstreamListing("none", UpstreamState.READY),
-        ]
-    )
-    assert list_dir(catalog, "/servers").text.split("\n")[1:] == [
-        "hub/  get_issue, list_issue, create_issue, get_branch, list_branch, create_branch · 6 tools",
-        "md/  convert: Converts a file to markdown. · 1 tool",
-        "none/  0 tools",
-        "sql/  read_query, write_query · 2 tools",
-    ]
-
-
 @pytest.mark.parametrize(
     ("instructions", "line"),
     [

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.tree import list_dir, read_tool
-from codemode_server.catalog.tree_answers import Entry
+from codemode_server.catalog.tree import Entry, list_dir, read_tool
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 

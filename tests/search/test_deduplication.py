@@ -35,15 +35,6 @@ def test_the_same_tool_of_several_servers_takes_one_place() -> None:
     assert answer.as_json() == [{"server": "a", "name": "fetch", "also": ["b.fetch", "c.fetch"]}]
 
 
-@pytest.mark.parametrize("case", ["createIssue", "issue_create", "hub_create_issue"])
-def test_names_may_differ_in_writing_and_in_the_name_of_the_server(case: str) -> None:
-    other = server("hub", tool(case, "Create a new issue in a repository.", *ISSUE))
-    answer = found(
-        "create issue", server("git", tool("create_issue", "Create an issue in a repository", *ISSUE)), other
-    )
-    assert len(answer.results) == 1
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [

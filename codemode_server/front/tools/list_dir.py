@@ -30,8 +30,7 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 
 async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer:
-    from codemode_server.catalog.tree import list_dir
-    from codemode_server.catalog.tree_answers import Entry
+    from codemode_server.catalog.tree import Entry, list_dir
     from codemode_server.catalog.untrusted import one_line
 
     services, config = context.services, context.request.config

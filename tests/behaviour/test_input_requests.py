@@ -1,5 +1,5 @@
 """What upstreams ask in the middle of a program: the host's user, model and folders answer, in both protocols on both
-sides, or the configuration does; and tools that run as tasks. The product is in memory; the upstream is a real
+sides, or the configuration does. The product is in memory; the upstream is a real
 process, and notes what it was told.
 """
 
@@ -110,32 +110,3 @@ async def test_the_audit_has_what_was_asked_and_how_it_was_answered(
     (event,) = [row.event for row in rows if row.event.kind == "input_requested"]
     assert (event.server, event.tool, event.reason, event.status) == ("asking", "ask", "elicitation", "accept")
     assert ("Oslo" in (event.payload or "")) is has_values
-
-
-async def work(host: Host, *requests: dict[str, Any], **more: Any) -> Answer:
-    return await host.run(f"from servers.asking import work\nwork(requests={list(requests)!r}, **{more!r})")
-
-
-@upstream_eras
-async def test_a_task_is_followed_to_its_result(tmp_path: Path, era: str) -> None:
-    async with in_memory(configuration(tmp_path, asking(tmp_path, era))) as host:
-        assert (await work(host)).value == []
-
-
-@both_sides
-async def test_a_task_can_ask_the_user(tmp_path: Path, host_era: str, era: str) -> None:
-    person = Person(content={"city": "Oslo"})
-    path = configuration(tmp_path, asking(tmp_path, era))
-    async with in_memory(path, mode=host_era, **person.callbacks) as host:
-        assert (await work(host, ASK_CITY)).value == [{"action": "accept", "content": {"city": "Oslo"}}]
-    assert [one.message.splitlines()[0] for one in person.seen] == ["The MCP server 'asking' asks: Which city?"]
-
-
-@upstream_eras
-async def test_an_endless_task_ends_with_the_program_and_is_cancelled_at_the_server(tmp_path: Path, era: str) -> None:
-    path = configuration(tmp_path, asking(tmp_path, era), limits={"upstream_seconds": 1})
-    async with in_memory(path) as host:
-        answer = await work(host, is_endless=True, task_id="endless")
-        assert answer.error["setting"] == "limits.upstream_seconds"
-        await host.until(lambda: told(tmp_path, "cancelled") == ["endless"])
-        assert (await work(host)).value == []

@@ -9,6 +9,7 @@ from typing import TypeVar, get_args
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
 from codemode_server.catalog.naming import words
+from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.skills import Skill
@@ -83,6 +84,14 @@ class _Question:
             return f"servers/{self.server.name}"
         return SKILLS if self.is_of_skills else None
 
+    @property
+    def filters(self) -> str:
+        """The filters in words."""
+        text = [f"that {self.effect}"] if self.effect else []
+        text += [f"in {self.server.name}"] if self.server else []
+        text += ["in skills"] if self.is_of_skills else []
+        return " ".join(text)
+
 
 _EFFECTS = tuple(effect for effect in Effect if effect is not Effect.UNKNOWN)
 _Allowed = TypeVar("_Allowed", bound=str)
@@ -120,62 +129,106 @@ def search_tools(
         MetaToolError: an argument is invalid.
     """
     question = _Question.of(catalog, query, detail_level, server, limit, effect)
-    if not question.query:
-        every = rankers.things(within=question.within, effect=question.effect, skills=skills)
-        return _listed(catalog, every, question, refusal_of)
-    ranking = rankers.rank(
-        question.query, question.limit + _RANKED_BEYOND, within=question.within, effect=question.effect, skills=skills
-    )
-    if question.is_of_skills or question.effect not in (None, Effect.READS):
-        return replace(_answer(catalog, rankers, question, ranking, refusal_of), task=question.query)
-    servers = catalog.servers if question.server is None else (question.server,)
-    resources = matching_resources(servers, question.query)
-    answer = _answer(catalog, rankers, question, ranking, refusal_of, has_resources=bool(resources))
-    with_refusals = tuple((resource, refusal_of(catalog.server(resource.server), resource)) for resource in resources)
-    return replace(answer, resources=with_refusals, task=question.query)
+    return _Search(catalog, rankers, question, refusal_of, skills).answer()
 
 
-def _answer(
-    catalog: Catalog,
-    rankers: RankerStack,
-    question: _Question,
-    ranking: Ranking,
-    refusal_of: RefusalOf,
-    *,
-    has_resources: bool = False,
-) -> SearchResults:
-    """The tools and skills; `has_resources` if resources are shown beside them."""
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search."""
 
-    def is_callable(tool: Tool) -> bool:
-        server = catalog.by_name.get(tool.server)
-        return server is not None and server.is_available and refusal_of(server, tool) is None
+    catalog: Catalog
+    rankers: RankerStack
+    question: _Question
+    refusal_of: RefusalOf
+    skills: Set[Skill] | None
 
-    if question.within is None:
-        ranked = deduplicated(ranking.found, is_callable)
-    else:
-        ranked = [ResultGroup(scored) for scored in ranking.found]
-    worthy = above_threshold(question.query, ranked, ranking.level)
-    worthy = _successors_first(catalog, question.query, worthy)
-    groups = worthy[: question.limit]
-    unavailable = down = ""
-    if question.within is None:
-        servers = {_server_of(thing) for group in groups for thing in (group.best.thing, *group.also)}
-        unavailable = _unavailable_servers(catalog, question.query, servers)
-        down = _other_servers_down(catalog, question.query)
-    if not groups:
-        nothing = "no tool matches" if has_resources else _nothing(catalog, question)
-        return SearchResults((), _lines(unavailable or nothing, down))
-    missing = unmet_subqueries(question.query, [group.best.thing for group in groups], rankers)
-    doubt = _nothing_fits(missing, "no tool" if has_resources else "nothing", _filters(question)) if missing else ""
-    if missing == [question.query]:
-        # One that can't be called is no suggestion.
-        worthy.sort(key=lambda group: isinstance(group.best.thing, Tool) and not is_callable(group.best.thing))
-        groups = worthy[: min(_WEAK_SHOWN, question.limit)]
-        if unavailable:
-            doubt = ""
-        elif question.within is None and not has_resources:
-            doubt += f"; nearest: {_nearest(catalog, groups)}"
-    return SearchResults(_found(catalog, question, groups, refusal_of), down, _lines(unavailable, doubt))
+    def answer(self) -> SearchResults:
+        question, filters = self.question, (self.question.within, self.question.effect, self.skills)
+        if not question.query:
+            return self._listed(self.rankers.things(*filters))
+        ranking = self.rankers.rank(question.query, question.limit + _RANKED_BEYOND, *filters)
+        resources: tuple[Resource, ...] = ()
+        if not question.is_of_skills and question.effect in (None, Effect.READS):
+            servers = self.catalog.servers if question.server is None else (question.server,)
+            resources = matching_resources(servers, question.query)
+        marked = tuple((it, self.refusal_of(self.catalog.server(it.server), it)) for it in resources)
+        return replace(self._ranked(ranking, has_resources=bool(resources)), resources=marked, task=question.query)
+
+    def _ranked(self, ranking: Ranking, *, has_resources: bool) -> SearchResults:
+        """The tools and skills; `has_resources` if resources are shown beside them."""
+        catalog, question = self.catalog, self.question
+        if question.within is None:
+            ranked = deduplicated(ranking.found, self._is_callable)
+        else:
+            ranked = [ResultGroup(scored) for scored in ranking.found]
+        worthy = _successors_first(catalog, question.query, above_threshold(question.query, ranked, ranking.level))
+        groups = worthy[: question.limit]
+        unavailable = down = ""
+        if question.within is None:
+            servers = {_server_of(thing) for group in groups for thing in (group.best.thing, *group.also)}
+            unavailable = _unavailable_servers(catalog, question.query, servers)
+            down = _other_servers_down(catalog, question.query)
+        if not groups:
+            nothing = "no tool matches" if has_resources else self._nothing
+            return SearchResults((), _lines(unavailable or nothing, down))
+        missing = unmet_subqueries(question.query, [group.best.thing for group in groups], self.rankers)
+        what = "no tool" if has_resources else "nothing"
+        doubt = _nothing_fits(missing, what, question.filters) if missing else ""
+        if missing == [question.query]:
+            # One that can't be called is no suggestion.
+            worthy.sort(
+                key=lambda group: isinstance(group.best.thing, Tool) and not self._is_callable(group.best.thing)
+            )
+            groups = worthy[: min(_WEAK_SHOWN, question.limit)]
+            if unavailable:
+                doubt = ""
+            elif question.within is None and not has_resources:
+                doubt += f"; nearest: {_nearest(catalog, groups)}"
+        return SearchResults(self._results(groups), down, _lines(unavailable, doubt))
+
+    def _listed(self, things: list[Findable]) -> SearchResults:
+        """All tools by server and name, then the skills."""
+        every = sorted(things, key=lambda thing: (not isinstance(thing, Tool), _server_of(thing), thing.name))
+        shown = every[: self.question.limit]
+        note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
+        if not shown:
+            note = self._nothing if self.question.filters else "there are no tools"
+        if not self.question.within:
+            note = _lines(note, _other_servers_down(self.catalog, ""))
+        return SearchResults(self._results(ResultGroup(Scored(thing, 0.0)) for thing in shown), note)
+
+    def _results(self, groups: Iterable[ResultGroup]) -> tuple[SearchResult, ...]:
+        return tuple(map(self._result, groups))
+
+    def _result(self, group: ResultGroup) -> SearchResult:
+        thing, level = group.best.thing, self.question.detail_level
+        server = self.catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
+        if server is None or not isinstance(thing, Tool):
+            return SearchResult(thing, "", level, group.also)
+        unavailable = "" if server.availability == "connecting" else server.availability
+        refusal = self.refusal_of(server, thing)
+        return SearchResult(thing, unavailable, level, group.also, bool(self.question.effect), refusal)
+
+    def _is_callable(self, tool: Tool) -> bool:
+        server = self.catalog.by_name.get(tool.server)
+        return server is not None and server.is_available and self.refusal_of(server, tool) is None
+
+    @property
+    def _nothing(self) -> str:
+        question = self.question
+        asked = f"for {_quoted(question.query)}" if question.query else ""
+        text = " ".join(part for part in ("nothing found", asked, question.filters) if part)
+        if question.server is not None and question.server.availability and not question.server.tools:
+            return f"{text}: it is {question.server.availability}"
+        if question.server is not None:
+            return f'{text}; list_dir("/servers/{question.server.name}") lists its tools'
+        if question.is_of_skills:
+            return f'{text}; list_dir("/skills") lists them'
+        if not self.catalog.servers:
+            return f"{text}: no server is configured"
+        names = [server.name for server in self.catalog.servers]
+        more = f" and {len(names) - _SERVERS_NAMED:,} more" if len(names) > _SERVERS_NAMED else ""
+        return f"{text}; servers: {', '.join(names[:_SERVERS_NAMED])}{more}"
 
 
 def _successors_first(catalog: Catalog, query: str, groups: Sequence[ResultGroup]) -> list[ResultGroup]:
@@ -197,36 +250,6 @@ def _lines(*parts: str) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _listed(catalog: Catalog, things: list[Findable], question: _Question, refusal_of: RefusalOf) -> SearchResults:
-    """All tools by server and name, then the skills."""
-    every = sorted(things, key=lambda thing: (not isinstance(thing, Tool), _server_of(thing), thing.name))
-    shown = every[: question.limit]
-    note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
-    if not shown:
-        note = _nothing(catalog, question) if _filters(question) else "there are no tools"
-    note = note if question.within else _lines(note, _other_servers_down(catalog, ""))
-    groups = [ResultGroup(Scored(thing, 0.0)) for thing in shown]
-    return SearchResults(_found(catalog, question, groups, refusal_of), note)
-
-
-def _found(
-    catalog: Catalog, question: _Question, groups: Iterable[ResultGroup], refusal_of: RefusalOf
-) -> tuple[SearchResult, ...]:
-    results = []
-    for group in groups:
-        thing, result = group.best.thing, SearchResult(group.best.thing, "", question.detail_level, group.also)
-        server = catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
-        if server is not None and isinstance(thing, Tool):
-            result = replace(
-                result,
-                unavailable="" if server.availability == "connecting" else server.availability,
-                is_effect_asked=bool(question.effect),
-                refusal=refusal_of(server, thing),
-            )
-        results.append(result)
-    return tuple(results)
-
-
 def _nothing_fits(missing: Sequence[str], what: str, filters: str) -> str:
     named = ", ".join(_quoted(subquery) for subquery in missing[:_SUBQUERIES_NAMED])
     more = f" and {len(missing) - _SUBQUERIES_NAMED} more" if len(missing) > _SUBQUERIES_NAMED else ""
@@ -243,30 +266,6 @@ def _nearest(catalog: Catalog, groups: Sequence[ResultGroup]) -> str:
 
 def _server_of(thing: Findable) -> str:
     return thing.server if isinstance(thing, Tool) else ""
-
-
-def _filters(question: _Question) -> str:
-    """The filters of the search, in words."""
-    text = [f"that {question.effect}"] if question.effect else []
-    text += [f"in {question.server.name}"] if question.server else []
-    text += ["in skills"] if question.is_of_skills else []
-    return " ".join(text)
-
-
-def _nothing(catalog: Catalog, question: _Question) -> str:
-    filters = f" {_filters(question)}" if _filters(question) else ""
-    text = f"nothing found{f' for {_quoted(question.query)}' if question.query else ''}{filters}"
-    if question.server is not None and question.server.availability and not question.server.tools:
-        return f"{text}: it is {question.server.availability}"
-    if question.server is not None:
-        return f'{text}; list_dir("/servers/{question.server.name}") lists its tools'
-    if question.is_of_skills:
-        return f'{text}; list_dir("/skills") lists them'
-    if not catalog.servers:
-        return f"{text}: no server is configured"
-    names = [server.name for server in catalog.servers]
-    more = f" and {len(names) - _SERVERS_NAMED:,} more" if len(names) > _SERVERS_NAMED else ""
-    return f"{text}; servers: {', '.join(names[:_SERVERS_NAMED])}{more}"
 
 
 def _quoted(text: str) -> str:

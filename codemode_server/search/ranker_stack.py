@@ -70,7 +70,6 @@ class RankerStack:
         self,
         query: str,
         limit: int,
-        *,
         within: str | None = None,
         effect: Effect | None = None,
         skills: Set[Skill] | None = None,
@@ -94,7 +93,7 @@ class RankerStack:
         return Ranking(tuple(rank(index, None, query, allowed, limit, usage_boost)), "lexical")
 
     def things(
-        self, *, within: str | None = None, effect: Effect | None = None, skills: Set[Skill] | None = None
+        self, within: str | None = None, effect: Effect | None = None, skills: Set[Skill] | None = None
     ) -> list[Findable]:
         """Everything that passes these filters."""
         snapshot = self._snapshot

@@ -119,7 +119,6 @@ def _group(reports: list[CallReport]) -> dict[str, Any]:
 
 
 def _numbers(numbers: list[int]) -> str:
-    """`1-3, 7`; of many ranges the first ones."""
     ranges = [[number for _, number in group] for _, group in groupby(enumerate(numbers), lambda it: it[1] - it[0])]
     shown = [str(it[0]) if len(it) == 1 else f"{it[0]}-{it[-1]}" for it in ranges[:_MAX_RANGES]]
     return ", ".join([*shown, "…"] if len(ranges) > _MAX_RANGES else shown)
@@ -147,7 +146,6 @@ def _call(report: CallReport, message: str) -> dict[str, Any]:
 
 
 def _may_write(report: CallReport) -> bool:
-    """True if a call that was sent may have changed something, however it ended."""
     return report.effect is not Effect.READS and report.status.may_have_been_sent
 
 

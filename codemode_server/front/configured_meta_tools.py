@@ -187,7 +187,6 @@ class ConfiguredMetaTools:
         return await self._exchanges.take(spec.name, given, answer, session, offered)
 
     def _offered_to(self, session: Session) -> Definitions:
-        """Definitions offered to the host of a session, as far as it has asked."""
         return self._definitions.given_to(session) or definitions(self._config.settings)
 
     async def _request(self, session: Session) -> RequestContext:
@@ -214,8 +213,6 @@ def _is_direct(definition: dict[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class _Offered:
-    """Definitions offered to one session."""
-
     definitions: Definitions
     unlisted: set[str] = field(default_factory=set)
     """Raw names of servers that may have direct tools and had none in their last listing."""

@@ -54,11 +54,8 @@ _LINK_REMARK = (
 
 
 async def call_direct_tool(server: str, tool: str, arguments: dict[str, Any], context: ToolContext) -> Answer:
-    """Call the tool of these raw names, which the session was offered.
-
-    Raises:
-        MetaToolError: it is not offered any more.
-    """
+    """Call the tool of these raw names, which the session was offered. Raises `MetaToolError`: it is not offered any
+    more."""
     _require_exposed(server, tool, context)
     config, executions = context.request.config, context.services.executions
     execution = resumed(context) or executions.start_call(
@@ -129,8 +126,6 @@ def _items(result: dict[str, JsonValue]) -> list[Any]:
 
 @dataclass(slots=True)
 class _Blocks:
-    """Collects the blocks of one result, with their texts whole at first."""
-
     limits: LimitSettings
     redactor: Redactor
     unsearched: UnsearchedFiles = "show"

@@ -49,11 +49,8 @@ class UnfitSchema(ValueError):
 
 
 def safe_schema(schema: object, redactor: Redactor) -> dict[str, Any]:
-    """The schema as a host may have it.
-
-    Raises:
-        UnfitSchema: models' interfaces would refuse it, and with it all tools of the request.
-    """
+    """The schema as a host may have it. Raises `UnfitSchema`: models' interfaces would refuse it, and with it all tools
+    of the request."""
     if not isinstance(schema, dict):
         return {"type": "object", "properties": {}}
     made = _copied(schema, redactor)
@@ -67,7 +64,6 @@ def safe_schema(schema: object, redactor: Redactor) -> dict[str, Any]:
 
 
 def _copied(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """The schema with descriptions as long as they may be."""
     targets = _targets(schema)
     for length in _DESCRIPTION_CHARACTERS:
         made = _Copy(redactor, length, targets).schema(schema, 0)
@@ -77,8 +73,6 @@ def _copied(schema: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
 
 
 class _Copy:
-    """Copies one schema within a budget of nodes."""
-
     def __init__(self, redactor: Redactor, description_characters: int, targets: Set[str]) -> None:
         self._redactor = redactor
         self._targets = targets
@@ -135,7 +129,6 @@ class _Copy:
 
 
 def _is_valid(key: str, value: Any) -> bool:
-    """True if a keyword has a value of its kind."""
     kind = _VALUES[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind == (int, float)):
         return False

@@ -54,11 +54,8 @@ class DirectTool:
     tool: Tool
 
     def definition(self, redactor: Redactor) -> dict[str, Any]:
-        """The tool as the protocol has it, for `tools/list`.
-
-        Raises:
-            UnfitSchema: models' interfaces would refuse its input schema.
-        """
+        """The tool as the protocol has it, for `tools/list`. Raises `UnfitSchema`: models' interfaces would refuse its
+        input schema."""
         said = self.tool.definition
         text = prose(redactor.head(said.description, 4 * _MAX_DESCRIPTION_CHARACTERS), _MAX_DESCRIPTION_CHARACTERS)
         text = text or self.tool.raw_name

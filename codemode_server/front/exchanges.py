@@ -119,7 +119,6 @@ class Exchanges(OwnsTasks):
         return replace(exchange, all_definitions=await self._all_tokens()) if exchange.turns else exchange
 
     async def _all_tokens(self) -> int:
-        """Tokens of the definitions of all tools that are connected."""
         async with self._counting:
             catalog = self._catalog()
             if self._counted is None or self._counted[0] is not catalog:
@@ -149,7 +148,6 @@ def _stands_for_direct_calls(execution: Execution) -> bool:
 
 
 def _text_of(answer: Answer) -> str:
-    """Text of an answer as the model reads it."""
     shown = [answer.text]
     for block in answer.blocks:
         resource = getattr(block, "resource", None)

@@ -72,11 +72,8 @@ class HostRequests:
         return {key: _plain(response) for key, response in (given or {}).items()}
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
-        """Send a request of its own, for hosts up to 2025-11-25.
-
-        Raises:
-            InputRefused: the host answered with an error.
-        """
+        """Send a request of its own, for hosts up to 2025-11-25. Raises `InputRefused`: the host answered with an
+        error."""
         context = self._request
         if context is None:
             raise InputRefused("there is no host that could be asked")

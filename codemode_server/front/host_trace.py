@@ -25,7 +25,6 @@ async def continue_host_trace(ctx: ServerRequestContext[Any, Any], call_next: Ca
 
 
 def _headers(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, str] | None:
-    """Those of the HTTP request; None over stdio."""
     return None if ctx.request is None else ctx.request.headers
 
 

@@ -164,7 +164,6 @@ class _Guarded:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The whole body of a request."""
     declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
     if int(declared) > MAX_BODY_BYTES:  # h11 let nothing but digits through
         raise _TooLarge

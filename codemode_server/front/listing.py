@@ -130,7 +130,6 @@ def _cost(line: str) -> float:
 
 
 def _fill(offers: list[_Offer], budget_tokens: int) -> str:
-    """The names of all servers, or of as many as fit, and then as many tools as fit."""
     left = budget_tokens - sum(_cost(offer.head(0)) for offer in offers)
     if left < 0:
         return "servers: " + _joined([offer.name for offer in offers], int(_BYTES_PER_TOKEN * budget_tokens) - 10)
@@ -171,7 +170,6 @@ def _effort(tool: Tool) -> tuple[bool, int, int, int]:
 
 
 def _line(tool: Tool) -> str:
-    """As the first results of a search show it."""
     fields = result_fields(tool)
     signature = brief_signature(tool, _SIGNATURE_CHARACTERS, with_phrases=False)
     return clean_line(f"{signature}  # {fields}" if fields else signature, 2 * _SIGNATURE_CHARACTERS)

@@ -32,7 +32,6 @@ def definitions(settings: Settings, servers: Listing = NO_SERVERS) -> list[dict[
 
 
 def _definition(spec: MetaToolSpec[Any], settings: Settings, servers: Listing) -> dict[str, Any]:
-    """One tool as the protocol has it."""
     description = spec.describe(settings, servers)
     arguments: type[BaseModel] = spec.arguments
     schema = _schema(arguments)

@@ -180,7 +180,6 @@ class Opening:
         self._answered_keys.append(_answer_key(answer))
 
     def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
-        """The result of a request of the usual form; None for any other message."""
         request_id, params = message.get("id"), message.get("params")
         if type(request_id) not in (int, str) or not isinstance(params, dict | None):
             return None

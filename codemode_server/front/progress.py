@@ -85,7 +85,6 @@ def _running_line(calls: ExecutionCalls) -> str:
 
 
 def _report(call: RunningCall) -> str:
-    """Progress reported by its upstream, which the connection has cleaned and masked."""
     progress = call.progress
     percent = "" if progress.fraction is None else f"{progress.fraction:.0%}"
     message = clean_line(progress.message, _MAX_MESSAGE_CHARACTERS)

@@ -48,11 +48,7 @@ def prompt_definitions(catalog: Catalog, redactor: Redactor) -> list[dict[str, A
 
 
 def prompt_named(catalog: Catalog, name: str) -> tuple[Server, PromptDefinition]:
-    """The prompt of this name.
-
-    Raises:
-        MetaToolError: there is none; names the nearest.
-    """
+    """The prompt of this name. Raises `MetaToolError`: there is none; names the nearest."""
     found = {_name(server, prompt): (server, prompt) for server, prompt in _prompts(catalog)}
     if name not in found:
         meant = similar_name(name[:200], list(found))
@@ -63,11 +59,8 @@ def prompt_named(catalog: Catalog, name: str) -> tuple[Server, PromptDefinition]
 
 async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext) -> GetPromptResult:
     """The messages of the prompt of this name, got as an execution of its own, through the same gateway as the calls of
-    programs.
-
-    Raises:
-        MetaToolError: there is none, the permissions or its server refuse it, or its messages can't be passed on.
-    """
+    programs. Raises `MetaToolError`: there is none, the permissions or its server refuse it, or its messages can't
+    be passed on."""
     from codemode_server.front.waiting import wait_for
 
     services, redactor = context.services, context.request.redactor
@@ -86,11 +79,8 @@ async def get_prompt(name: str, arguments: dict[str, str], context: ToolContext)
 
 
 def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> GetPromptResult:
-    """The upstream's answer for the host, without secrets, invisible characters and messages of an unknown kind.
-
-    Raises:
-        MetaToolError: it has no messages, or is too long for a conversation.
-    """
+    """The upstream's answer for the host, without secrets, invisible characters and messages of an unknown kind. Raises
+    `MetaToolError`: it has no messages, or is too long for a conversation."""
     from mcp.types import GetPromptResult, PromptMessage
     from pydantic import ValidationError
 

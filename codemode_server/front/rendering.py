@@ -166,7 +166,6 @@ def _lay_out(parts: Mapping[str, str], remarks: Iterable[str], *, is_repr: bool 
 def _fit(
     execution: Execution, limits: LimitSettings, redactor: Redactor, budget_tokens: int, max_characters: int
 ) -> tuple[dict[str, Any], list[str]]:
-    """The value and the output, each cut to its share of the budget, and a line on each that was cut."""
     outcome, parts, cut = execution.outcome, dict[str, Any](), list[str]()
     has_value = outcome.value_form != "none"
     whole = as_text(outcome.value) if has_value else ""
@@ -245,7 +244,6 @@ def cut_line(execution: Execution, what: str, shape: str, tokens: int) -> str:
 
 
 def _expression(stored: Item) -> str:
-    """How a program reads a stored result."""
     return f'results["{stored.name}"]'
 
 
@@ -257,7 +255,6 @@ def _head(execution: Execution) -> dict[str, Any]:
 
 
 def _lines(execution: Execution, redactor: Redactor, most: int) -> dict[str, list[str]]:
-    """The lines that follow a program's output, by kind: each once, and not too many."""
     errors = [*execution.calls.unmarked_errors.values()]
     lines = [clean_line(it.line(redactor.visible), _MAX_REMARK_CHARACTERS) for it in errors[:most]]
     shown = {"unmarked_errors": _with_rest(lines, len(errors) - most)}
@@ -315,7 +312,6 @@ def _how_to_go_on(execution: Execution) -> list[str]:
 
 
 def _stored_results(execution: Execution) -> list[str]:
-    """How the next program gets the results of the calls that succeeded."""
     match execution.artifacts.get("calls"):
         case Item():
             first = min(it.seq for it in execution.calls.reports if it.status is CallStatus.SUCCEEDED)

@@ -109,7 +109,6 @@ def shares(wanted: Sequence[int], budget: int) -> list[int]:
 
 
 def _ends(text: str, room: int, total_tokens: int, remedy: str) -> str:
-    """The beginning and the end of a text, at a border if one is near."""
     head, tail = room * 2 // 3, len(text) - room // 3
     for border in _BORDERS:
         found = text.rfind(border, head // 2, head)

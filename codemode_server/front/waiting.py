@@ -25,11 +25,8 @@ def host_input(host: Host) -> HostInput:
 
 
 def resumed(context: ToolContext) -> Execution | None:
-    """The execution that waits for what the host brings; None if the call is a new one.
-
-    Raises:
-        MetaToolError: it has ended.
-    """
+    """The execution that waits for what the host brings; None if the call is a new one. Raises `MetaToolError`: it has
+    ended."""
     state = context.host.state
     if state is None:
         return None
@@ -66,7 +63,6 @@ async def wait_for(execution: Execution, context: ToolContext) -> Answer | None:
 
 
 def _suspended(execution: Execution) -> Answer:
-    """Says that a person is awaited, and what the model can do: tell the user, and come back."""
     name, awaited = execution.execution_id, list(execution.awaited.values())
     waiting = frozenset(execution.awaited)
     is_known, execution.reported_waiting = waiting == execution.reported_waiting, waiting

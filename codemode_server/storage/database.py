@@ -49,11 +49,7 @@ class Database:
     """An open database. Each failure raises a `JournalUnavailable` that names the file and the remedy."""
 
     def __init__(self, folder: Path) -> None:
-        """Open or create the database in `folder`.
-
-        Raises:
-            JournalUnavailable: it cannot be opened.
-        """
+        """Open or create the database in `folder`. Raises `JournalUnavailable`: it cannot be opened."""
         self.path = folder / FILE_NAME
         self._is_closed = False
         self._connection = _open(self.path)
@@ -61,12 +57,8 @@ class Database:
 
     @contextmanager
     def use(self) -> Iterator[sqlite3.Connection]:
-        """The connection, for one statement or transaction.
-
-        Raises:
-            JournalUnavailable: if SQLite fails: full disk, lock held for 5 seconds, damaged or read-only file; or if
-                the file was moved or removed.
-        """
+        """The connection, for one statement or transaction. Raises `JournalUnavailable`: if SQLite fails: full disk,
+        lock held for 5 seconds, damaged or read-only file; or if the file was moved or removed."""
         if not self._is_closed and self._identity != _identity(self.path):
             # SQLite would go on writing to a file that nobody can find any more.
             raise JournalUnavailable(
@@ -79,20 +71,12 @@ class Database:
             raise unavailable(self.path, error) from error
 
     def transact(self, step: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a step in a transaction.
-
-        Raises:
-            JournalUnavailable: as `use`.
-        """
+        """Do a step in a transaction. Raises `JournalUnavailable`: as `use`."""
         with self.use() as connection, transaction(connection):
             return step(connection)
 
     def write(self, statement: str, values: tuple[object, ...]) -> int:
-        """Execute one statement; returns the number of changed rows.
-
-        Raises:
-            JournalUnavailable: as `use`.
-        """
+        """Execute one statement; returns the number of changed rows. Raises `JournalUnavailable`: as `use`."""
         with self.use() as connection:
             return connection.execute(statement, values).rowcount
 
@@ -170,7 +154,6 @@ def _is_full(path: Path, error: Exception, code: int | None) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of the file; None if there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 - done at each use, and `Path.stat` takes twice as long
     except OSError:
@@ -207,12 +190,6 @@ def _set_aside(path: Path) -> Path:
 
 
 def _connection(path: Path) -> sqlite3.Connection:
-    """A connection to a sound database of this version.
-
-    Raises:
-        JournalUnavailable: the file cannot be used.
-        _OtherSchema: another version made it.
-    """
     try:
         connection = _connect(path)
         try:
@@ -261,7 +238,6 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables of a new database, and check those of an existing one."""
     if _version(connection) == 0:
         with transaction(connection):  # another process may have created them meanwhile
             if _version(connection) == 0:

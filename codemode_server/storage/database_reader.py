@@ -22,11 +22,7 @@ class DatabaseReader:
         self._one = anyio.Lock()
 
     async def run(self, step: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Runs a step and returns its result.
-
-        Raises:
-            JournalUnavailable: the database can't be used.
-        """
+        """Runs a step and returns its result. Raises `JournalUnavailable`: the database can't be used."""
 
         def run() -> _T:
             with self._database.use() as connection:

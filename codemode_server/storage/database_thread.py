@@ -39,8 +39,6 @@ Step = Callable[[sqlite3.Connection], T]
 
 @dataclass(slots=True)
 class _Request(Generic[T]):
-    """A step in the queue, and the future of its caller."""
-
     step: Step[T]
     is_durable: bool = False
     future: asyncio.Future[T] | None = None

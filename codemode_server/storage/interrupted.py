@@ -36,11 +36,8 @@ _BYTES = (
 
 
 def settle_interrupted(database: Database, ownership: Ownership, now: float) -> None:
-    """End the executions of killed products. Calls without an outcome stay so, since it is unknown. Blocks.
-
-    Raises:
-        JournalUnavailable, NotPrivate, OSError: the record or the folder of the locks can't be used.
-    """
+    """End the executions of killed products. Calls without an outcome stay so, since it is unknown. Blocks. Raises
+    `JournalUnavailable`, `NotPrivate`, `OSError`: the record or the folder of the locks can't be used."""
     _settle(database, "started_at < ?", now - _MAX_EXECUTION_SECONDS, now)
     for owner in ownership.dead():
         try:
@@ -121,20 +118,13 @@ class Ownership:
         return self._own.path.name
 
     def dead(self) -> Iterator[RunFolder]:
-        """Locks and returns the folders of killed products, which are named after their owners.
-
-        Raises:
-            NotPrivate, OSError: the parent folder cannot be used.
-        """
+        """Locks and returns the folders of killed products, which are named after their owners. Raises `NotPrivate`,
+        `OSError`: the parent folder cannot be used."""
         return abandoned(self._parent())
 
     def gone(self, owners: Iterable[str]) -> list[str]:
         """The owners that have no folder. Read `owners` from the journal before calling this: a product makes its
-        folder before it records anything.
-
-        Raises:
-            NotPrivate, OSError: the parent folder cannot be used.
-        """
+        folder before it records anything. Raises `NotPrivate`, `OSError`: the parent folder cannot be used."""
         there = {path.name for path in self._parent().iterdir()} | self._names
         return [owner for owner in owners if owner not in there]
 

@@ -172,7 +172,6 @@ def _hint(key: CallKey) -> int:
 
 
 def _to_question(key: CallKey, definition: str, question: Question) -> bytes:
-    """Stored form of a question."""
     call = [key.server, key.tool, key.arguments_digest, key.occurrence]
     fields = {name: getattr(question, name) for name in Question.__slots__}
     return json_bytes({"call": call, "definition": definition, "question": fields}, "surrogatepass")
@@ -189,11 +188,9 @@ def _from_question(data: bytes) -> tuple[CallKey, str, Question]:
 
 
 def _to_answer(answer: ApprovalAnswer) -> bytes:
-    """Stored form of an answer."""
     return json_bytes({name: getattr(answer, name) for name in ApprovalAnswer.__slots__}, "surrogatepass")
 
 
 def _from_answer(data: bytes) -> ApprovalAnswer:
-    """The answer that was stored."""
     fields: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
     return ApprovalAnswer(**{**fields, "scope": AnswerScope(fields["scope"])})

@@ -188,7 +188,6 @@ class AuditTail:
             self._after = self._start(connection, rows)
 
     def _start(self, connection: sqlite3.Connection, rows: int) -> int:
-        """The number after which the first look begins."""
         row = connection.execute(
             f"SELECT number FROM audit WHERE {self._where} ORDER BY number DESC LIMIT 1 OFFSET ?",  # noqa: S608
             (*self._values, rows),

@@ -142,8 +142,6 @@ def _known(
 
 
 class _Room:
-    """The room that is left for definitions of one server, and how they are put there."""
-
     def __init__(self, connection: sqlite3.Connection, principal: Principal, server: str) -> None:
         self._connection = connection
         self._principal_id = principal.principal_id

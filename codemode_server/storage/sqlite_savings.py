@@ -15,7 +15,7 @@ from codemode_server.storage.database_thread import DatabaseThread
 MAX_EXCHANGES = 200_000
 """The newest exchanges are stored, of all principals."""
 _MAX_NAME_CHARACTERS = 1_000
-_SUMS = (
+_SUMS = (  # in the order of the fields of `TokenUsage`
     "COUNT(*), COUNT(DISTINCT execution_id), SUM(calls), SUM(turns), SUM(sent), SUM(returned), SUM(own_definitions),"
     " SUM(arguments), SUM(results), SUM(all_definitions * turns)"
 )
@@ -142,18 +142,4 @@ def _insert(connection: sqlite3.Connection, exchange: Exchange) -> None:
 
 
 def _usage(sums: Any) -> TokenUsage:
-    exchanges, executions, calls, turns, sent, returned, own_definitions, arguments, results, definitions = (
-        int(it or 0) for it in sums
-    )
-    return TokenUsage(
-        exchanges=exchanges,
-        executions=executions,
-        calls=calls,
-        turns=turns,
-        sent=sent,
-        returned=returned,
-        own_definitions=own_definitions,
-        arguments=arguments,
-        results=results,
-        direct_definitions=definitions,
-    )
+    return TokenUsage(*(int(it or 0) for it in sums))

@@ -155,11 +155,7 @@ class ForgottenSources:
         return [holder for holder, at in self._times.items() if before.get(holder) != at]
 
     def note(self, holders: Iterable[Holder]) -> None:
-        """Have every product forget these.
-
-        Raises:
-            OSError: the file can't be written.
-        """
+        """Have every product forget these. Raises `OSError`: the file can't be written."""
         times = self._read() | dict.fromkeys(holders, time.time())
         newest = sorted(times.items(), key=lambda it: it[1])[-_MAX_FORGOTTEN:]
         replace_private(self._path, json.dumps([[*holder, at] for holder, at in newest]).encode())

@@ -250,12 +250,10 @@ def _without_room(
 
 
 def _names_of(tokens: Iterable[str]) -> list[tuple[str, int]]:
-    """The label and the number of each of these texts that is a token."""
     return [(found[1], int(found[2])) for token in tokens if (found := TOKEN.fullmatch(token))]
 
 
 def _token_of(connection: sqlite3.Connection, principal: PrincipalId, lookup: bytes, now: float) -> str | None:
-    """The token of a value, which is in use now."""
     found = connection.execute(
         "SELECT label, number, used_at FROM privacy_tokens WHERE principal = ? AND lookup = ?", (principal, lookup)
     ).fetchone()

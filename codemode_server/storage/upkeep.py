@@ -145,7 +145,6 @@ class Upkeep:
         yield partial(self._shrink, database)
 
     def _in_batches(self, delete: Callable[[], int]) -> None:
-        """Repeat a deletion of a few rows until it finds none."""
         while not self._is_ending.is_set() and delete():
             self._is_ending.wait(_PAUSE_S)
 
@@ -175,7 +174,6 @@ class Upkeep:
             self._in_batches(delete)
 
     def _delete_audit(self, database: Database) -> None:
-        """Delete the oldest rows; the rest is still a valid chain."""
         limits = []
         with database.use() as connection:
             total, last = connection.execute("SELECT TOTAL(bytes), MAX(number) FROM audit").fetchone()
@@ -193,14 +191,12 @@ class Upkeep:
             self._in_batches(partial(database.transact, delete))
 
     def _delete_savings(self, database: Database) -> None:
-        """Delete counts of tokens that are as old as deleted rows of the audit, and surplus ones."""
         before = self._clock() - self._audit.days * _DAY if self._audit.days else 0.0
         with database.use() as connection:
             until = last_to_delete(connection, before)
         self._in_batches(partial(database.transact, partial(delete_savings, until=until, limit=_BATCH_ROWS)))
 
     def _shrink(self, database: Database) -> None:
-        """Return free pages to the disk."""
         with database.use() as connection:
 
             def free_pages() -> int:
@@ -235,7 +231,6 @@ def _too_much(database: Database, most: int) -> float | None:
 
 
 def _beyond(newest_first: Iterable[tuple[float, int]], most_bytes: int) -> float | None:
-    """The time of the first row that does not fit; None if all fit."""
     total = 0
     for at, size in newest_first:
         total += size

@@ -106,7 +106,6 @@ def _read(connection: sqlite3.Connection, model: str, keys: Sequence[bytes]) -> 
 
 
 def _forget(connection: sqlite3.Connection, most_bytes: int) -> int:
-    """Delete the least recently used vectors; returns the bytes that are left."""
     (total,) = connection.execute("SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM vectors").fetchone()
     gone = []
     for rowid, size in connection.execute("SELECT rowid, LENGTH(vector) FROM vectors ORDER BY used_at, rowid"):

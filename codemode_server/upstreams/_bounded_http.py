@@ -73,7 +73,6 @@ class Bounds:
         response.stream = _Body(pieces, sent.response.aclose)
 
     async def _answer(self, sent: _Sent, request_id: int | str) -> AsyncGenerator[bytes]:
-        """A body that is one message."""
         body = BoundedBytes(self._max_bytes())
         async with aclosing(sent.pieces()) as pieces:
             async for piece in pieces:
@@ -92,7 +91,6 @@ class Bounds:
         yield said if said is not None else b"not a message"
 
     async def _events(self, sent: _Sent, request_id: int | str | None) -> AsyncGenerator[bytes]:
-        """A stream of events, each of which is a message."""
         reader = EventReader(self._max_bytes)
         refused: BoundedBytes | None = None
         async with aclosing(sent.pieces()) as pieces:
@@ -119,7 +117,6 @@ class Bounds:
                         return
 
     async def _passed_on(self, body: BoundedBytes, request_id: int | str | None) -> bytes | None:
-        """Replacement that mcp gets for a large message; None if it is none."""
         if body.is_too_long:
             answers = Unread.of(body.head, body.tail).answers if request_id is None else request_id
             return None if answers is None else _encoded(too_large(answers, body.most))
@@ -182,8 +179,6 @@ class _Sent:
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A body that was read from another response."""
-
     def __init__(self, pieces: AsyncGenerator[bytes], close: Callable[[], Awaitable[None]]) -> None:
         """`close` closes what the pieces are read from."""
         self._pieces = pieces
@@ -226,7 +221,6 @@ async def _up_to_mistake(
 
 
 def _as_body(message: JSONRPCMessage, *, is_stream: bool) -> bytes:
-    """A message as a body, or as an event of one."""
     return b"data: " + _encoded(message) + b"\n\n" if is_stream else _encoded(message)
 
 

@@ -117,7 +117,6 @@ def _media_type(key: str, text: str, around: dict[str, Any]) -> str | None:
 
 
 def _signature(text: str) -> str:
-    """The media type by the first bytes, or nothing."""
     try:
         head = binascii.a2b_base64(_standard(text[:32]))
     except (binascii.Error, ValueError):
@@ -137,11 +136,6 @@ def _is_base64(text: str) -> bool:
 
 
 def _standard(text: str) -> bytes:
-    """Without line breaks, in the standard alphabet.
-
-    Raises:
-        ValueError: there is other text than ASCII in it.
-    """
     plain = text.encode("ascii")
     if any(mark in plain[:200] for mark in b"\r\n"):
         plain = b"".join(plain.split())

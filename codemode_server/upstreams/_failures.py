@@ -67,11 +67,8 @@ def outcome_unknown(what: str) -> str:
 
 
 def call_error(error: Any, server: str, what: str, refused: list[str], redactor: Redactor) -> CallError:
-    """An `MCPError` that answered a call of `what`, as the program is to see it: masked and cut.
-
-    Raises:
-        SessionExpired: connect again and repeat the call.
-    """
+    """An `MCPError` that answered a call of `what`, as the program is to see it: masked and cut. Raises
+    `SessionExpired`: connect again and repeat the call."""
     message = str(error.message)
     if error.code in NOT_TAKEN:
         kind = {TOO_LARGE: ResultTooLarge, TOO_DEEP: ResultTooDeep}.get(error.code, ToolFailed)

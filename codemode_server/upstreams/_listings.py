@@ -72,11 +72,8 @@ class Asks(Protocol):
 async def list_tools(
     link: Asks, *, refuse_schema: Callable[[JsonSchema], str | None], redact: Redact = lambda value: value
 ) -> ToolsFound:
-    """All tools that fit. `refuse_schema` says what the negotiated protocol forbids in an input schema.
-
-    Raises:
-        MCPError: as `Link.request`.
-    """
+    """All tools that fit. `refuse_schema` says what the negotiated protocol forbids in an input schema. Raises
+    `MCPError`: as `Link.request`."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import METHOD_NOT_FOUND
 

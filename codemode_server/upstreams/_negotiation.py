@@ -87,7 +87,6 @@ async def _probe(session: ClientSession, answer: _Answer) -> None:
 
 
 def _offered_version(error: MCPError) -> str | None:
-    """The newest modern version that a server names in its refusal of another one."""
     from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -112,7 +111,6 @@ async def _shake_hands(session: ClientSession, answer: _Answer, probe: _Answer, 
 
 
 async def _first_good(probe: _Answer, handshake: _Answer) -> None:
-    """Wait until the probe succeeded or the handshake has an answer of either kind."""
     async with anyio.create_task_group() as tasks:
 
         async def wait_for_probe() -> None:

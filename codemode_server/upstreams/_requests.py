@@ -61,11 +61,8 @@ class CallInFlight:
             self.patience.deadline = anyio.current_time() + self.timeout_s
 
     async def answer(self, request: InputRequest) -> dict[str, Any]:
-        """Answer a request that belongs to this call; meanwhile the upstream's silence is not counted.
-
-        Raises:
-            InputRefused: there is no answer.
-        """
+        """Answer a request that belongs to this call; meanwhile the upstream's silence is not counted. Raises
+        `InputRefused`: there is no answer."""
         if self.provider is None:
             raise InputRefused("nobody can be asked")
         self._asked += 1
@@ -77,11 +74,8 @@ class CallInFlight:
             self.heard()
 
     async def answer_all(self, requests: dict[str, Any]) -> dict[str, Any]:
-        """Answer the requests in a result of protocol 2026-07-28, by their keys.
-
-        Raises:
-            ToolFailed: one has no answer, or they are too many.
-        """
+        """Answer the requests in a result of protocol 2026-07-28, by their keys. Raises `ToolFailed`: one has no
+        answer, or they are too many."""
         if len(requests) > MAX_REQUESTS_AT_ONCE:
             raise ToolFailed(f"the server asked for {len(requests):,} inputs at once; {MAX_REQUESTS_AT_ONCE} are taken")
         responses: dict[str, Any] = {}
@@ -117,11 +111,8 @@ class CallsInFlight:
             self._calls.remove(call)
 
     def owner(self) -> CallInFlight:
-        """The call that a request of the upstream belongs to.
-
-        Raises:
-            InputRefused: there is none, or it can't be known.
-        """
+        """The call that a request of the upstream belongs to. Raises `InputRefused`: there is none, or it can't be
+        known."""
         if not self._calls:
             raise InputRefused("requests are answered only during a call")
         if len({call.provider.session_id if call.provider else "" for call in self._calls}) > 1:
@@ -155,11 +146,8 @@ class Requests:
         """The link of the last request; over another link, the server has lost its state in memory."""
 
     async def answer(self, request: InputRequest) -> dict[str, Any]:
-        """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call.
-
-        Raises:
-            InputRefused: there is no answer.
-        """
+        """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call. Raises
+        `InputRefused`: there is no answer."""
         try:
             return await self._in_flight.owner().answer(request)
         except InputRefused as refusal:
@@ -247,8 +235,6 @@ class Requests:
     async def _exchange(
         self, link: Link, call: CallInFlight, method: str, params: dict[str, Any], reported: CallProgress
     ) -> Answer:
-        """Send the request, and answer what the server asks for, until there is a result."""
-
         async def take_progress(progress: float, total: float | None, message: str | None) -> None:
             reported.take(progress, total, message, anyio.current_time(), self._deps.redactor())
             call.heard()

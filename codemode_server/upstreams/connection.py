@@ -177,11 +177,8 @@ class Connection:
         return self._deps.tokens is not None and self._deps.tokens.needs_person
 
     async def sign_in(self, show: Show) -> None:
-        """Let the person sign in, unless that is done by now; then wait a bounded time for the connection.
-
-        Raises:
-            CodemodeError, OSError: as `SignIns.sign_in` says.
-        """
+        """Let the person sign in, unless that is done by now; then wait a bounded time for the connection. Raises
+        `CodemodeError`, `OSError`: as `SignIns.sign_in` says."""
         tokens, sign_ins = self._deps.tokens, self._deps.sign_ins
         if tokens is not None and sign_ins is not None and tokens.needs_person:
             await sign_ins.sign_in(self.name, self._settings, show)
@@ -191,7 +188,6 @@ class Connection:
             await self._ready_link(None)
 
     async def _wait_for_sign_in(self) -> None:
-        """Wait until the person has signed in, or a call asks again."""
         tokens = self._deps.tokens
         if tokens is None:
             return
@@ -318,7 +314,6 @@ class Connection:
         return found
 
     async def _take(self, found: ToolsFound, link: Link, protocol_mode: Literal["auto", "legacy"]) -> None:
-        """Take over a new listing, and store it for the next run."""
         server = link.session.server_info
         redactor = self._redactor
         version = redactor.text(server.version)[:_MAX_VERSION_CHARACTERS] if server is not None else None
@@ -358,7 +353,6 @@ class Connection:
 
     @property
     def _declared_features(self) -> frozenset[Feature]:
-        """Features that the host, or the configuration, answers to this server."""
         return self._settings.answered_features(frozenset(self._deps.host_features))
 
     def take_host_features(self) -> None:

@@ -32,8 +32,6 @@ from codemode_server.upstreams.results import checked, resource_reply, to_reply
 
 @dataclass(slots=True)
 class _Owner:
-    """A connection's running owner task."""
-
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
 
@@ -280,8 +278,6 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
 
 
 class _OfPrincipal(RoutedCalls):
-    """The upstreams as one principal uses them that does not run the product."""
-
     def __init__(self, pool: UpstreamPool, principal: Principal) -> None:
         super().__init__(pool._redactor)
         self._pool = pool

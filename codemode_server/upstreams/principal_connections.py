@@ -38,8 +38,6 @@ def has_own_connections(settings: ServerSettings) -> bool:
 
 @dataclass(slots=True)
 class _Own:
-    """One connection."""
-
     connection: Connection
     users: int = 0
     unused: anyio.Event = field(default_factory=anyio.Event)
@@ -61,11 +59,8 @@ class PrincipalConnections:
     def using(
         self, principal: Principal, server: str, settings: ServerSettings, tasks: TaskGroup | None
     ) -> Iterator[Connection]:
-        """The connection of this principal, held while the block runs.
-
-        Raises:
-            UpstreamUnavailable: there are too many connections, or the product ends.
-        """
+        """The connection of this principal, held while the block runs. Raises `UpstreamUnavailable`: there are too many
+        connections, or the product ends."""
         own = self._own.get((principal, server)) or self._start(principal, server, settings, tasks)
         own.users += 1
         try:

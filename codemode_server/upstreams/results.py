@@ -54,11 +54,7 @@ def to_reply(result: Any, *, declares_output: bool = True, redactor: Redactor = 
 
 
 def resource_reply(uri: str, result: Any, *, redactor: Redactor = NO_SECRETS) -> Reply:
-    """The files in a `resources/read` result, as they came.
-
-    Raises:
-        ToolFailed: there are none.
-    """
+    """The files in a `resources/read` result, as they came. Raises `ToolFailed`: there are none."""
     contents = result.get("contents") if isinstance(result, dict) else None
     parts = [it for it in contents if isinstance(it, dict)] if isinstance(contents, list) else []
     files = [file for file in (_to_file({"uri": uri, **part}) for part in parts) if file is not None]
@@ -75,11 +71,7 @@ def failure_of(result: Any, redactor: Redactor = NO_SECRETS) -> str | None:
 
 
 def checked(result: dict[str, Any]) -> dict[str, Any]:
-    """A raw result that is handed on as it came.
-
-    Raises:
-        ResultTooDeep: it is nested too deep.
-    """
+    """A raw result that is handed on as it came. Raises `ResultTooDeep`: it is nested too deep."""
     _check_depth(result)
     return result
 
@@ -187,13 +179,11 @@ def _strings(value: JsonValue, depth: int) -> Iterator[str]:
 
 
 def _text_of(item: Any) -> str | None:
-    """The text of a text block."""
     is_text = isinstance(item, dict) and item.get("type") == "text" and isinstance(item.get("text"), str)
     return item["text"] if is_text else None
 
 
 def _document_of(item: Any) -> tuple[JsonValue] | None:
-    """The value of an embedded text, or None for anything else."""
     resource = item.get("resource") if isinstance(item, dict) and item.get("type") == "resource" else None
     if not isinstance(resource, dict) or not isinstance(resource.get("text"), str):
         return None
@@ -227,7 +217,6 @@ def _to_block(item: Any, *, reads: bool = True) -> dict[str, Any]:
 
 
 def _to_file(contents: dict[str, Any]) -> dict[str, Any] | None:
-    """The contents of a resource, or None if there are none."""
     if isinstance(contents.get("text"), str):
         return _file(contents) | {"text": contents["text"]}
     if isinstance(contents.get("blob"), str):
@@ -264,6 +253,5 @@ def _error_of(result: dict[str, Any]) -> str:
 
 
 def _to_said(item: Any) -> str | None:
-    """The text of an error's content block, or of the resource embedded in it."""
     resource = item.get("resource") if isinstance(item, dict) else None
     return _text_of(item) or (_text_or_none(resource.get("text")) if isinstance(resource, dict) else None)

@@ -103,12 +103,10 @@ def _parsed_json(text: str) -> Any:
 
 
 def _is_too_much(text: str) -> bool:
-    """True if reading it would make more objects than a message may have."""
     return holds_too_many_values(text.encode("utf-8", "replace"))
 
 
 def _parsed_lines(text: str) -> Any:
-    """JSON Lines: two objects or more, each on a line of its own."""
     if not 0 < text.count("\n") < _MAX_LINES:
         return _NO_VALUE
     lines = [line for line in text.split("\n") if line.strip()]
@@ -119,7 +117,6 @@ def _parsed_lines(text: str) -> Any:
 
 
 def _parsed_fence(rest: str) -> Any:
-    """The content of a Markdown fence, if nothing follows the fence."""
     inner, closing, after = rest.partition("\n```")
     return _parsed_json(inner.strip()) if closing and not after.strip() else _NO_VALUE
 
@@ -134,11 +131,8 @@ def _parsed_repr(text: str) -> Any:
 
 
 def _repr_as_json(text: str) -> str:
-    """Rewrite what `repr` makes of lists, tuples and dicts of plain values as JSON: linear, where `ast` is not.
-
-    Raises:
-        ValueError: there is something else in it.
-    """
+    """Rewrite what `repr` makes of lists, tuples and dicts of plain values as JSON: linear, where `ast` is not. Raises
+    `ValueError`: there is something else in it."""
     written: list[str] = []
     place = 0
     # Not finditer: it goes on past what does not match, and takes quadratic time over quotes that are never closed.
@@ -157,11 +151,8 @@ def _repr_as_json(text: str) -> str:
 
 
 def _plain(written: str) -> str | float:
-    """The value for a constructor call such as `datetime.date(2026, 1, 28)` or `Decimal('1.50')`.
-
-    Raises:
-        ValueError: there is no such object.
-    """
+    """The value for a constructor call such as `datetime.date(2026, 1, 28)` or `Decimal('1.50')`. Raises `ValueError`:
+    there is no such object."""
     name, _, rest = written.removeprefix("datetime.").partition("(")
     inner = rest[:-1]
     if name == "UUID":

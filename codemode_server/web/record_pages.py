@@ -139,7 +139,6 @@ class RecordPages:
         return self._site.redirect("approvals")
 
     async def _known_tokens(self, *texts: str | None) -> Collection[str]:
-        """The privacy tokens in these texts that stand for something."""
         return await self._tokens.known_in("\n".join(filter(None, texts)))
 
     async def _token(self, request: Request) -> Response:
@@ -240,7 +239,6 @@ def _query(given: Mapping[str, str]) -> HistoryQuery:
 
 
 def _day(text: str) -> float | None:
-    """The beginning of a day on this machine's clock."""
     try:
         return datetime.strptime(text, "%Y-%m-%d").astimezone().timestamp()
     except (ValueError, OverflowError, OSError):

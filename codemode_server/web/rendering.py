@@ -38,14 +38,20 @@ def shown(value: Any) -> Any:
     return legible(value[:MAX_CHARACTERS]) + _rest(len(value)) if _is_text(value) else value
 
 
-def text_lines(text: str) -> list[str]:
+class _Line(str):
+    """A line that is legible already; its spaces stay."""
+
+    __slots__ = ()
+
+
+def text_lines(text: str) -> list[_Line]:
     """The lines of a program or of JSON, with their indentation."""
     lines = text.rstrip("\n").split("\n")
-    found = [_line(line) for line in lines[:MAX_LINES]]
-    return found if len(lines) <= MAX_LINES else [*found, f"… and {len(lines) - MAX_LINES:,} more lines"]
+    found = [_Line(_line(line)) for line in lines[:MAX_LINES]]
+    return found if len(lines) <= MAX_LINES else [*found, _Line(f"… and {len(lines) - MAX_LINES:,} more lines")]
 
 
-def json_lines(text: str) -> list[str]:
+def json_lines(text: str) -> list[_Line]:
     """JSON, indented."""
     with suppress(ValueError, RecursionError):
         text = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
@@ -133,26 +139,11 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and not isinstance(value, Markup | _Line)
 
 
-class _Line(str):
-    """A line that is legible already; its spaces stay."""
-
-    __slots__ = ()
-
-
-def _text_lines(text: str) -> list[_Line]:
-    return [_Line(line) for line in text_lines(text)]
-
-
-def _json_lines(text: str) -> list[_Line]:
-    return [_Line(line) for line in json_lines(text)]
-
-
 def _difference(lines: Sequence[str]) -> Markup:
     return difference_html([shown(line) for line in lines])
 
 
 def _whole(text: str) -> _Line:
-    """One line, however long."""
     return _Line(legible(text))
 
 
@@ -161,7 +152,6 @@ def _whole_lines(text: str) -> _Line:
 
 
 def _as_text(value: Any) -> str:
-    """An argument of a call as a person reads it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
@@ -180,8 +170,8 @@ _ENVIRONMENT = Environment(
 _ENVIRONMENT.filters |= {
     "moment": moment,
     "duration": duration,
-    "text_lines": _text_lines,
-    "json_lines": _json_lines,
+    "text_lines": text_lines,
+    "json_lines": json_lines,
     "difference": _difference,
     "whole_difference": difference_html,
     "whole": _whole,

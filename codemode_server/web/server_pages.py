@@ -215,7 +215,6 @@ def _status(server: Server, mask: Callable[[str], str]) -> ServerStatus:
 
 
 def _origin(tool: Tool) -> str:
-    """The source of the type of the tool's result."""
     returned = tool.returned
     if returned.awaits_first_call:
         return "learned at the first call"

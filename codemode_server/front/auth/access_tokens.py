@@ -62,8 +62,6 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The file as it was at one time."""
-
     stamp: FileStamp
     by_digest: dict[str, TokenRecord]
 
@@ -78,11 +76,8 @@ class AccessTokens:
         self.file = state_folder / FILE_NAME
 
     def create(self, principal: PrincipalId, expires_s: float | None) -> tuple[str, TokenRecord]:
-        """Make a token. It is returned here and stored nowhere.
-
-        Raises:
-            SettingsError, NotPrivate: the file can't be read or written.
-        """
+        """Make a token. It is returned here and stored nowhere. Raises `SettingsError`, `NotPrivate`: the file can't be
+        read or written."""
         token, now = PREFIX + secrets.token_urlsafe(TOKEN_BYTES), self._clock()
         record = TokenRecord(
             token_id=secrets.token_hex(4),
@@ -107,11 +102,7 @@ class AccessTokens:
         return found
 
     def records(self) -> list[TokenRecord]:
-        """All tokens, also expired ones, oldest first.
-
-        Raises:
-            SettingsError, NotPrivate: the file can't be read.
-        """
+        """All tokens, also expired ones, oldest first. Raises `SettingsError`, `NotPrivate`: the file can't be read."""
         try:
             with os.fdopen(open_private(self.file, os.O_RDONLY), "rb") as opened:
                 text = opened.read(_MAX_FILE_BYTES + 1)
@@ -144,7 +135,6 @@ class AccessTokens:
         return Identity(Principal(PrincipalId(record.principal)))
 
     def _follow(self) -> None:
-        """Read the file if it was replaced since."""
         try:
             status = self.file.lstat()
         except FileNotFoundError:

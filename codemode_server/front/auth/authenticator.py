@@ -62,11 +62,8 @@ class TokenAuthenticator:
 
 
 def identity_of(scope: Any) -> Identity | None:
-    """Who sent a request that was let in; None: the person who runs the product.
-
-    Raises:
-        PermissionError: nobody checked the request.
-    """
+    """Who sent a request that was let in; None: the person who runs the product. Raises `PermissionError`: nobody
+    checked the request."""
     user = scope.get("user")
     if not isinstance(user, HostUser):
         raise PermissionError("a request over HTTP reached the server without authentication")

@@ -39,11 +39,7 @@ class HttpAccess:
 
     @classmethod
     def of(cls, settings: HttpAccessSettings | SettingsError, *, is_loopback: bool, new_token: bool) -> HttpAccess:
-        """Who is served on a port.
-
-        Raises:
-            SettingsError: nobody could be; or the token can't be read or written.
-        """
+        """Who is served on a port. Raises `SettingsError`: nobody could be; or the token can't be read or written."""
         usable = None if isinstance(settings, SettingsError) else settings
         if is_loopback:
             return cls(usable, http_token.token(is_new=new_token))

@@ -105,6 +105,5 @@ async def _json(client: httpx2.AsyncClient, url: str) -> dict[str, Any]:
 
 
 def _fits(key: dict[str, Any], algorithm: str) -> bool:
-    """True if the key is meant for such signatures."""
     is_for_signatures = key.get("use") in (None, "sig")
     return is_for_signatures and key.get("kty") == _KINDS[algorithm[:2]] and key.get("alg") in (None, algorithm)

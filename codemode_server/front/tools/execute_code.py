@@ -75,7 +75,6 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 
 
 def _rules(limits: LimitSettings, example: Example) -> str:
-    """The rules for programs, with the limits in force."""
     return f"""\
 Call tools with keyword arguments; they return plain Python values, a failed call raises ToolError. `await` and \
 asyncio.gather work; tool.map(items) calls for each, tool.pages(...) gives the items of all pages (more in \

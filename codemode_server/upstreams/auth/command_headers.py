@@ -63,11 +63,7 @@ class CommandHeaders:
         return self._headers
 
     async def renew(self) -> Headers:
-        """Run the command.
-
-        Raises:
-            SecretUnavailable: it failed, or printed something else.
-        """
+        """Run the command. Raises `SecretUnavailable`: it failed, or printed something else."""
         async with self._lock:
             return await self._run()
 

@@ -213,11 +213,8 @@ class _KeyProvider(ChoosesIssuer, PrivateKeyJWTOAuthProvider):
 
 
 async def get_token(url: str, transport: str, settings: OAuthSettings) -> SignIn:
-    """A new token; without scopes in the settings, for those that the server names.
-
-    Raises:
-        SignInRefused, AuthorizationUnavailable: as `flow.run` does.
-    """
+    """A new token; without scopes in the settings, for those that the server names. Raises `SignInRefused`,
+    `AuthorizationUnavailable`: as `flow.run` does."""
     provider = _provider(url, settings)
     provider.chosen_issuer = settings.issuer
     if settings.scopes:
@@ -275,8 +272,6 @@ def _redirect_address(settings: OAuthSettings) -> str | None:
 
 
 class _PersonProvider(ChoosesIssuer):
-    """mcp's provider with our settings, our listener, and a check for PKCE."""
-
     def __init__(
         self, url: str, settings: OAuthSettings, scopes: Sequence[str], listener: RedirectListener, show: Show
     ) -> None:

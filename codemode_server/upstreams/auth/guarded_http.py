@@ -56,8 +56,6 @@ async def _check_scheme(request: httpx2.Request) -> None:
 
 
 class _Network(Enum):
-    """Kind of network that an address is in."""
-
     PUBLIC = auto()
     PRIVATE = auto()
     LINK_LOCAL = auto()

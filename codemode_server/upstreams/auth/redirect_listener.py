@@ -101,11 +101,8 @@ class RedirectListener:
 
 @asynccontextmanager
 async def listening(address: str | None) -> AsyncGenerator[RedirectListener]:
-    """A listener on this address, whose port may be 0 for any; without an address, on a random port and path.
-
-    Raises:
-        OSError: the port is in use.
-    """
+    """A listener on this address, whose port may be 0 for any; without an address, on a random port and path. Raises
+    `OSError`: the port is in use."""
     parts = urlsplit(address or f"http://127.0.0.1:0/callback/{secrets.token_urlsafe(16)}")
     failure: Exception | None = None
     async with AsyncExitStack() as opened:

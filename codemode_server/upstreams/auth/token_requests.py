@@ -60,11 +60,8 @@ async def renew(settings: OAuthSettings, sign_in: SignIn | None) -> SignIn:
 
 
 async def revoke(settings: OAuthSettings, sign_in: SignIn) -> bool:
-    """Revoke the tokens; False if the authorization server has no such request.
-
-    Raises:
-        AuthorizationUnavailable: it can't be asked, or refuses.
-    """
+    """Revoke the tokens; False if the authorization server has no such request. Raises `AuthorizationUnavailable`: it
+    can't be asked, or refuses."""
     if sign_in.revocation_endpoint is None:
         return False
     for hint, token in (("refresh_token", sign_in.refresh_token), ("access_token", sign_in.access_token)):

@@ -197,7 +197,6 @@ async def _note_refusal(response: Any) -> None:
 
 
 def _sign_in(status: str, headers: Mapping[str, str]) -> str:
-    """Advice for a server that refuses for lack of credentials, where no sign-in is done."""
     if not status.startswith(("401", "403")):
         return ""
     if any(name.lower() == "authorization" for name in headers):

@@ -140,11 +140,7 @@ class StdioTransport(Transport):
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[TransportStreams]:
-        """Start the child; on leaving, end it and all of its process group.
-
-        Raises:
-            OSError: it can't be started.
-        """
+        """Start the child; on leaving, end it and all of its process group. Raises `OSError`: it can't be started."""
         from mcp.shared.message import SessionMessage
 
         process = await ChildProcess.start(

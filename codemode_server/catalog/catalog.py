@@ -187,7 +187,6 @@ class Server:
 
     @property
     def _why_no_tools(self) -> str:
-        """The predicate of an error about a server that lists nothing."""
         return {
             "": "has no tools",
             "disabled in upstream.yaml: calls fail": "is disabled in upstream.yaml; the user can enable it",

@@ -122,5 +122,4 @@ def _first_verb(parts: tuple[str, ...]) -> str:
 
 
 def _words(name: str) -> tuple[str, ...]:
-    """The words of a name in lower case and in the singular."""
     return tuple(singular_of(word.lower()) for word in words(name))

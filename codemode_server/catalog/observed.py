@@ -61,7 +61,6 @@ class Observed:
 
 
 NOTHING_YET = Observed(0, Shape())
-"""The observations of a tool that has not been called yet."""
 
 
 def observe(arguments: Mapping[str, Any], value: Any, encoding: str) -> Observed:

@@ -26,11 +26,9 @@ _SUMMARY_CHARACTERS = 120
 _DESCRIPTION_CHARACTERS = 2_000
 _MAX_VALUE_CHARACTERS = 4_000
 _MAX_MATCHED = 500
-"""Templates that a URI is compared with."""
 _MAX_MATCHING = 2_000_000
 """Characters for each variable of these templates; it takes about 0.1 s."""
 _MAX_MATCHED_CHARACTERS = 8_192
-"""Maximum length of a URI that is compared with templates."""
 _ESCAPED_UNRESERVED = re.compile("%(2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
 
 
@@ -320,7 +318,6 @@ def _matches(template: Resource, uri: str) -> bool:
 
 
 def _argument(variable: str) -> str:
-    """The keyword for a variable, whose name may have dots."""
     return variable if variable.isidentifier() else variable.replace(".", "_")
 
 

@@ -178,7 +178,6 @@ def _observed_in(flat: dict[str, Any], shape: Shape) -> dict[str, Any]:
 
 
 def _schema(shape: Shape) -> dict[str, Any]:
-    """A JSON Schema of an observed shape."""
     if not shape.kinds:
         return {"description": "None so far"} if shape.nulls and not shape.unread else {}
     found = [_schema_of(kind, shape) for kind in shape.kinds]

@@ -291,7 +291,6 @@ def _literals(values: list[Any]) -> PyType:
 
 
 def _is_record(flat: Flat) -> bool:
-    """True if the type is only an object with known keys."""
     return bool(properties_of(flat)) and kinds_of(flat) == ["object"] and not enum_of(flat)
 
 

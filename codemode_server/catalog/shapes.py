@@ -232,7 +232,6 @@ def _has_varying_keys(shape: Shape) -> bool:
 
 
 def _cut(shape: Shape, deepest: int) -> Shape:
-    """A copy without nodes below a depth."""
     if deepest == 0:
         leaf = {name: getattr(shape, name) for name in _COUNTS}
         return Shape(**leaf | {"unread": shape.unread + shape.lists + shape.dicts, "lists": 0, "dicts": 0})

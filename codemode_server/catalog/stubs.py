@@ -159,7 +159,6 @@ def _signature(name: str, declared: str, arguments: list[_Argument], returned: R
 
 
 def _imports(code: list[str]) -> str:
-    """The imports that the code needs, ignoring comments."""
     bare = [_COMMENT.sub("", part) for part in code]
     ours = "File, tool" if any(_FILE.search(part) for part in bare) else "tool"
     used = [word for word, use in _TYPING.items() if any(use.search(part) for part in bare)]

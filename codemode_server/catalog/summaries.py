@@ -21,7 +21,6 @@ MAX_SUMMARY_CHARACTERS = 120
 _MAX_OPENING_CHARACTERS = 1_500
 _MAX_INSTRUCTIONS_CHARACTERS = 5_000
 _MAX_OPENING_SENTENCES = 4
-"""Number of sentences that count as the opening of a description."""
 _MIN_SHARING_TOOLS = 3
 _FULL_LINE_CHARACTERS = 60
 """Minimum length of a line that was probably wrapped, so that its sentence continues on the next line."""

@@ -32,7 +32,6 @@ NO_SKILLS = "saved programs; there are none yet"
 WORKFLOWS = "the user's workflows: from workflows import <name>"
 PAGE_SIZE = 100
 MAX_FILES = 20
-"""Maximum number of files that one `read_tool` reads."""
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>\d{1,6})(?P<range>-(?P<last>\d{0,6}))?)?")
 _RESULT = re.compile(r"/?(?:results/|x[0-9a-f]{12}(?:/|$|:))")
 """The path of a stored result, which is no file: its name begins with the ID of an execution."""
@@ -212,7 +211,6 @@ def _totals(catalog: Catalog) -> str:
 
 
 def _counted(number: int, word: str) -> str:
-    """`1 tool`, `1,200 tools`."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
@@ -319,7 +317,6 @@ def _notes(server: Server, refusal: Refusal | None, asks_first: bool = False) ->
 
 
 def _file(path: str, text: str, match: re.Match[str], note: str = "") -> File:
-    """The requested lines of a file."""
     lines = text.rstrip("\n").split("\n")
     first = int(match["first"] or 1)
     last = first if match["first"] and not match["range"] else min(int(match["last"] or len(lines)), len(lines))
@@ -370,7 +367,6 @@ def _resource_at(catalog: Catalog, parts: list[str], place: str) -> Resource | N
 
 
 def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
-    """The error for an unknown path, with the nearest paths."""
     match parts:
         case ["servers", name]:
             same = sorted(tool.path for server in catalog.servers if (tool := server.by_name.get(name)))

@@ -26,7 +26,6 @@ from codemode_server.search.words import stems
 _RANKED_BEYOND = 20
 """Extra results that are ranked beyond the limit, since some will be merged."""
 _WEAK_SHOWN = 3
-"""Number of results shown if nothing fits."""
 _SERVERS_NAMED = 20
 _NEAREST = 3
 _SUBQUERIES_NAMED = 3
@@ -134,8 +133,6 @@ def search_tools(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One search."""
-
     catalog: Catalog
     rankers: RankerStack
     question: _Question
@@ -187,7 +184,6 @@ class _Search:
         return SearchResults(self._results(groups), down, _lines(unavailable, doubt))
 
     def _listed(self, things: list[Findable]) -> SearchResults:
-        """All tools by server and name, then the skills."""
         every = sorted(things, key=lambda thing: (not isinstance(thing, Tool), _server_of(thing), thing.name))
         shown = every[: self.question.limit]
         note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
@@ -257,7 +253,6 @@ def _nothing_fits(missing: Sequence[str], what: str, filters: str) -> str:
 
 
 def _nearest(catalog: Catalog, groups: Sequence[ResultGroup]) -> str:
-    """The servers of weak results, each with its purpose."""
     names = dict.fromkeys(_server_of(group.best.thing) for group in groups)
     servers = [server for name in names if (server := catalog.by_name.get(name))][:_NEAREST]
     purposes = [(server.name, first_sentence(server.summary, 60)) for server in servers]

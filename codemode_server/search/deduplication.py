@@ -20,7 +20,6 @@ from codemode_server.search.words import stem, stems
 
 _MAX_ALSO = 20
 _READ_CHARACTERS = 400
-"""Length of the prefix of a description that is compared."""
 _MIN_OVERLAP, _MIN_OVERLAP_WITH_PARAMETERS = 0.8, 0.5
 """Minimum share of common words in two descriptions: without common parameters, and with `_MANY` of them."""
 _MIN_PARAMETER_OVERLAP = 0.5
@@ -37,8 +36,6 @@ class ResultGroup:
 
 
 class _WordSets(NamedTuple):
-    """The words of a tool."""
-
     name: frozenset[str]
     """Without those of its server, unless there are no others."""
     server: frozenset[str]

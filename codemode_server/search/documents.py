@@ -14,7 +14,6 @@ from codemode_server.domain.skills import Skill
 Findable = Tool | Skill
 
 _NESTED = 2
-"""Depth of nested properties that are indexed."""
 _DESCRIPTION_CHARACTERS = 4_000
 _NOTES_CHARACTERS = 3_000
 _ABOUT_CHARACTERS = 1_500
@@ -118,7 +117,6 @@ def _is_same(one: Findable, other: Findable) -> bool:
 
 
 def _parameter_texts(schema: object) -> tuple[tuple[str, ...], list[str]]:
-    """Names and descriptions of the parameters and of their nested properties."""
     names: list[str] = []
     notes: list[str] = []
     level = [schema]

@@ -29,7 +29,6 @@ _K1, _B = 1.5, 0.7
 
 
 _SYNONYM_WEIGHT = 0.4
-"""Weight of a synonym in a document that lacks the word of the query."""
 
 
 class _Field(NamedTuple):

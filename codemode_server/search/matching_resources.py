@@ -17,11 +17,9 @@ from codemode_server.search.words import stems
 
 MAX_SHOWN = 3
 _MAX_INDEXED = 2_000
-"""Resources and templates of one server that can be found."""
 _MAX_WORDS = 12
 _DESCRIPTION_CHARACTERS = 400
 _MIN_SHARE = 0.5
-"""Share of the query's words that a resource must have."""
 _NAME_WEIGHT = 2.0
 _GENERIC = frozenset(stems("read get show open list find search resource resources template file document content"))
 """Stems that say nothing of a single resource."""

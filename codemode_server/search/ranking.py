@@ -33,7 +33,6 @@ _WHOLE = 0.4
 _WHOLE_BY_WORDS = 0.5
 """The same without vectors."""
 _SECOND_ENCODER = 0.3
-"""Weight of the second encoder, if there are two."""
 _ACTION = 0.2
 """Weight of the agreement of verbs: lowers or raises a score by up to a tenth."""
 _SERVER = 0.2
@@ -146,7 +145,6 @@ def _similarity(
 
 
 def _scaled(scores: Scores) -> Scores:
-    """The scores divided by the best one."""
     high = scores.max()
     return scores / high if high > 0 else scores
 

@@ -23,7 +23,6 @@ _MIN_SHARE_BY_MEANING, _MIN_SHARE_BY_WORDS, _MIN_SHARE_OF_SEVERAL_BY_WORDS = 0.6
 """Results with a smaller share of the best score are hardly ever relevant. The share with vectors is larger, since
 every text is somewhat similar to a query."""
 _MIN_SHOWN = 3
-"""Number of results that are always shown."""
 _MIN_RELEVANCE, _MIN_RELEVANCE_OF_SEVERAL = 0.2, 0.1
 """Minimum relevance of a match for a query, or for one of several subqueries, which contain more words."""
 _COMPARED = 5
@@ -79,7 +78,6 @@ def _relevance(weights: Mapping[str, float], rarities: Mapping[str, float]) -> f
 
 
 def _word_weights(thing: Findable) -> Mapping[str, float]:
-    """The weight of each word of a document."""
     return _weights_of_tool(thing) if isinstance(thing, Tool) else _weights_of(thing)
 
 

@@ -197,7 +197,6 @@ def _signature(tool: Tool, is_first: bool, already_shown: set[str]) -> str:
 
 
 def _grouped(results: Sequence[SearchResult]) -> str:
-    """Import lines, each followed by the results that it imports."""
     modules: dict[str, list[tuple[bool, SearchResult]]] = {}
     for number, found in enumerate(results):
         modules.setdefault(found.module, []).append((number < _FIRST, found))

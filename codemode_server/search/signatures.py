@@ -14,7 +14,6 @@ from codemode_server.catalog.untrusted import joined_within
 from codemode_server.field_names import is_declared_name
 
 _MAX_REQUIRED_CHARACTERS = 600
-"""Length limit of all required parameters together."""
 _MAX_TYPE_CHARACTERS = 70
 """Length limit of one parameter, or of the result, with its type."""
 _MAX_FIRST_TYPE_CHARACTERS = 100
@@ -24,7 +23,6 @@ _MAX_FIELDS_CHARACTERS = 100
 _MAX_CLASSES_CHARACTERS = 200
 """Length limit of the classes of all parameters, and again of those of the result."""
 _MIN_CLASS_CHARACTERS = 20
-"""Minimum room for another class."""
 
 
 def brief_signature(tool: Tool, characters: int, *, is_first: bool = False, with_phrases: bool = True) -> str:

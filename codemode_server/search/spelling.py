@@ -12,7 +12,6 @@ _MAX_LETTERS = 40
 _MIN_LETTERS_CHANGED = 5
 """Minimum length of a word that may differ from the known word by a replaced letter."""
 _SUGGESTION_WEIGHT = 0.7
-"""Weight of a suggested word relative to a known one."""
 _MAX_SUGGESTIONS = 3
 _MAX_CACHED = 2_000
 _MAX_COMPARED = 20

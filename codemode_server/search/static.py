@@ -31,7 +31,6 @@ TABLE = Path(__file__).with_name("static_table.bin")
 MAGIC = b"codemode-server static table 1\n"
 
 _MAX_TEXT_CHARACTERS = 8_000
-"""Characters of a text that are encoded."""
 _MAX_WORD_CHARACTERS = 32
 """Characters. Longer words are keys and hashes, whose pieces are noise."""
 _MAX_MIXED_WORD_CHARACTERS = 12
@@ -81,8 +80,6 @@ class StaticEncoder:
 
 
 class _Table:
-    """The table in memory."""
-
     def __init__(self, path: Path) -> None:
         header, body = _read(path)
         try:

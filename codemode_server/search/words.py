@@ -12,7 +12,6 @@ from itertools import pairwise
 from codemode_server.catalog.naming import words
 
 _EXACT_WEIGHT = 0.75
-"""Weight of a literal word relative to its stem."""
 _JOINED_WEIGHT = 0.6
 """Weight of two adjacent words joined: a query for `key vault` also matches `keyvault`."""
 
@@ -114,7 +113,6 @@ def _word_terms(word: str) -> tuple[str, str]:
 
 
 def _folded(chunk: str) -> str:
-    """Without accents, so that `créer` matches `creer`."""
     apart = unicodedata.normalize("NFKD", chunk)
     return unicodedata.normalize("NFC", "".join(letter for letter in apart if not "\u0300" <= letter <= "\u036f"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import fields
 from typing import Any
 
 from codemode_server.domain.ids import ExecutionId
@@ -142,4 +143,5 @@ def _insert(connection: sqlite3.Connection, exchange: Exchange) -> None:
 
 
 def _usage(sums: Any) -> TokenUsage:
-    return TokenUsage(*(int(it or 0) for it in sums))
+    names = (it.name for it in fields(TokenUsage))
+    return TokenUsage(**{name: int(value or 0) for name, value in zip(names, sums, strict=True)})

@@ -36,7 +36,6 @@ MODULES = (
     "anyio._backends._asyncio",
     "codemode_server.app",
     "codemode_server.cli.doctor",
-    "codemode_server.cli.setup",
     "codemode_server.cli.status",
     "codemode_server.front.http",
     "codemode_server.serve",

@@ -58,8 +58,19 @@ _COMMANDS = {
     "completion": "print a script that completes commands in bash, zsh, fish or PowerShell",
 }
 """Modules of this folder, and what `--help` says of each."""
-_MODULES = {"import": "import_servers", "list": "list_servers", "test": "test_server", "disable": "enable"}
-"""Commands whose module has another name: Python uses the word, or two commands share the module."""
+_MODULES = {
+    "import": "import_servers",
+    "test": "test_server",
+    "list": "servers",
+    "enable": "servers",
+    "disable": "servers",
+    "remove": "servers",
+    "disconnect": "connect",
+    "logout": "login",
+    "setup": "doctor",
+}
+"""Commands whose module has another name: Python uses the word, or commands share the module. In a shared one a
+function of one command alone has its name, as `run_logout`."""
 _EXIT_BROKEN_PIPE = 141
 """The exit code that a shell gives for a command that SIGPIPE has ended."""
 _WITHOUT_CONFIG = frozenset({"trust", "completion", "connect", "disconnect", "init", "import", "add"})
@@ -78,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
     arguments, command_line = _split(list(arguments))
     parsed = _parser(arguments).parse_args(arguments, argparse.Namespace(command_line=command_line))
     try:
-        code: int = _module(parsed.command or "serve").run(parsed)
+        code: int = _function("run", parsed.command or "serve")(parsed)
         sys.stdout.flush()
     except CodemodeError as error:
         from codemode_server.text import escaped_lines
@@ -110,7 +121,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(name, help=summary)
         if name in arguments:
-            if add_arguments := getattr(_module(name), "add_arguments", None):
+            if add_arguments := _function("add_arguments", name):
                 add_arguments(command)
             if name not in _WITHOUT_CONFIG:
                 _accept_config(command)
@@ -127,8 +138,10 @@ def _accept_config(parser: argparse.ArgumentParser) -> None:
                 _accept_config(command)
 
 
-def _module(command: str) -> Any:
-    return import_module(f"{__name__}.{_MODULES.get(command, command)}")
+def _function(name: str, command: str) -> Any:
+    """A function of the command's module; None if it has none of this name."""
+    module = import_module(f"{__name__}.{_MODULES.get(command, command)}")
+    return getattr(module, f"{name}_{command}", None) or getattr(module, name, None)
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:

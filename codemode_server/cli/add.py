@@ -6,9 +6,9 @@ import argparse
 import re
 
 from codemode_server.cli import edited_config
+from codemode_server.config.host_entries import entry_of
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.import_plan import plan
-from codemode_server.config.new_server import entry_of
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.settings import SERVER_NAME

@@ -1,4 +1,5 @@
-"""The `connect` command: puts this product into a host's configuration file, after showing the change."""
+"""The commands `connect` and `disconnect`: put this product into a host's configuration file, or take it out again,
+after showing the change."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from pathlib import Path
 from codemode_server.cli.arguments import add_config, config_file
 from codemode_server.cli.terminal import is_confirmed, load_with_warnings, show
 from codemode_server.config import LoadedSettings, connecting, load
+from codemode_server.config.connecting import launch
 from codemode_server.config.file_edits import NotEditable
-from codemode_server.config.host_launch import launch
 from codemode_server.config.hosts import HOSTS, HostPlace, System
 from codemode_server.config.loading import locate
 from codemode_server.domain.errors import CodemodeError
@@ -26,7 +27,7 @@ _RELOAD = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
-    add_place(parser)
+    _add_place(parser)
     parser.add_argument(
         "--take-out-imported",
         action="store_true",
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--print", action="store_true", help="print the entry for the host's file, and end")
 
 
-def add_place(parser: argparse.ArgumentParser) -> None:
+def _add_place(parser: argparse.ArgumentParser) -> None:
     """Which file, and whether to ask."""
     parser.add_argument("host", metavar="HOST", choices=sorted(HOSTS), help=f"one of {', '.join(sorted(HOSTS))}")
     parser.add_argument("--project", action="store_true", help="the host's file in the current folder")
@@ -44,7 +45,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    place, within = located(parsed)
+    place, within = _located(parsed)
     host, config = place.host, config_file(parsed)
     started = launch(config)
     if parsed.print:
@@ -52,7 +53,7 @@ def run(parsed: argparse.Namespace) -> int:
         return 0
     takes_out = parsed.take_out_imported
     ours = load_with_warnings(config) if takes_out else _configuration(config)
-    with refusals_named(place):
+    with _refusals_named(place):
         plan = connecting.plan_connect(
             place, within, started, is_command_given=config is not None, ours=ours, takes_out=takes_out
         )
@@ -60,7 +61,7 @@ def run(parsed: argparse.Namespace) -> int:
             show(_page(plan))
             print(f"{host.name} starts codemode-server already; nothing has changed")
             return 0
-        if not is_agreed(parsed, plan):
+        if not _is_agreed(parsed, plan):
             return 0 if parsed.dry_run else 1
         backup = connecting.apply(plan)
     if backup is not None:
@@ -80,7 +81,7 @@ def _configuration(config: Path | None) -> LoadedSettings | None:
     return None
 
 
-def located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
+def _located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
     """The file to edit, and the folder that it must not lead out of. Raises `CodemodeError` if the host has no files in
     projects."""
     system, folder = System.current(), Path.cwd()
@@ -91,7 +92,7 @@ def located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
     return place, folder if parsed.project else system.home
 
 
-def is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bool:
+def _is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bool:
     """Show the change, and ask unless told not to."""
     show(_page(plan))
     if parsed.dry_run:
@@ -114,7 +115,7 @@ def _page(plan: connecting.HostFileChange) -> str:
 
 
 @contextmanager
-def refusals_named(place: HostPlace) -> Iterator[None]:
+def _refusals_named(place: HostPlace) -> Iterator[None]:
     """Name the file in errors about it."""
     try:
         yield
@@ -122,3 +123,17 @@ def refusals_named(place: HostPlace) -> Iterator[None]:
         raise CodemodeError(f"{escaped(str(place.path))}: {error}") from None
     except OSError as error:
         raise CodemodeError(f"the record of this change can't be written: {error}") from None
+
+
+add_arguments_disconnect = _add_place
+
+
+def run_disconnect(parsed: argparse.Namespace) -> int:
+    place, within = _located(parsed)
+    with _refusals_named(place):
+        plan = connecting.plan_disconnect(place, within)
+        if not _is_agreed(parsed, plan):
+            return 0 if parsed.dry_run else 1
+        connecting.apply(plan)
+    show(f"{place.host.name} is disconnected; start it anew if it runs")
+    return 0

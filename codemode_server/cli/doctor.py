@@ -1,11 +1,12 @@
-"""The `doctor` command: what this machine has for each sandbox and for search, and where programs will run."""
+"""The commands `doctor`, which prints what this machine has for each sandbox and for search and where programs will
+run, and `setup`, which downloads and compiles what the first program would otherwise wait for."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -20,11 +21,12 @@ from codemode_server.sandbox.registry import (
     BACKENDS,
     Check,
     SandboxSettings,
+    Step,
     candidates,
     demand,
 )
 from codemode_server.search import diagnostics
-from codemode_server.settings import GuardrailSettings, PrivacySettings, SearchSettings
+from codemode_server.settings import GuardrailSettings, PrivacySettings, Settings
 from codemode_server.text import escaped
 
 
@@ -34,23 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     loaded = load_with_warnings(config_file(parsed))
-    settings = loaded.settings
-    sandbox, search, guardrails, privacy = settings.sandbox, settings.search, settings.guardrails, settings.privacy
-    examined = partial(
-        examine,
-        *(sandbox, search, guardrails, privacy),
-        boot=parsed.boot,
-        announce=announce,
-    )
-    report = anyio.run(examined)
+    report = anyio.run(_examine, loaded.settings, parsed.boot)
     show(Redactor(loaded.secrets).text(report.text))
     return 0 if report.is_met else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The checks, and where programs will run."""
-
     checks: tuple[Check, ...]
     destination: str
     """Where programs will run."""
@@ -68,16 +60,9 @@ class Report:
         return "\n".join(map(escaped, lines))
 
 
-async def examine(
-    settings: SandboxSettings,
-    search: SearchSettings,
-    guardrails: Sequence[GuardrailSettings] = (),
-    privacy: PrivacySettings | None = None,
-    *,
-    boot: bool,
-    announce: Callable[[str], None],
-) -> Report:
+async def _examine(configured: Settings, boot: bool) -> Report:
     """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
+    settings = configured.sandbox
     checks: list[Check] = []
     destination, obstacles, is_met = "", list[str](), False
     for spec in BACKENDS:
@@ -94,9 +79,9 @@ async def examine(
         why = f"`{demand(settings)}` can't be met" if demand(settings) else "no sandbox can be had"
         destination = f"nothing, since {why} as things are"
     others = [
-        _search(await anyio.to_thread.run_sync(diagnostics.diagnose, search)),
-        await anyio.to_thread.run_sync(_guardrails, guardrails),
-        _privacy(privacy or PrivacySettings()),
+        _search(await anyio.to_thread.run_sync(diagnostics.diagnose, configured.search)),
+        await anyio.to_thread.run_sync(_guardrails, configured.guardrails),
+        _privacy(configured.privacy),
     ]
     is_met = is_met and not any(it.state == "missing" for it in others)
     return Report((*checks, *others), destination, is_met)
@@ -123,3 +108,22 @@ def _search(found: diagnostics.SearchDiagnosis) -> Check:
         return Check("search", "ok", found.text)
     why = f"{found.level}, by {found.description}; no better, since {found.problem}"
     return Check("search", "ok" if found.is_met else "missing", why, found.remedy)
+
+
+def add_arguments_setup(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--archive", type=Path, metavar="TAR", help="take the image from this file (docker save), without a network"
+    )
+
+
+def run_setup(parsed: argparse.Namespace) -> int:
+    sandbox = load_with_warnings(config_file(parsed)).settings.sandbox
+    steps = anyio.run(_prepare, sandbox, parsed.archive)
+    for step in steps:
+        show(step.text)
+    return 0 if all(step.is_successful for step in steps) else 1
+
+
+async def _prepare(settings: SandboxSettings, archive: Path | None) -> list[Step]:
+    steps = [await spec.prepare(settings, archive, announce) for spec in BACKENDS]
+    return [step for step in steps if step is not None]

@@ -14,8 +14,8 @@ import anyio
 from codemode_server.cli.arguments import add_config, add_wait, config_file
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, locate, saving, trust
-from codemode_server.config.dotenv_writing import added_variables
 from codemode_server.config.expansion import read_dotenv
+from codemode_server.config.file_writing import added_variables
 from codemode_server.config.import_plan import ImportPlan
 from codemode_server.config.literal_secrets import SecretNames
 from codemode_server.config.loading import load_place

@@ -1,4 +1,4 @@
-"""The `login` command: signs the person in to a server with OAuth, in a browser."""
+"""The commands `login` and `logout`: sign the person in to a server with OAuth, in a browser, and out again."""
 
 from __future__ import annotations
 
@@ -12,15 +12,21 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from codemode_server.cli.arguments import config_file, seconds
-from codemode_server.cli.signing_in import WAIT_S, NobodySignedIn, http_server, sign_in
 from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, load
+from codemode_server.config.live import LiveConfig
+from codemode_server.config.problems import no_server, printable
 from codemode_server.domain.errors import CodemodeError
+from codemode_server.first_listing import sign_ins
 from codemode_server.settings import ServerSettings
-from codemode_server.upstreams.auth.oauth_settings import is_scope
+from codemode_server.text import escaped
+from codemode_server.upstreams.auth.oauth_settings import OAuthSettings, is_scope
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
+from codemode_server.upstreams.auth.sign_ins import signs_in
+from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable
 from codemode_server.web.browser import Browser
 
+_WAIT_S = 300.0
 _MAX_PASTED_BYTES = 64 * 2**10
 
 
@@ -37,25 +43,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address to open")
     parser.add_argument(
-        "--wait", type=seconds, default=WAIT_S, metavar="SECONDS", help=f"for the browser; default {WAIT_S:.0f}"
+        "--wait", type=seconds, default=_WAIT_S, metavar="SECONDS", help=f"for the browser; default {_WAIT_S:.0f}"
     )
 
 
 def run(parsed: argparse.Namespace) -> int:
     loaded = load(config_file(parsed))
-    settings = http_server(loaded, parsed.server)
-    show(anyio.run(_log_in, loaded, parsed.server, settings, parsed))
+    show(anyio.run(_log_in, loaded, parsed.server, parsed))
     return 0
 
 
-async def _log_in(loaded: LoadedSettings, server: str, settings: ServerSettings, parsed: argparse.Namespace) -> str:
+async def _log_in(loaded: LoadedSettings, server: str, parsed: argparse.Namespace) -> str:
+    settings = _http_server(loaded, server)
+    oauth = settings.oauth or OAuthSettings()
+    if oauth.grant == "client_credentials":
+        raise CodemodeError(f"server {server!r} has client credentials in upstream.yaml, so nobody signs in to it")
+    if not signs_in(settings):
+        raise CodemodeError(
+            f"server {server!r} has an Authorization header or headers_command in upstream.yaml; remove that to sign in"
+        )
     page = _SignInPage(parsed.browser)
     try:
-        return await sign_in(loaded, server, settings, page.show, scopes=parsed.scopes, wait_s=parsed.wait)
-    except NobodySignedIn as error:
-        raise CodemodeError(f"{error}; --wait SECONDS waits longer") from None
+        with anyio.fail_after(parsed.wait):
+            found = await sign_ins(loaded, LiveConfig()).sign_in(server, settings, page.show, scopes=parsed.scopes)
+    except TimeoutError:
+        nobody = f"nobody signed in within {parsed.wait:g} s; nothing was stored"
+        raise CodemodeError(f"{nobody}; --wait SECONDS waits longer") from None
+    except OSError as error:
+        raise CodemodeError(f"{oauth.redirect_uri} can't be listened on: {error.strerror or error}") from None
     finally:
         page.close()
+    scope = f" with the scopes {escaped(found.scope)}" if found.scope else ""
+    return f"signed in to {server!r} at {escaped(found.issuer)}{scope}; a running codemode-server notices in seconds"
 
 
 class _SignInPage:
@@ -113,3 +132,51 @@ def _scope(text: str) -> str:
     if is_scope(text):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is no scope; give --scope once for each")
+
+
+def _http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
+    """The settings of a server to sign in to."""
+    settings = loaded.settings.servers.get(name)
+    if settings is None:
+        known = [name for name, server in loaded.settings.servers.items() if server.url is not None]
+        if not known:
+            shown = printable(name)
+            remedy = f"`codemode-server add {shown} URL` adds it"
+            raise CodemodeError(f"there is no server {shown!r}, nor another one with a url; {remedy}")
+        raise no_server(name, known, str(loaded.path), others="servers with a url:")
+    if settings.url is None:
+        raise CodemodeError(f"server {name!r} is a program on this machine; only servers with a url have a sign-in")
+    return settings
+
+
+def add_arguments_logout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("server", metavar="SERVER", help="its name in upstream.yaml")
+
+
+def run_logout(parsed: argparse.Namespace) -> int:
+    show(anyio.run(_log_out, load(config_file(parsed)), parsed.server))
+    return 0
+
+
+async def _log_out(loaded: LoadedSettings, server: str) -> str:
+    from codemode_server.upstreams.auth.token_requests import revoke
+
+    stored = sign_ins(loaded, LiveConfig()).stored(server)
+    known = loaded.settings.servers.get(server)
+    async with stored.locked():
+        found = await stored.read()
+        if found is None:
+            if not await stored.remove():
+                _http_server(loaded, server)
+                return f"there is no sign-in to {server!r}"
+            return f"forgot what was stored for {server!r}"
+        await stored.remove()
+    where = escaped(found.issuer)
+    try:
+        is_revoked = await revoke((known.oauth if known else None) or OAuthSettings(), found)
+    except AuthorizationUnavailable as error:
+        announce(f"the tokens were not revoked: {error}")
+        is_revoked = False
+    if is_revoked:
+        return f"signed out of {server!r}: revoked at {where} and forgotten here"
+    return f"forgot the sign-in to {server!r}; {where} has not revoked it, so its tokens stay valid until they expire"

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codemode_server.cli.arguments import config_file
-from codemode_server.cli.person_at_terminal import person_confirms
-from codemode_server.cli.terminal import is_confirmed, show
+from codemode_server.cli.terminal import is_confirmed, person_confirms, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError

@@ -17,9 +17,7 @@ from typing import Any
 import anyio
 
 from codemode_server.cli.arguments import config_file
-from codemode_server.cli.execution_lines import local_time
-from codemode_server.cli.person_at_terminal import person_confirms
-from codemode_server.cli.terminal import show
+from codemode_server.cli.terminal import local_time, person_confirms, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError

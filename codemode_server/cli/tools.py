@@ -12,8 +12,7 @@ from contextlib import closing, contextmanager
 import anyio
 
 from codemode_server.cli.arguments import config_file
-from codemode_server.cli.person_at_terminal import person_confirms
-from codemode_server.cli.terminal import show
+from codemode_server.cli.terminal import person_confirms, show
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.first_listing import state_folder

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from codemode_server.cli.arguments import config_file
-from codemode_server.cli.person_at_terminal import require_terminal, show_person
+from codemode_server.cli.terminal import require_terminal, show_person
 from codemode_server.config import LoadedSettings, load
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.web.browser import Browser

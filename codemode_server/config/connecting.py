@@ -7,19 +7,31 @@ A plan is made of the file as it is and shown to the person; only then the file 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codemode_server.config import file_edits, host_file, own_entries
-from codemode_server.config.file_edits import KeyPath, NotEditable
+from codemode_server.config import file_edits, host_file, places
+from codemode_server.config.file_edits import KeyPath, NotEditable, find
+from codemode_server.config.host_entries import command_words, names_this_server
 from codemode_server.config.host_file import ConnectRecord, HostFile
+from codemode_server.config.host_reading import read_data
 from codemode_server.config.hosts import HostPlace, KnownHost
+from codemode_server.config.import_plan import settings_of
 from codemode_server.config.loading import LoadedSettings
-from codemode_server.config.own_entries import NAME, ProductCommand
+from codemode_server.config.places import with_home
+from codemode_server.extras import Installer, installer
+from codemode_server.settings import ServerSettings, ToolFilter
 from codemode_server.text import escaped, one_line
 
+NAME = "codemode"
+_COMMAND = "codemode-server"
+_COMMAND_KEYS = ("command", "cmd", "args", "transport")
+_ENV_KEYS = ("env", "environment", "envs")
 _CONTEXT_LINES = 3
 _MAX_DIFF_LINES = 2_000
 _MAX_CHARACTERS = 200
@@ -57,7 +69,7 @@ class HostFileChange:
 
 def snippet(host: KnownHost, launch: ProductCommand) -> str:
     """Our entry as a file of this host that has nothing else."""
-    return _with_entry("", host, host.servers, NAME, own_entries.own_entry(host, launch, None))
+    return _with_entry("", host, host.servers, NAME, own_entry(host, launch, None))
 
 
 def plan_connect(
@@ -80,17 +92,17 @@ def plan_connect(
     found = host_file.read_file(place.path, within, host.syntax)
     text = found.text()
     data = file_edits.read(text, host.syntax)
-    path = own_entries.servers_path(host, data)
+    path = servers_path(host, data)
     servers = file_edits.find(data, path)
     name, entry, notes = _entry(host, launch, servers, is_command_given=is_command_given)
-    same = own_entries.imported(host, found.path, data, ours) if ours is not None else {}
+    same = imported(host, found.path, data, ours) if ours is not None else {}
     removed: dict[str, Any] = {}
     if takes_out:
         for it, counterpart in same.items():
             removed[it] = file_edits.find(data, (*path, it))
             text = file_edits.without_member(text, host.syntax, (*path, it))
             notes.append(f"takes out '{escaped(it)}', which is '{counterpart}' in your configuration")
-        if others := [it for it, _ in own_entries.named(servers) if it not in same and it != name]:
+        if others := [it for it, _ in named(servers) if it not in same and it != name]:
             notes.append(f"stays: {_quoted(others)}, which your configuration does not have with the same content")
     elif same:
         option = f"{host.id}{' --project' if place.scope == 'project' else ''} --take-out-imported"
@@ -99,7 +111,7 @@ def plan_connect(
     if there is None or {**there, "name": ""} != {**entry, "name": ""}:
         text = _with_entry(text, host, path, name, entry)
     content = text.encode()
-    earlier = host_file.find_record(found.path) if any(True for _ in own_entries.own_entries(servers)) else None
+    earlier = host_file.find_record(found.path) if any(True for _ in own_entries(servers)) else None
     before = earlier or ConnectRecord(file=found.path, before=found.digest, after=found.digest)
     record = before.model_copy(
         update={
@@ -126,8 +138,8 @@ def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
             return HostFileChange(place, found, content, None, notes)
     text = found.text()
     data = file_edits.read(text, host.syntax)
-    path = own_entries.servers_path(host, data)
-    names = [name for name, _ in own_entries.own_entries(file_edits.find(data, path))]
+    path = servers_path(host, data)
+    names = [name for name, _ in own_entries(file_edits.find(data, path))]
     if not names and record is None:
         raise NotEditable("there is no entry of codemode-server in it, so there is nothing to disconnect")
     notes = ["the file has changed since `connect`, so only what `connect` did is taken back"] if record else []
@@ -182,12 +194,12 @@ def _entry(
     host: KnownHost, launch: ProductCommand, servers: Any, *, is_command_given: bool
 ) -> tuple[str, dict[str, Any], list[str]]:
     """The name and the value that our entry shall have, and notes about it."""
-    wanted = own_entries.own_entry(host, launch, servers)
-    for name, there in own_entries.own_entries(servers):
+    wanted = own_entry(host, launch, servers)
+    for name, there in own_entries(servers):
         is_off = there.get("disabled") is True or there.get("enabled") is False
         notes = [f"'{escaped(name)}' is switched off in this file; it stays off"] if is_off else []
-        return name, own_entries.updated(there, wanted, is_command_given=is_command_given), notes
-    names = {name for name, _ in own_entries.named(servers)}
+        return name, updated(there, wanted, is_command_given=is_command_given), notes
+    names = {name for name, _ in named(servers)}
     name = NAME if NAME not in names else f"{NAME}-server"
     if name in names:
         raise NotEditable(f"it has other servers called {NAME} and {name}; rename one")
@@ -210,3 +222,135 @@ def _common(old: list[str], new: list[str]) -> int:
     """How many lines at the beginning are equal."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((count for count, (one, other) in pairs if one != other), min(len(old), len(new)))
+
+
+@dataclass(frozen=True, slots=True)
+class ProductCommand:
+    """How a host starts this product."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def servers_path(host: KnownHost, data: Any) -> KeyPath:
+    """Where this file has its servers: opencode 2 has them one level deeper."""
+    inner = find(data, (*host.servers, "servers")) if host.id == "opencode" else None
+    is_deeper = isinstance(inner, dict) and not {"command", "url", "type"} & inner.keys()
+    return (*host.servers, "servers") if is_deeper else host.servers
+
+
+def own_entry(host: KnownHost, launch: ProductCommand, servers: Any) -> dict[str, Any]:
+    """Our entry, beside those that are there."""
+    args, env = list(launch.args), dict(launch.env)
+    if host.id == "opencode":
+        entry: dict[str, Any] = {"type": "local", "command": [launch.command, *args]}
+        return {**entry, "environment": env} if env else entry
+    if host.id == "goose":
+        entry = {"name": NAME, "type": "stdio", "cmd": launch.command, "args": args, "envs": env}
+        return {**entry, "enabled": True, "timeout": 300}
+    entry = {"command": launch.command, "args": args, **({"env": env} if env else {})}
+    others = [it for _, it in named(servers) if isinstance(it, dict)]
+    if host.id == "cline" and (not others or any(isinstance(it.get("transport"), dict) for it in others)):
+        return {"transport": {"type": "stdio", **entry}}  # older versions have no `transport`
+    return {**host.before, **entry, **host.after}
+
+
+def updated(there: Mapping[str, Any], wanted: Mapping[str, Any], *, is_command_given: bool) -> dict[str, Any]:
+    """Our entry that is there, with what it lacks. The person may have changed it, so only what our tools need is
+    added, and the command if another one `is_command_given` or the one there can't be run."""
+    command = next(iter(command_words(there)), "")
+    is_runnable = bool(command) and shutil.which(with_home(command)) is not None
+    if is_runnable and not is_command_given:
+        lacking = {key: it for key, it in wanted.items() if key in ("alwaysLoad", "required") and key not in there}
+        return {**there, **lacking}
+    merged = {**there, **{key: value for key, value in wanted.items() if key not in there or key in _COMMAND_KEYS}}
+    for key in _ENV_KEYS:
+        if key in wanted and isinstance(there.get(key), dict):
+            merged[key] = {**there[key], **wanted[key]}
+    return merged
+
+
+def own_entries(servers: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Entries that start this product by any launcher, whatever they are called."""
+    for name, it in named(servers):
+        if isinstance(it, dict) and names_this_server(command_words(it)):
+            yield name, it
+
+
+def named(servers: Any) -> Iterator[tuple[str, Any]]:
+    """The entries of a mapping, or of a list of entries with names."""
+    if isinstance(servers, dict):
+        yield from servers.items()
+    for item in servers if isinstance(servers, list) else ():
+        if isinstance(item, dict) and isinstance(item.get("name"), str):
+            yield item["name"], item
+
+
+def imported(host: KnownHost, path: Path, data: dict[str, Any], loaded: LoadedSettings) -> dict[str, str]:
+    """The servers that our configuration has with the same content, each with its name there.
+
+    Only these may be taken out of the host's file: a server that differs in one argument or one token is another one,
+    and what could not be called before must not be callable after.
+    """
+    same: dict[str, str] = {}
+    for server in read_data(data, host.id, path, os.environ):
+        if not Path(str(server.entry.get("cwd", loaded.base_dir))).is_absolute():  # the two files are in other folders
+            continue
+        theirs, _ = settings_of(server.name, server.entry, os.environ, loaded.base_dir)
+        if theirs is None or server.is_unclear:
+            continue
+        for name, ours in loaded.settings.servers.items():
+            if _content(ours) == _content(theirs) and _is_as_strict(ours.tools, theirs.tools):
+                if ours.enabled or not theirs.enabled:
+                    same[server.name_there] = name
+                break
+    return same
+
+
+def _content(server: ServerSettings) -> tuple[Any, ...]:
+    """Which server it is."""
+    return server.command, tuple(server.args), server.url, dict(server.env), dict(server.headers), str(server.cwd)
+
+
+def _is_as_strict(ours: ToolFilter, theirs: ToolFilter) -> bool:
+    """True if `ours` allows no tool that `theirs` forbids."""
+    includes = theirs.include in (ours.include, ("*",)) or set(ours.include) <= set(theirs.include)
+    return includes and set(theirs.exclude) <= set(ours.exclude)
+
+
+def launch(config: Path | None) -> ProductCommand:
+    """The command that runs now, as absolute paths, and `CODEMODE_CONFIG` unless the user's own file is used.
+
+    Not `--config`: some hosts have an option of that name and take ours for theirs.
+    """
+    command, *args = launch_words(sys.argv[0], Path(sys.executable), sys.prefix)
+    user, environ = places.user_file(), os.environ
+    is_found_anyway = not environ.get("XDG_CONFIG_HOME")  # some hosts pass on few variables, and not this one
+    file = places.asked_for(config, environ, Path.cwd())
+    if file is not None:
+        places.check_asked_for(file, config, environ)
+    elif user.is_file():
+        file = places.ConfigFile(user)
+    else:
+        file = places.in_folder(Path.cwd())
+    needs_name = file is not None and (file.path != user or not is_found_anyway)
+    return ProductCommand(command, tuple(args), {places.VARIABLE: str(file.path)} if file and needs_name else {})
+
+
+def launch_words(started_as: str, python: Path, prefix: str) -> list[str]:
+    """The command of a product that was started as `started_as`, by an interpreter in the environment `prefix`."""
+    match installer(prefix):
+        case Installer.UVX:
+            return [shutil.which("uvx") or "uvx", _COMMAND]  # the environment itself may be deleted with uv's cache
+        case Installer.PIPX_RUN:
+            return [shutil.which("pipx") or "pipx", "run", _COMMAND]
+    suffix = ".exe" if python.suffix.casefold() == ".exe" else ""
+    # Not resolved: the link in a folder of commands stays when the environment behind it is upgraded.
+    asked = Path(os.path.abspath(started_as))  # noqa: PTH100 - `resolve` would follow the link
+    for script in (asked, python.with_name(_COMMAND + suffix)):
+        if script.stem.casefold() == _COMMAND and script.is_file():
+            return [str(script)]
+    if found := shutil.which(_COMMAND):
+        return [str(Path(found).absolute())]
+    return [str(python), "-m", "codemode_server"]

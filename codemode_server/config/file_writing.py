@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import StringIO
 from pathlib import Path
 from typing import BinaryIO
+
+from codemode_server.config.places import Change, digest
+from codemode_server.domain.errors import CodemodeError
+from codemode_server.private_files import check_file, replace_private
 
 _MAX_COPIES = 1000
 
@@ -47,3 +52,45 @@ def _write(file: BinaryIO, content: bytes, mode: int, group: int) -> None:
                 os.fchown(file.fileno(), -1, group)
         os.fchmod(file.fileno(), mode)
     os.fsync(file.fileno())
+
+
+@contextmanager
+def added_variables(path: Path, variables: Mapping[str, str]) -> Iterator[Change | None]:
+    """Append variables, and restore the file if the body fails; gives what changed, if anything did. Raises
+    `CodemodeError` if a name is there already, the file is a link or somebody else's, or a value can't be written so
+    that it is read again."""
+    from dotenv import dotenv_values
+
+    if not variables:
+        yield None
+        return
+    lines = _lines(variables)
+    try:
+        check_file(path)
+        before = path.read_bytes() if path.exists() else None
+        there = dotenv_values(stream=StringIO((before or b"").decode("utf-8-sig", "replace")), interpolate=False)
+        if taken := [name for name in variables if name in there]:  # a second line would change its value
+            raise CodemodeError(f"{path} has {', '.join(taken)} already, so nothing was changed; try again")
+        after = (before or b"") + (b"\n" if before and not before.endswith(b"\n") else b"") + lines
+        replace_private(path, after)
+    except OSError as error:
+        raise CodemodeError(f"can't write {path}: {error.strerror}") from error
+    try:
+        yield Change("" if before is None else digest(before), digest(after))
+    except BaseException:
+        if before is None:
+            path.unlink(missing_ok=True)
+        else:
+            replace_private(path, before)
+        raise
+
+
+def _lines(variables: Mapping[str, str]) -> bytes:
+    from dotenv import dotenv_values
+
+    quoted = {name: value.replace("\\", "\\\\").replace("'", "\\'") for name, value in variables.items()}
+    lines = "".join(f"{name}='{value}'\n" for name, value in quoted.items())
+    written = dotenv_values(stream=StringIO(lines), interpolate=False)
+    if wrong := [name for name, value in variables.items() if written.get(name) != value]:
+        raise CodemodeError(f"the value of {wrong[0]} can't be written to a .env file; set it in the environment")
+    return lines.encode()

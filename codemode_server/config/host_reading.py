@@ -17,9 +17,8 @@ from typing import Any
 from codemode_server.config import file_edits
 from codemode_server.config.document import MAX_BYTES
 from codemode_server.config.file_edits import NotEditable
-from codemode_server.config.host_entries import TranslatedEntry, Translator, glob_covering, names_in
+from codemode_server.config.host_entries import TranslatedEntry, Translator, glob_covering, names_in, server_name
 from codemode_server.config.hosts import SECTIONS, Dialect, HostPlace, Scope, System
-from codemode_server.config.new_server import server_name
 from codemode_server.config.problems import joined, printable
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import SettingsError

@@ -7,8 +7,7 @@ from typing import Any
 
 from codemode_server.config import checking
 from codemode_server.config.document import EMPTY, Node, plain_data
-from codemode_server.config.host_entries import Translator
-from codemode_server.config.new_server import server_name
+from codemode_server.config.host_entries import Translator, server_name
 from codemode_server.config.problems import Problems, joined, nearest, printable
 from codemode_server.settings import Settings
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from codemode_server.config import connecting, host_file
+from codemode_server.config.connecting import ProductCommand
 from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.hosts import HOSTS, HostPlace, System
-from codemode_server.config.own_entries import ProductCommand
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links, modes and owners")
 LAUNCH = ProductCommand("/opt/bin/codemode-server")

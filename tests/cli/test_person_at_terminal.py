@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 
 ASK = """\
-from codemode_server.cli.person_at_terminal import person_confirms
+from codemode_server.cli.terminal import person_confirms
 from codemode_server.domain.errors import CodemodeError
 try:
     print(f"<{person_confirms('the page' + chr(27) + '[2J', 'Sure?')}>")

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codemode_server.config import load
-from codemode_server.config.editing import ConfigText
 from codemode_server.config.file_edits import NotEditable
 from codemode_server.config.places import ConfigFile
-from codemode_server.config.saving import EditedFile
+from codemode_server.config.saving import ConfigText, EditedFile
 from codemode_server.domain.errors import CodemodeError
 from tests.tables import rows, tables
 

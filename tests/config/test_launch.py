@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.config.host_launch import command_words
+from codemode_server.config.connecting import launch_words
 
 
 @pytest.fixture(autouse=True)
@@ -25,9 +25,9 @@ def script(path: Path) -> Path:
 def test_uvx_is_named_instead_of_an_environment_in_its_cache(tmp_path: Path, folder: str) -> None:
     prefix = tmp_path / "cache/uv" / folder
     mine = script(prefix / "bin/codemode-server")
-    assert command_words(str(mine), prefix / "bin/python", str(prefix)) == ["uvx", "codemode-server"]
+    assert launch_words(str(mine), prefix / "bin/python", str(prefix)) == ["uvx", "codemode-server"]
     uvx = script(tmp_path / "bin/uvx")
-    assert command_words(str(mine), prefix / "bin/python", str(prefix)) == [str(uvx), "codemode-server"]
+    assert launch_words(str(mine), prefix / "bin/python", str(prefix)) == [str(uvx), "codemode-server"]
 
 
 @pytest.mark.parametrize("folder", ["share/pipx/venvs/codemode-server", "share/uv/tools/codemode-server"])
@@ -38,11 +38,11 @@ def test_an_installed_tool_is_named_by_its_link(tmp_path: Path, folder: str) -> 
     link = tmp_path / "links/codemode-server"
     link.parent.mkdir()
     link.symlink_to(mine)
-    assert command_words(str(link), prefix / "bin/python", str(prefix)) == [str(link)]
+    assert launch_words(str(link), prefix / "bin/python", str(prefix)) == [str(link)]
 
 
 def test_a_module_without_a_script_is_named_by_the_command_on_the_path_or_by_its_interpreter(tmp_path: Path) -> None:
     started, python = tmp_path / "codemode_server/__main__.py", tmp_path / "venv/bin/python"
-    assert command_words(str(started), python, str(tmp_path)) == [str(python), "-m", "codemode_server"]
+    assert launch_words(str(started), python, str(tmp_path)) == [str(python), "-m", "codemode_server"]
     found = script(tmp_path / "bin/codemode-server")
-    assert command_words(str(started), python, str(tmp_path)) == [str(found)]
+    assert launch_words(str(started), python, str(tmp_path)) == [str(found)]

@@ -12,7 +12,7 @@ import pytest
 
 from codemode_server import cli
 from codemode_server.config import load, saving, trust
-from codemode_server.config.dotenv_writing import added_variables
+from codemode_server.config.file_writing import added_variables
 from codemode_server.config.loading import load_place
 from codemode_server.config.places import Change, ConfigFile
 from codemode_server.config.saving import EditedFile

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from codemode_server.config import file_edits, load
+from codemode_server.config.connecting import named, servers_path
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.file_edits import NotEditable, find, read
 from codemode_server.config.host_reading import read_text
 from codemode_server.config.hosts import HOSTS, KnownHost
-from codemode_server.config.own_entries import named, servers_path
 from codemode_server.config.places import Sources
 from codemode_server.domain.errors import SettingsError
 from tests.fuzz.strategies import damaged, names, texts, values

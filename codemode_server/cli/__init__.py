@@ -60,7 +60,7 @@ _COMMANDS = {
 """Modules of this folder, and what `--help` says of each."""
 _MODULES = {
     "import": "import_servers",
-    "test": "test_server",
+    "test": "status",
     "list": "servers",
     "enable": "servers",
     "disable": "servers",

@@ -14,9 +14,8 @@ from typing import Any
 
 import anyio
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import local_time, person_confirms, show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import configuration, local_time, person_confirms, show
+from codemode_server.config import LoadedSettings
 from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalAnswer, ApprovalId
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.approvals.message import one_line, pattern_text, short_text, whole_text
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded, as_json = load(config_file(parsed)), getattr(parsed, "json", False)
+    loaded, as_json = configuration(parsed), getattr(parsed, "json", False)
     match parsed.action:
         case "show":
             show(anyio.run(partial(show_question, loaded, parsed.id, as_json=as_json)))

@@ -24,7 +24,6 @@ def config_file(parsed: argparse.Namespace) -> Path | None:
 
 
 def add_wait(parser: argparse.ArgumentParser) -> None:
-    """`--wait`."""
     parser.add_argument("--wait", type=seconds, default=30.0, metavar="SECONDS", help="for the upstreams; default 30")
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import anyio
 
-from codemode_server.cli.arguments import config_file, count, days
-from codemode_server.cli.terminal import line_width, show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.arguments import count, days
+from codemode_server.cli.terminal import configuration, line_width, show
+from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.calls import RetryReason
 from codemode_server.domain.ids import ExecutionId
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded, as_json = load(config_file(parsed)), getattr(parsed, "json", False)
+    loaded, as_json = configuration(parsed), getattr(parsed, "json", False)
     if parsed.action == "verify":
         text, is_sound = anyio.run(partial(verify, loaded, noted=parsed.noted))
         show(text)

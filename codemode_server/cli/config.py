@@ -6,9 +6,8 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import announce, show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import announce, configuration, show
+from codemode_server.config import LoadedSettings
 from codemode_server.config.description import describe, may_start
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.settings import json_schema
@@ -24,7 +23,7 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.action == "schema":
         print(json.dumps(json_schema(), indent=2))
         return 0
-    loaded = load(config_file(parsed), require_trust=False)
+    loaded = configuration(parsed, require_trust=False)
     for error in loaded.server_errors:
         announce(error)
     show(describe(loaded, _rules_without_tools(loaded)))

@@ -52,7 +52,7 @@ def run(parsed: argparse.Namespace) -> int:
         show(connecting.snippet(host, started).rstrip())
         return 0
     takes_out = parsed.take_out_imported
-    ours = load_with_warnings(config) if takes_out else _configuration(config)
+    ours = load_with_warnings(parsed) if takes_out else _configuration(config)
     with _refusals_named(place):
         plan = connecting.plan_connect(
             place, within, started, is_command_given=config is not None, ours=ours, takes_out=takes_out
@@ -93,7 +93,6 @@ def _located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
 
 
 def _is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bool:
-    """Show the change, and ask unless told not to."""
     show(_page(plan))
     if parsed.dry_run:
         print("nothing has been written")
@@ -105,7 +104,6 @@ def _is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> b
 
 
 def _page(plan: connecting.HostFileChange) -> str:
-    """The change as the person reviews it."""
     is_new = "" if plan.file.content is not None else "  (a new file)"
     lines = [f"{plan.place.host.name}: {escaped(str(plan.place.path))}{is_new}"]
     if plan.file.is_link:

@@ -11,20 +11,12 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.domain.errors import SettingsError
 from codemode_server.guardrails.loading import load_guardrails
 from codemode_server.privacy_packages import missing
 from codemode_server.redaction import Redactor
-from codemode_server.sandbox.registry import (
-    BACKENDS,
-    Check,
-    SandboxSettings,
-    Step,
-    candidates,
-    demand,
-)
+from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, Step, candidates, demand
 from codemode_server.search import diagnostics
 from codemode_server.settings import GuardrailSettings, PrivacySettings, Settings
 from codemode_server.text import escaped
@@ -35,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load_with_warnings(config_file(parsed))
+    loaded = load_with_warnings(parsed)
     report = anyio.run(_examine, loaded.settings, parsed.boot)
     show(Redactor(loaded.secrets).text(report.text))
     return 0 if report.is_met else 1
@@ -117,7 +109,7 @@ def add_arguments_setup(parser: argparse.ArgumentParser) -> None:
 
 
 def run_setup(parsed: argparse.Namespace) -> int:
-    sandbox = load_with_warnings(config_file(parsed)).settings.sandbox
+    sandbox = load_with_warnings(parsed).settings.sandbox
     steps = anyio.run(_prepare, sandbox, parsed.archive)
     for step in steps:
         show(step.text)

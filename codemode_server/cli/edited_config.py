@@ -16,8 +16,7 @@ from codemode_server.cli.terminal import announce, show
 from codemode_server.config import LoadedSettings, locate, saving, trust
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.file_writing import added_variables
-from codemode_server.config.import_plan import ImportPlan
-from codemode_server.config.literal_secrets import SecretNames
+from codemode_server.config.import_plan import ImportPlan, SecretNames
 from codemode_server.config.loading import load_place
 from codemode_server.config.places import Change, ConfigFile, Sources, in_folder
 from codemode_server.config.saving import EditedFile
@@ -36,11 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-test", dest="is_tested", action="store_false", help="don't start what was added")
     add_wait(parser)
-
-
-def opened(parsed: argparse.Namespace) -> EditedFile:
-    """The file that the commands edit, which may not exist yet."""
-    return EditedFile(located(parsed))
 
 
 def located(parsed: argparse.Namespace) -> ConfigFile:
@@ -74,7 +68,6 @@ class SecretDestination:
 
     @property
     def place(self) -> str:
-        """Where values go, for the person."""
         return self._keyring.description if self._keyring is not None else str(self._dotenv_path)
 
     @property
@@ -133,7 +126,6 @@ def tested(file: EditedFile, names: Sequence[str], wait_seconds: float) -> int:
 
 
 def only(loaded: LoadedSettings, names: Sequence[str]) -> LoadedSettings:
-    """The configuration with these servers alone."""
     servers = {name: server for name, server in loaded.settings.servers.items() if name in names}
     invalid = {name: lines for name, lines in loaded.invalid_servers.items() if name in names}
     settings = loaded.settings.model_copy(update={"servers": servers})

@@ -21,11 +21,19 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from codemode_server.cli.arguments import config_file, count, days
+from codemode_server.cli.arguments import count, days
 from codemode_server.cli.audit import AuditLines
 from codemode_server.cli.product import run_again
-from codemode_server.cli.terminal import line_width, local_time, require_terminal, show, show_person, table
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import (
+    configuration,
+    line_width,
+    local_time,
+    require_terminal,
+    show,
+    show_person,
+    table,
+)
+from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord
@@ -71,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded, as_json = load(config_file(parsed)), getattr(parsed, "json", False)
+    loaded, as_json = configuration(parsed), getattr(parsed, "json", False)
     if parsed.action == "tail":
         execution_id = ExecutionId(parsed.id) if parsed.id else None
         anyio.run(partial(tail, loaded, execution_id, rows=parsed.lines, as_json=as_json))
@@ -228,7 +236,6 @@ def execution_json(records: Records, it: ExecutionRecord) -> dict[str, Any]:
 
 
 def execution_row(records: Records, it: ExecutionRecord) -> tuple[str, ...]:
-    """Its line in a list."""
     level = it.level.value if it.level else f"none ({it.kind.value})"
     status = f"{it.status.value} (dry run)" if it.is_dry_run else it.status.value
     started = f"{datetime.fromtimestamp(it.started_at, UTC).astimezone():%Y-%m-%d %H:%M %Z}"

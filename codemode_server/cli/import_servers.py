@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     if parsed.command_line or any("://" in word for word in parsed.words):
         raise CodemodeError(f"import reads files; {_HOW_TO_ADD}")
-    file = edited_config.opened(parsed)
+    file = EditedFile(edited_config.located(parsed))
     paths = [word for word in parsed.words if word == "-" or _FILE.search(word)]
     names = [word for word in parsed.words if word not in paths]
     files = [_file(word) for word in paths] or list(_host_files(parsed.hosts))

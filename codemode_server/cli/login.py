@@ -11,9 +11,9 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
-from codemode_server.cli.arguments import config_file, seconds
-from codemode_server.cli.terminal import announce, show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.arguments import seconds
+from codemode_server.cli.terminal import announce, configuration, show
+from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig
 from codemode_server.config.problems import no_server, printable
 from codemode_server.domain.errors import CodemodeError
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed))
+    loaded = configuration(parsed)
     show(anyio.run(_log_in, loaded, parsed.server, parsed))
     return 0
 
@@ -135,7 +135,6 @@ def _scope(text: str) -> str:
 
 
 def _http_server(loaded: LoadedSettings, name: str) -> ServerSettings:
-    """The settings of a server to sign in to."""
     settings = loaded.settings.servers.get(name)
     if settings is None:
         known = [name for name, server in loaded.settings.servers.items() if server.url is not None]
@@ -154,7 +153,7 @@ def add_arguments_logout(parser: argparse.ArgumentParser) -> None:
 
 
 def run_logout(parsed: argparse.Namespace) -> int:
-    show(anyio.run(_log_out, load(config_file(parsed)), parsed.server))
+    show(anyio.run(_log_out, configuration(parsed), parsed.server))
     return 0
 
 

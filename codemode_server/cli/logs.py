@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import suppress
-from io import BufferedReader
 from pathlib import Path
 
-from codemode_server.cli.arguments import config_file, count
-from codemode_server.cli.terminal import show
-from codemode_server.config import load
+from codemode_server.cli.arguments import count
+from codemode_server.cli.terminal import configuration, show
 from codemode_server.first_listing import state_folder
 from codemode_server.logs import FILE_NAME, FOLDER_NAME, OLD_FILES
 from codemode_server.private_files import open_private
@@ -24,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    settings = load(config_file(parsed), require_trust=False, resolve=False).settings
+    settings = configuration(parsed, require_trust=False, resolve=False).settings
     place = state_folder(settings) / FOLDER_NAME / FILE_NAME
     if parsed.path:
         show(str(place))
@@ -41,10 +39,6 @@ def last_lines(place: Path, limit: int) -> list[str]:
     lines: list[str] = []
     for path in [place, *(place.with_name(f"{place.name}.{number}") for number in range(1, OLD_FILES + 1))]:
         if len(lines) < limit:
-            with suppress(FileNotFoundError), _opened(path) as file:
+            with suppress(FileNotFoundError), os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
                 lines = [*file.read().decode("utf-8", "replace").splitlines(), *lines]
     return lines[-limit:]
-
-
-def _opened(path: Path) -> BufferedReader:
-    return os.fdopen(open_private(path, os.O_RDONLY), "rb")

@@ -13,9 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import announce, show
-from codemode_server.config import load
+from codemode_server.cli.terminal import announce, configuration, show
 from codemode_server.config.description import masked
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.records.known_tools import NOT_KNOWN, KnownTools, arguments_of
@@ -26,8 +24,6 @@ _MAX_CHARACTERS = 200
 
 
 class ExpectedDecision(Section):
-    """One row of a table."""
-
     call: str = Field(min_length=1)
     """`server/tool`."""
     args: dict[str, Any] = Field(default={})
@@ -49,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    with KnownTools.of(load(config_file(parsed), require_trust=False, resolve=False)) as known:
+    with KnownTools.of(configuration(parsed, require_trust=False, resolve=False)) as known:
         return _test(known, parsed.file) if parsed.action == "test" else _explain(known, parsed)
 
 

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 
 import anyio
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import local_time, person_confirms, require_terminal, show, show_person
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import configuration, local_time, person_confirms, require_terminal, show, show_person
+from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
@@ -52,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed), require_trust=False, resolve=False)
+    loaded = configuration(parsed, require_trust=False, resolve=False)
     tokens = anyio.run(_tokens, loaded)
     match parsed.action:
         case "show":
@@ -85,7 +84,6 @@ def _matching(tokens: Sequence[KnownToken], kind: str | None, server: str | None
 
 
 def _chosen(tokens: Sequence[KnownToken], parsed: argparse.Namespace) -> Sequence[KnownToken]:
-    """The tokens that the arguments of `forget` mean."""
     if parsed.token:
         if parsed.all or parsed.kind or parsed.server or parsed.older_than:
             raise CodemodeError("privacy forget: give either tokens, or --all, --kind, --server, --older-than")

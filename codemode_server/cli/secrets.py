@@ -6,9 +6,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import show, table
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import configuration, show, table
+from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError, SecretUnavailable
 from codemode_server.first_listing import state_folder
 from codemode_server.secrets.changes import note_change
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed), resolve=False)
+    loaded = configuration(parsed, resolve=False)
     store = open_store(state_folder(loaded.settings))
     if parsed.action == "set":
         if parsed.values:
@@ -47,7 +46,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def store_value(store: SecretStore, name: str, loaded: LoadedSettings) -> str:
-    """Ask for a value and store it."""
     if not is_reference_name(name):
         raise CodemodeError(
             "a name has letters, digits, `_`, `-` and `.`, at most 100 of them"
@@ -61,7 +59,6 @@ def store_value(store: SecretStore, name: str, loaded: LoadedSettings) -> str:
 
 
 def remove(store: SecretStore, name: str, loaded: LoadedSettings) -> str:
-    """Remove a value."""
     if name.startswith(SIGN_IN):
         raise CodemodeError(f"that is a sign-in; run: codemode-server logout {escaped(name.rpartition('/')[2])}")
     if not store.remove(name):

@@ -8,10 +8,10 @@ from functools import partial
 
 import anyio
 
-from codemode_server.cli.arguments import add_wait, config_file
+from codemode_server.cli.arguments import add_wait
 from codemode_server.cli.product import inspected
-from codemode_server.cli.terminal import show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import configuration, show
+from codemode_server.config import LoadedSettings
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.principals import Session
 from codemode_server.search.results import SearchResults
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed))
+    loaded = configuration(parsed)
     found = anyio.run(partial(_found, loaded, parsed.task, parsed.server, parsed.wait))
     show(json.dumps(found.as_json(), indent=2) if parsed.json else found.text)
     return 0 if found.tools else 1

@@ -6,10 +6,9 @@ from __future__ import annotations
 import argparse
 
 from codemode_server.cli import edited_config
-from codemode_server.cli.arguments import add_config, config_file
-from codemode_server.cli.terminal import HOW_TO_ADD, announce, show, table
-from codemode_server.config import load, saving
-from codemode_server.config.saving import switch_servers
+from codemode_server.cli.arguments import add_config
+from codemode_server.cli.terminal import HOW_TO_ADD, announce, configuration, show, table
+from codemode_server.config import saving
 from codemode_server.text import one_line
 
 _MAX_CHARACTERS = 120
@@ -25,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_list(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed), require_trust=False)
+    loaded = configuration(parsed, require_trust=False)
     rows = [("server", "kind", "state")]
     for name, server in loaded.settings.servers.items():
         kind = "stdio" if server.command is not None else server.transport
@@ -40,10 +39,10 @@ def run_list(parsed: argparse.Namespace) -> int:
 
 def run(parsed: argparse.Namespace) -> int:
     is_enabled = parsed.command == "enable"
-    switched = switch_servers(edited_config.located(parsed), parsed.names, is_enabled=is_enabled)
-    show(switched.text)
-    if switched.trust_needed:
-        announce(switched.trust_needed)
+    text, trust_needed = saving.switch_servers(edited_config.located(parsed), parsed.names, is_enabled=is_enabled)
+    show(text)
+    if trust_needed:
+        announce(trust_needed)
     return 0
 
 

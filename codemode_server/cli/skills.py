@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import is_confirmed, person_confirms, show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import configuration, is_confirmed, person_confirms, show
+from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
@@ -55,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed), require_trust=False, resolve=False)
+    loaded = configuration(parsed, require_trust=False, resolve=False)
     store = SkillStore(state_folder(loaded.settings), local_principal(loaded.settings))
     if parsed.action == "list":
         show(_page(loaded, store))
@@ -75,8 +74,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A skill that the person named."""
-
     skill: SavedSkill
     in_use: SavedSkill | None
     """The skill in use under its name; the skill itself, unless that is a proposal."""
@@ -137,7 +134,6 @@ def _reject(store: SkillStore, found: Found, loaded: LoadedSettings, *, is_sure:
 
 
 def _record_review(loaded: LoadedSettings, store: SkillStore, found: Found, kind: AuditEventKind, status: str) -> None:
-    """Write the audit's row of what the person decided."""
     folder, skill = state_folder(loaded.settings), found.skill
     thread = DatabaseThread(folder)
     try:

@@ -16,9 +16,8 @@ from typing import Any
 
 import anyio
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import local_time, person_confirms, show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import configuration, local_time, person_confirms, show
+from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.flows import WORKSPACE, Source
@@ -52,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed), require_trust=False, resolve=False)
+    loaded = configuration(parsed, require_trust=False, resolve=False)
     found = anyio.run(_stored, loaded)
     if parsed.action != "forget":
         show(json.dumps([it.as_json() for it in found], indent=2) if getattr(parsed, "json", False) else _page(found))

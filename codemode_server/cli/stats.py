@@ -10,9 +10,9 @@ from functools import partial
 
 import anyio
 
-from codemode_server.cli.arguments import config_file, count, days
-from codemode_server.cli.terminal import show, table
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.arguments import count, days
+from codemode_server.cli.terminal import configuration, show, table
+from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.savings import METHOD, Grouping, Savings, TokenUsage
 from codemode_server.first_listing import state_folder
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed))
+    loaded = configuration(parsed)
     since = time.time() - parsed.since * 86_400
     found = anyio.run(partial(read, loaded, since, by=parsed.by, limit=parsed.limit))
     show(_page(loaded, found, parsed.by))

@@ -1,5 +1,5 @@
-"""The `status` command: connects to every upstream, and shows their states, the direct tools, the size of the
-workspace, the tokens saved, the search and the sandbox."""
+"""The commands `status`, which connects to every upstream and shows their states, the direct tools, the size of the
+workspace, the tokens saved, the search and the sandbox, and `test`, which shows one server's tools or whole error."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import anyio
 import anyio.to_thread
@@ -15,10 +16,12 @@ import anyio.to_thread
 from codemode_server.app import App
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli import stats, workspace
-from codemode_server.cli.arguments import add_wait, config_file
+from codemode_server.cli.arguments import add_wait
+from codemode_server.cli.edited_config import only
 from codemode_server.cli.product import inspected
-from codemode_server.cli.terminal import HOW_TO_ADD, show, table
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import HOW_TO_ADD, configuration, show, table
+from codemode_server.config import LoadedSettings
+from codemode_server.config.problems import no_server
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.front.direct_tools import direct_definitions, direct_tools
@@ -39,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed))
+    loaded = configuration(parsed)
     if not loaded.has_failed_command and any(it.kind == "command" for it in loaded.references):
         with suppress(OSError, CodemodeError):  # then products in which one failed go on without it
             note_retry()
@@ -134,3 +137,45 @@ def servers_table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:
 def _indented(note: str) -> str:
     """A note whose continuation lines can't be mistaken for lines of the page."""
     return "\n    ".join(map(one_line, note.split("\n")))
+
+
+def add_arguments_test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("server", metavar="SERVER")
+    add_wait(parser)
+
+
+def run_test(parsed: argparse.Namespace) -> int:
+    loaded, name = configuration(parsed), parsed.server
+    names = [*loaded.settings.servers, *loaded.invalid_servers]
+    if name not in names:
+        raise no_server(name, names)
+    text, is_ready = anyio.run(_connected, _switched_on(only(loaded, [name]), name), parsed.wait)
+    show(text)
+    return 0 if is_ready else 1
+
+
+def _switched_on(loaded: LoadedSettings, name: str) -> LoadedSettings:
+    server = loaded.settings.servers.get(name)
+    if server is None or server.enabled:
+        return loaded
+    show(f"{name} is disabled; it is started for this test only")
+    servers = {name: server.model_copy(update={"enabled": True})}
+    return replace(loaded, settings=loaded.settings.model_copy(update={"servers": servers}))
+
+
+async def _connected(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool]:
+    async with inspected(loaded, wait_seconds) as app:
+        (server,) = app.catalog().servers
+        mask = app.config.redactor.text
+        lines = [one_line(mask(line)) for line in _lines(server)]
+        return "\n".join(lines), server.state is UpstreamState.READY
+
+
+def _lines(server: Server) -> Iterator[str]:
+    yield f"{server.raw_name}: {server.state.value}" + (f", protocol {server.protocol}" if server.protocol else "")
+    yield from server.error.split("\n") if server.error else ()
+    yield from (f"left out: {problem}" for problem in server.problems)
+    if server.state is UpstreamState.READY:
+        count = len(server.tools)
+        yield f"{count} tool{'s' * (count != 1)}{':' * bool(count)}"
+        yield from (f"  {tool.raw_name}" for tool in server.tools)

@@ -7,15 +7,16 @@ means.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TextIO
 
 from codemode_server import logs
+from codemode_server.cli.arguments import config_file
 from codemode_server.config import LoadedSettings, load
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import CodemodeError
@@ -67,9 +68,14 @@ def local_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
-def load_with_warnings(config: Path | None) -> LoadedSettings:
+def configuration(parsed: argparse.Namespace, *, require_trust: bool = True, resolve: bool = True) -> LoadedSettings:
+    """The configuration of a command, read as `load` says."""
+    return load(config_file(parsed), require_trust=require_trust, resolve=resolve)
+
+
+def load_with_warnings(parsed: argparse.Namespace) -> LoadedSettings:
     """The configuration; its warnings and the log go to stderr."""
-    loaded = load(config)
+    loaded = configuration(parsed)
     logs.start(None, LiveConfig(redactor=Redactor(loaded.secrets)))
     for line in loaded.all_messages:
         announce(line)

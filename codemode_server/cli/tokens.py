@@ -6,9 +6,7 @@ import argparse
 import re
 from datetime import UTC, datetime
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import announce, show
-from codemode_server.config import load
+from codemode_server.cli.terminal import announce, configuration, show
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.principal_names import principal_id
 from codemode_server.first_listing import state_folder
@@ -32,34 +30,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    settings = load(config_file(parsed), require_trust=False, resolve=False).settings
+    settings = configuration(parsed, require_trust=False, resolve=False).settings
     tokens = AccessTokens(state_folder(settings))
     match parsed.action:
         case "create":
-            return _create(tokens, parsed.principal, parsed.expires)
+            try:
+                principal = principal_id(parsed.principal)
+            except ValueError as error:
+                raise CodemodeError(f"PRINCIPAL {one_line(parsed.principal, 80)!r} {error}") from None
+            token, record = tokens.create(principal, parsed.expires)
+            announce(f"token {_row(record)}. It is not shown again; the header is `Authorization: Bearer TOKEN`")
+            print(token)
+            return 0
         case "revoke":
-            return _revoke(tokens, parsed.token_id)
+            if (found := tokens.revoke(parsed.token_id)) is None:
+                unknown = one_line(parsed.token_id, 80)
+                raise CodemodeError(f"there is no token {unknown!r}; see: codemode-server tokens list")
+            show(f"revoked: {_row(found)}; programs that run already come to their end")
+            return 0
     rows = [_row(it) for it in tokens.records()]
     show("\n".join(rows) or "there are no tokens; make one with: codemode-server tokens create PRINCIPAL")
-    return 0
-
-
-def _create(tokens: AccessTokens, name: str, expires_s: float | None) -> int:
-    try:
-        principal = principal_id(name)
-    except ValueError as error:
-        raise CodemodeError(f"PRINCIPAL {one_line(name, 80)!r} {error}") from None
-    token, record = tokens.create(principal, expires_s)
-    announce(f"token {_row(record)}. It is not shown again; the header is `Authorization: Bearer TOKEN`")
-    print(token)
-    return 0
-
-
-def _revoke(tokens: AccessTokens, token_id: str) -> int:
-    found = tokens.revoke(token_id)
-    if found is None:
-        raise CodemodeError(f"there is no token {one_line(token_id, 80)!r}; see: codemode-server tokens list")
-    show(f"revoked: {_row(found)}; programs that run already come to their end")
     return 0
 
 

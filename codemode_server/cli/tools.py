@@ -11,9 +11,8 @@ from contextlib import closing, contextmanager
 
 import anyio
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import person_confirms, show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import configuration, person_confirms, show
+from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.policy.tool_definitions import REVIEW
@@ -35,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed), require_trust=False, resolve=False)
+    loaded = configuration(parsed, require_trust=False, resolve=False)
     with _opened(loaded) as stored:
         found = [] if stored is None else stored.waiting(parsed.server)
         if parsed.accept is not None:

@@ -11,9 +11,8 @@ import argparse
 import anyio
 import anyio.to_thread
 
-from codemode_server.cli.arguments import config_file
-from codemode_server.cli.terminal import require_terminal, show_person
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.terminal import configuration, require_terminal, show_person
+from codemode_server.config import LoadedSettings
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.web.browser import Browser
 from codemode_server.web.serving import serving
@@ -28,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     require_terminal()
-    loaded = load(config_file(parsed))
+    loaded = configuration(parsed)
     problem: BaseException | None = None
     try:
         anyio.run(_open, loaded, parsed.port, not parsed.no_browser)

@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from codemode_server import logs
 from codemode_server.app import App
-from codemode_server.cli.arguments import add_wait, config_file
+from codemode_server.cli.arguments import add_wait
 from codemode_server.cli.product import COMMAND_SESSION, ended, inspected
 from codemode_server.cli.terminal import load_with_warnings, show, terminal
 from codemode_server.config import LoadedSettings
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded, as_json = load_with_warnings(config_file(parsed)), getattr(parsed, "json", False)
+    loaded, as_json = load_with_warnings(parsed), getattr(parsed, "json", False)
     workflows = Workflows(Path(loaded.settings.state.workflows))
     match parsed.action:
         case "check":
@@ -86,8 +86,6 @@ def inputs_of(compiled: CompiledWorkflow, given: list[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of a workflow."""
-
     workflow: str
     text: str
     """With the file and the line."""
@@ -182,8 +180,6 @@ def terminal_host() -> HostInput:
 
 
 class _TerminalHost:
-    """One form at a time."""
-
     features: frozenset[Feature] = frozenset({Feature.ELICITATION})
 
     def __init__(self) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codemode_server.cli.arguments import config_file, days
-from codemode_server.cli.terminal import is_confirmed, show
-from codemode_server.config import LoadedSettings, load
+from codemode_server.cli.arguments import days
+from codemode_server.cli.terminal import configuration, is_confirmed, show
+from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.executions.workspace import FOLDERS, Workspace
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    loaded = load(config_file(parsed), resolve=False)
+    loaded = configuration(parsed, resolve=False)
     workspace = folder(loaded)
     is_cleaning = parsed.action == "clean"
     older_than_days = parsed.older_than if is_cleaning else 0.0
@@ -62,8 +62,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 @dataclass(slots=True)
 class Found:
-    """Files and folders of a workspace."""
-
     files: int = 0
     folders: int = 0
     size: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import NoneType
 from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -14,21 +15,9 @@ from codemode_server.settings import Settings
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
-_NOTHING_IS_EMPTY = frozenset(
-    {
-        *Settings.model_fields,
-        "langfuse",
-        "settings",
-        "tools",
-        "rules",
-        "args",
-        "env",
-        "headers",
-        "include",
-        "exclude",
-        "effects",
-    }
-)
+_NOTHING_IS_EMPTY = frozenset(Settings.model_fields) | {
+    *("langfuse", "settings", "tools", "rules", "args", "env", "headers", "include", "exclude", "effects")
+}
 """Keys that may be empty, for instance because all their lines are commented out."""
 _AS_WRITTEN = frozenset({"args", "env", "headers"})
 """Keys whose values are always text: `PORT: 8080` is the text "8080", `DEBUG: yes` is "yes"."""
@@ -134,7 +123,6 @@ def _unknown_key(place: KeyPath) -> str:
 
 
 def _known_keys(section: KeyPath) -> tuple[str, ...]:
-    """The keys that a section may have."""
     model: type[BaseModel] | None = Settings
     for position, step in enumerate(section):
         is_name_of_server = position == 1 and section[0] == "servers"
@@ -149,22 +137,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
-
-
-def _kind(node: Node) -> str:
-    match node.value:
-        case None:
-            return "nothing"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case _:
-            return "a mapping"
 
 
 def _one_of(node: Node, context: dict[str, Any]) -> str:
@@ -185,6 +157,14 @@ _EXPECTED = {
     "model": "a mapping",
 }
 """By the first word of pydantic's error type."""
+_KINDS: dict[type, str] = {
+    NoneType: "nothing",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+}
 _SENTENCES = {
     "string_too_long": "is too long: at most {max_length} characters",
     "string_too_short": "must not be empty",
@@ -213,4 +193,4 @@ def _message(detail: ErrorDetails, node: Node) -> str:
     if expected is None:
         return f"can't be used here ({kind})"
     hint = "; put it in quotes" if expected == "text" and isinstance(node.value, bool | int | float | None) else ""
-    return f"must be {expected}, not {_kind(node)}{hint}"
+    return f"must be {expected}, not {_KINDS.get(type(node.value), 'a mapping')}{hint}"

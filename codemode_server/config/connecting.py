@@ -219,7 +219,6 @@ def _quoted(names: Sequence[str] | Mapping[str, Any]) -> str:
 
 
 def _common(old: list[str], new: list[str]) -> int:
-    """How many lines at the beginning are equal."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((count for count, (one, other) in pairs if one != other), min(len(old), len(new)))
 
@@ -309,7 +308,6 @@ def imported(host: KnownHost, path: Path, data: dict[str, Any], loaded: LoadedSe
 
 
 def _content(server: ServerSettings) -> tuple[Any, ...]:
-    """Which server it is."""
     return server.command, tuple(server.args), server.url, dict(server.env), dict(server.headers), str(server.cwd)
 
 

@@ -146,7 +146,6 @@ class Reading:
             return False
 
     def _with_paths(self, settings: Settings) -> Settings:
-        """The settings with paths that are absolute."""
         servers = {name: self._with_server_paths(server) for name, server in settings.servers.items()}
         state = settings.state.model_copy(
             update={
@@ -183,7 +182,6 @@ class Reading:
         return settings.model_copy(update={"tracing": tracing})
 
     def _with_principal(self, settings: Settings) -> Settings:
-        """The settings with the principal that the environment names, if it names one."""
         if not (given := self.environ.get(PRINCIPAL_VARIABLE)):
             return settings
         try:

@@ -170,8 +170,6 @@ def _without_empty(data: Any) -> Any:
 
 
 class _Toml:
-    """The edits of TOML."""
-
     @staticmethod
     def with_members(text: str, path: KeyPath, members: Mapping[str, Any]) -> str:
         import tomlkit

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
+from codemode_server.config import checking
+from codemode_server.config.document import EMPTY, Node, plain_data
 from codemode_server.config.file_edits import KeyPath
 from codemode_server.config.hosts import SIGN_IN_SYNONYMS, SYNONYMS, Dialect
-from codemode_server.config.problems import printable
+from codemode_server.config.problems import Problems, joined, nearest, printable
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.settings import ServerSettings
+from codemode_server.settings import ServerSettings, Settings
 
 _KNOWN = frozenset(name for name, field in ServerSettings.model_fields.items() if not field.exclude)
 _OAUTH = frozenset(get_args(ServerSettings.model_fields["oauth"].annotation)[0].model_fields)
@@ -67,107 +69,103 @@ class TranslatedEntry:
         tools["include"] = list(both)
 
 
-@dataclass(frozen=True, slots=True)
-class Translator:
-    """Translates the entries of one file."""
-
-    variables: Mapping[str, str]
-
-    def translated(self, entry: Mapping[str, Any], dialect: Dialect) -> TranslatedEntry:
-        """The entry in our form."""
-        result = TranslatedEntry()
-        flat = _flattened(entry, dialect)
-        values = {path[-1]: value for path, value in flat.items()}
-        result.left_out = _why_left_out(values, dialect)
-        if result.left_out:
-            return result
-        ignored = [
-            path[-1]
-            for path, value in flat.items()
-            if value is not None and not self._field(result, path, value, values, dialect)
-        ]
-        _switch(result, values)
-        is_off = result.members.get("enabled") is False and not result.is_unclear
-        if is_off and not {"command", "url"} & result.members.keys():
-            result.left_out = "disabled and has no command or url"
-        if ignored:
-            names = ", ".join(repr(printable(key)) for key in ignored)
-            result.warnings.append(((), f"ignored, host-specific settings: {names}"))
+def translated(entry: Mapping[str, Any], dialect: Dialect, variables: Mapping[str, str]) -> TranslatedEntry:
+    """The entry in our form."""
+    result = TranslatedEntry()
+    flat = _flattened(entry, dialect)
+    values = {path[-1]: value for path, value in flat.items()}
+    result.left_out = _why_left_out(values, dialect)
+    if result.left_out:
         return result
+    ignored = [
+        path[-1]
+        for path, value in flat.items()
+        if value is not None and not _field(result, path, value, dialect, variables)
+    ]
+    _switch(result, values)
+    is_off = result.members.get("enabled") is False and not result.is_unclear
+    if is_off and not {"command", "url"} & result.members.keys():
+        result.left_out = "disabled and has no command or url"
+    if ignored:
+        names = ", ".join(repr(printable(key)) for key in ignored)
+        result.warnings.append(((), f"ignored, host-specific settings: {names}"))
+    return result
 
-    def _field(
-        self, result: TranslatedEntry, path: KeyPath, value: Any, values: Mapping[str, Any], dialect: Dialect
-    ) -> bool:
-        """Translates one field; False if it only concerns the host."""
-        key = path[-1]
-        name: str = SYNONYMS.get(key, key)
-        if name == "oauth" or (key == "scopes" and dialect == "codex"):
-            value = _oauth(result, path, {"scopes": value} if key == "scopes" else value)
-            name, value = "oauth", {**(result.members.get("oauth") or {}), **value} or None
-        elif name == "transport":
-            kind = re.sub(r"[-_ ]", "", str(value).casefold())
-            if kind not in _TRANSPORTS:
-                result.problems.append((path, "must be one of 'stdio', 'http', 'sse'"))
-            value = _TRANSPORTS.get(kind) or None
-        elif key in ("disabled", "enabled"):
-            return True
-        elif name in ("include", "exclude", "tools"):
-            _restrict(result, path, name, value)
-            return True
-        elif name == "timeout":
-            if dialect == "opencode":  # there it is for listing tools, not calls
-                return False
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if is_number and (key in _MILLISECONDS or dialect == "gemini" or value > _MAX_SECONDS):
-                result.warnings.append((path, "taken as milliseconds"))
-                value /= 1000
-        elif name == "description" and isinstance(value, str):
-            value = value[:_MAX_DESCRIPTION]
-        elif key == "authProviderType":
-            message = "this way to sign in is not supported; try `codemode-server login`, or give a token in `headers`"
-            result.warnings.append((path, message))
-            return True
-        elif key in ("env_vars", "env_keys", "bearer_token_env_var", "env_http_headers"):
-            name = "env" if key.startswith("env_vars") or key == "env_keys" else "headers"
-            result.members[name] = {**self._named_variables(result, path, value), **result.members.get(name, {})}
-            return True
-        elif key == "headersHelper" and isinstance(value, str):  # which the host runs in a shell
-            command = shlex.join(["sh", "-c", value]) if _SHELL_CHARACTERS.search(value) else value
-            result.members["headers_command"] = command.replace("$", "$$")
-            return True
-        elif key == "envFile":
-            result.warnings.append((path, "is not read; write its variables into .env, and name them in `env`"))
-            return True
-        elif name not in _KNOWN:
-            if key not in _GRANTS and _RESTRICTS.search(key) and value not in _NO_RESTRICTION:
-                result.disable(path)
-                return True
-            return False
-        if value is not None:
-            value = _in_our_variables(value, dialect)
-            if name in ("env", "headers") and isinstance(value, dict):
-                value = {**result.members.get(name, {}), **value}
-            result.members[name] = value
-            if key == "url" and dialect == "gemini":
-                result.members.setdefault("transport", "sse")
+
+def _field(result: TranslatedEntry, path: KeyPath, value: Any, dialect: Dialect, variables: Mapping[str, str]) -> bool:
+    """Translates one field; False if it only concerns the host."""
+    key = path[-1]
+    name: str = SYNONYMS.get(key, key)
+    if name == "oauth" or (key == "scopes" and dialect == "codex"):
+        value = _oauth(result, path, {"scopes": value} if key == "scopes" else value)
+        name, value = "oauth", {**(result.members.get("oauth") or {}), **value} or None
+    elif name == "transport":
+        kind = re.sub(r"[-_ ]", "", str(value).casefold())
+        if kind not in _TRANSPORTS:
+            result.problems.append((path, "must be one of 'stdio', 'http', 'sse'"))
+        value = _TRANSPORTS.get(kind) or None
+    elif key in ("disabled", "enabled"):
         return True
+    elif name in ("include", "exclude", "tools"):
+        _restrict(result, path, name, value)
+        return True
+    elif name == "timeout":
+        if dialect == "opencode":  # there it is for listing tools, not calls
+            return False
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and (key in _MILLISECONDS or dialect == "gemini" or value > _MAX_SECONDS):
+            result.warnings.append((path, "taken as milliseconds"))
+            value /= 1000
+    elif name == "description" and isinstance(value, str):
+        value = value[:_MAX_DESCRIPTION]
+    elif key == "authProviderType":
+        message = "this way to sign in is not supported; try `codemode-server login`, or give a token in `headers`"
+        result.warnings.append((path, message))
+        return True
+    elif key in ("env_vars", "env_keys", "bearer_token_env_var", "env_http_headers"):
+        name = "env" if key.startswith("env_vars") or key == "env_keys" else "headers"
+        result.members[name] = {**_named_variables(result, path, value, variables), **result.members.get(name, {})}
+        return True
+    elif key == "headersHelper" and isinstance(value, str):  # which the host runs in a shell
+        command = shlex.join(["sh", "-c", value]) if _SHELL_CHARACTERS.search(value) else value
+        result.members["headers_command"] = command.replace("$", "$$")
+        return True
+    elif key == "envFile":
+        result.warnings.append((path, "is not read; write its variables into .env, and name them in `env`"))
+        return True
+    elif name not in _KNOWN:
+        if key not in _GRANTS and _RESTRICTS.search(key) and value not in _NO_RESTRICTION:
+            result.disable(path)
+            return True
+        return False
+    if value is not None:
+        value = _in_our_variables(value, dialect)
+        if name in ("env", "headers") and isinstance(value, dict):
+            value = {**result.members.get(name, {}), **value}
+        result.members[name] = value
+        if key == "url" and dialect == "gemini":
+            result.members.setdefault("transport", "sse")
+    return True
 
-    def _named_variables(self, result: TranslatedEntry, path: KeyPath, value: Any) -> dict[str, str]:
-        """Fields that name variables: Codex's, and what goose keeps in its keyring."""
-        if path[-1] == "bearer_token_env_var" and isinstance(value, str):
-            return {"Authorization": f"Bearer ${{{value}}}"}
-        if isinstance(value, dict):
-            return {name: f"${{{variable}}}" for name, variable in value.items()}
-        if not isinstance(value, list):
-            result.problems.append((path, "must name environment variables"))
-            return {}
-        names = [str(it.get("name", "") if isinstance(it, dict) else it) for it in value]
-        unset = [] if path[-1] == "env_keys" else [it for it in names if it not in self.variables]
-        if unset:
-            shown = ", ".join(map(printable, unset))
-            message = f"not taken over, since they are not set here: {shown}; add them to `env` if needed"
-            result.warnings.append((path, message))
-        return {it: f"${{{it}}}" for it in names if it not in unset}
+
+def _named_variables(
+    result: TranslatedEntry, path: KeyPath, value: Any, variables: Mapping[str, str]
+) -> dict[str, str]:
+    """Fields that name variables: Codex's, and what goose keeps in its keyring."""
+    if path[-1] == "bearer_token_env_var" and isinstance(value, str):
+        return {"Authorization": f"Bearer ${{{value}}}"}
+    if isinstance(value, dict):
+        return {name: f"${{{variable}}}" for name, variable in value.items()}
+    if not isinstance(value, list):
+        result.problems.append((path, "must name environment variables"))
+        return {}
+    names = [str(it.get("name", "") if isinstance(it, dict) else it) for it in value]
+    unset = [] if path[-1] == "env_keys" else [it for it in names if it not in variables]
+    if unset:
+        shown = ", ".join(map(printable, unset))
+        message = f"not taken over, since they are not set here: {shown}; add them to `env` if needed"
+        result.warnings.append((path, message))
+    return {it: f"${{{it}}}" for it in names if it not in unset}
 
 
 def glob_covering(name: str) -> str:
@@ -327,3 +325,65 @@ def _is_mere_folder(word: str) -> bool:
         return word.startswith("/") and Path(word).is_dir() and not (Path(word) / "__main__.py").exists()
     except (OSError, ValueError):
         return False
+
+
+def with_mcp_servers(
+    tree: Node, problems: Problems, warnings: list[str], variables: Mapping[str, str], *, is_json: bool
+) -> tuple[Node, frozenset[str]]:
+    """The tree with all servers under `servers`, and the names of those that were under `mcpServers`.
+
+    A JSON file with `mcpServers` is taken to be a host's own, so keys in it that are not ours are the host's.
+    """
+    members = dict(tree.entries)
+    theirs, servers = members.pop("mcpServers"), dict(members.get("servers", EMPTY).entries)
+    if not isinstance(theirs.value, dict | None):
+        problems.add(theirs.line, theirs.where, "must be a mapping of names to servers")
+    if is_json:
+        members = _without_foreign(members, problems, warnings)
+    names: set[str] = set()
+    for name_there, entry in theirs.entries.items():
+        name = server_name(name_there)
+        problems.entries[entry.where] = name
+        names.add(name)
+        if not isinstance(entry.value, dict):
+            problems.add(entry.line, entry.where, "must be a mapping of settings")
+            continue
+        result = translated(plain_data(entry), "any", variables)
+        notes = [*result.warnings, *([((), f"is called {name!r} here")] if name != name_there else [])]
+        if result.left_out:
+            notes, result.problems = [((), f"ignored: it {result.left_out}")], []
+        for path, message in result.problems:
+            at = checking.find(entry, path)
+            problems.add(at.line, at.where, message)
+        for path, message in notes:
+            at = checking.find(entry, path)
+            warnings.append(f"{problems.name}:{at.line}: {at.where}: {message}")
+        if result.left_out:
+            continue
+        if name in servers:
+            problems.add(entry.line, entry.where, f"there are two servers {name!r}; rename one")
+        servers[name] = _node(result.members, entry, entry.where)
+    section = members.get("servers", theirs)
+    return tree.with_value({**members, "servers": Node(servers, section.line, "servers")}), frozenset(names)
+
+
+def _node(value: Any, origin: Node, where: str) -> Node:
+    """A node of this value, with the lines of what it was made of."""
+    if isinstance(value, dict):
+        inner = {key: _node(it, origin.entries.get(key, origin), joined(where, key)) for key, it in value.items()}
+        return Node(inner, origin.line, where)
+    if isinstance(value, list):
+        origins = dict(enumerate(origin.value)) if isinstance(origin.value, list) else {}
+        items = [_node(it, origins.get(at, origin), joined(where, at)) for at, it in enumerate(value)]
+        return Node(items, origin.line, where)
+    if value == origin.value:
+        return Node(value, origin.line, where, origin.text)
+    return Node(value, origin.line, where, str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def _without_foreign(members: dict[str, Node], problems: Problems, warnings: list[str]) -> dict[str, Node]:
+    ours = {key: node for key, node in members.items() if nearest(key, Settings.model_fields, cutoff=0.8)}
+    if others := [key for key in members if key not in ours]:
+        names = ", ".join(repr(printable(key)) for key in others[:8]) + (" …" if len(others) > 8 else "")
+        warnings.append(f"{problems.name}: ignored, settings of other programs: {names}")
+    return ours

@@ -17,7 +17,7 @@ from typing import Any
 from codemode_server.config import file_edits
 from codemode_server.config.document import MAX_BYTES
 from codemode_server.config.file_edits import NotEditable
-from codemode_server.config.host_entries import TranslatedEntry, Translator, glob_covering, names_in, server_name
+from codemode_server.config.host_entries import TranslatedEntry, glob_covering, names_in, server_name, translated
 from codemode_server.config.hosts import SECTIONS, Dialect, HostPlace, Scope, System
 from codemode_server.config.problems import joined, printable
 from codemode_server.config.yaml_edits import Plain
@@ -161,30 +161,29 @@ class _Reader:
                 self.found.skipped += part.skipped
 
     def take(self, data: dict[str, Any]) -> None:
-        translator = Translator(self.environ)
         taken: set[str] = set()
         for name_there, entry, dialect in _entries(data):
             name = server_name(name_there)
             if isinstance(entry, dict):
-                translated = translator.translated(entry, dialect)
-                _restrict_by_file(name_there, translated, data)
+                result = translated(entry, dialect, self.environ)
+                _restrict_by_file(name_there, result, data)
             else:
-                translated = TranslatedEntry(problems=[((), "must be a mapping of settings")])
-            lines = [*translated.problems, *translated.warnings]
-            lines += [((), f"ignored: it {translated.left_out}")] if translated.left_out else []
-            lines += [((), f"is called {name!r} here")] if name != name_there and not translated.left_out else []
+                result = TranslatedEntry(problems=[((), "must be a mapping of settings")])
+            lines = [*result.problems, *result.warnings]
+            lines += [((), f"ignored: it {result.left_out}")] if result.left_out else []
+            lines += [((), f"is called {name!r} here")] if name != name_there and not result.left_out else []
             lines += [((), f"there are two servers {name!r}; rename one")] if name in taken else []
             for path, message in lines:
                 where = ""
                 for key in (name_there, *path):
                     where = joined(where, key)
                 self.found.skipped.append(f"{where}: {message}")
-            if not translated.problems and not translated.left_out and name not in taken:
-                self.found.servers.append(self._server(name, name_there, translated))
+            if not result.problems and not result.left_out and name not in taken:
+                self.found.servers.append(self._server(name, name_there, result))
             taken.add(name)
 
-    def _server(self, name: str, name_there: str, translated: TranslatedEntry) -> FoundServer:
-        members = translated.members
+    def _server(self, name: str, name_there: str, result: TranslatedEntry) -> FoundServer:
+        members = result.members
         if left_out := [key for key in members if key not in _ORDER]:
             self.found.skipped.append(f"{name}: not taken over: {', '.join(map(printable, left_out))}")
         entry = {
@@ -195,7 +194,7 @@ class _Reader:
         self._simplify(entry)
         project = server_name(self.project.name) if self.project is not None else ""
         return FoundServer(
-            *(name, entry, self.found.source, self.host, self.scope, project, translated.is_unclear, name_there)
+            *(name, entry, self.found.source, self.host, self.scope, project, result.is_unclear, name_there)
         )
 
     def _plain(self, value: Any, server: str, *, is_text: bool) -> Any:
@@ -279,7 +278,6 @@ def _entries(data: Mapping[str, Any]) -> Iterator[tuple[str, Any, Dialect]]:
 
 
 def _restrict_by_file(name: str, result: TranslatedEntry, data: Mapping[str, Any]) -> None:
-    """Restrict the entry by what the rest of the file switches off."""
     is_opencode = "mcp" in data and "mcpServers" not in data
     settings, tools = (it if isinstance(it, dict) else {} for it in (data.get("mcp"), data.get("tools")))
     off = [data.get("excludeMCPServers"), *([] if is_opencode else [settings.get("excluded")])]

@@ -19,8 +19,6 @@ _GLOB_MARKS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """One place that names a server, or several by a glob."""
-
     place: checking.KeyPath
     glob: str
     labels: frozenset[str] = frozenset()

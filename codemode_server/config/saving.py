@@ -7,7 +7,6 @@ import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,28 +53,19 @@ _LOCK_S = 60.0
 """Each of several commands at once takes a second or so."""
 
 
-_NOTICED = "a running codemode-server notices in seconds"
-
-
-@dataclass(frozen=True, slots=True)
-class Switched:
-    """Result of a change, as text for the person."""
-
-    text: str
-    trust_needed: str
-    """Action required of the person before the file is used; empty if none."""
-
-
-def switch_servers(place: ConfigFile, names: Sequence[str], *, is_enabled: bool) -> Switched:
-    """Switch all of these servers, or none if one can't be. Blocks. Raises `CodemodeError` if there is no such file or
-    server, or the file can't be edited."""
+def switch_servers(place: ConfigFile, names: Sequence[str], *, is_enabled: bool) -> tuple[str, str]:
+    """Switch all of these servers, or none if one can't be. Gives a line about it, and what the person has to do before
+    the file is used, if anything. Blocks. Raises `CodemodeError` if there is no such file or server, or the file can't
+    be edited."""
     check_exists(place)
     with locked(place) as file:
         for name in names:
             file.text.set_enabled(name, is_enabled=is_enabled)
         file.save()
     done = f"{'enabled' if is_enabled else 'disabled'}: {', '.join(names)}"
-    return Switched(done, file.trust_needed) if file.needs_trust else Switched(f"{done}; {_NOTICED}", "")
+    return (
+        (done, file.trust_needed) if file.needs_trust else (f"{done}; a running codemode-server notices in seconds", "")
+    )
 
 
 def check_exists(place: ConfigFile) -> None:
@@ -173,7 +163,6 @@ class EditedFile:
         return copy
 
     def _check(self, trial: Path) -> None:
-        """Check the new text under another name."""
         try:
             load_place(ConfigFile(trial))
         except SettingsError as error:

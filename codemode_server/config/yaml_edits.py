@@ -208,7 +208,6 @@ def _flow_members(members: Mapping[str, Plain]) -> list[str]:
 
 
 def _inline(value: Plain, *, in_flow: bool = False) -> str:
-    """The value on one line."""
     if isinstance(value, str):
         return scalar(value, in_flow=in_flow)
     if isinstance(value, Mapping):

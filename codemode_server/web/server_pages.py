@@ -94,8 +94,8 @@ class ServerPages:
             if place is None:
                 raise CodemodeError("there is no configuration to edit; `codemode-server init` writes a first one")
             loaded = self._records.present()
-            switched = switch_servers(place, [_name_of(loaded, key)], is_enabled=is_enabled)
-            return masked("; ".join(filter(None, [switched.text, switched.trust_needed])), loaded)
+            lines = switch_servers(place, [_name_of(loaded, key)], is_enabled=is_enabled)
+            return masked("; ".join(filter(None, lines)), loaded)
 
         self._done = await anyio.to_thread.run_sync(switch)
         return self._site.redirect("servers")

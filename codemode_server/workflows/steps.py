@@ -257,7 +257,6 @@ class StepCompiler:
         return _optional(_tried(made, failed, at), at, scope, after, caught)
 
     def _imported(self, module: str, name: str, at: int) -> str:
-        """The name of the function in the program."""
         alias = f"{module.replace('.', '_')}_{name}"
         self.imports.setdefault((module, name), Line(f"from {module} import {name} as {alias}", at))
         return alias

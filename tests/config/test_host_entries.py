@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from codemode_server.config.host_reading import read_text
-from codemode_server.config.import_plan import plan
-from codemode_server.config.literal_secrets import SecretNames
+from codemode_server.config.import_plan import SecretNames, plan
 from codemode_server.config.saving import ConfigText
 from codemode_server.domain.errors import SettingsError
 from tests.tables import rows, tables

@@ -16,8 +16,7 @@ from codemode_server.config import load
 from codemode_server.config.file_writing import added_variables
 from codemode_server.config.host_reading import read_text
 from codemode_server.config.hosts import HOSTS
-from codemode_server.config.import_plan import plan, unite
-from codemode_server.config.literal_secrets import SecretNames
+from codemode_server.config.import_plan import SecretNames, plan, unite
 from codemode_server.config.saving import ConfigText
 from codemode_server.domain.errors import SettingsError
 

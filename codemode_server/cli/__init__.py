@@ -72,7 +72,6 @@ _MODULES = {
 """Commands whose module has another name: Python uses the word, or commands share the module. In a shared one a
 function of one command alone has its name, as `run_logout`."""
 _EXIT_BROKEN_PIPE = 141
-"""The exit code that a shell gives for a command that SIGPIPE has ended."""
 _WITHOUT_CONFIG = frozenset({"trust", "completion", "connect", "disconnect", "init", "import", "add"})
 """They read no configuration, or name one themselves."""
 _TAKES_COMMAND_LINE = frozenset({"add", "import"})

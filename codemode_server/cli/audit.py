@@ -28,7 +28,6 @@ from codemode_server.text import one_line
 _ROWS = 40
 _MAX_TEXT_CHARACTERS = 300
 _MAX_PIPED_CHARACTERS = 400
-"""Length of a line that goes to no terminal."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

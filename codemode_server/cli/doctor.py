@@ -37,7 +37,6 @@ def run(parsed: argparse.Namespace) -> int:
 class Report:
     checks: tuple[Check, ...]
     destination: str
-    """Where programs will run."""
     is_met: bool
     """True if this machine meets the settings, as far as it was checked."""
 

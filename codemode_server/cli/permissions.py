@@ -25,7 +25,6 @@ _MAX_CHARACTERS = 200
 
 class ExpectedDecision(Section):
     call: str = Field(min_length=1)
-    """`server/tool`."""
     args: dict[str, Any] = Field(default={})
     expect: Literal["allow", "deny", "ask"]
     effect: RuleEffect | None = None

@@ -38,7 +38,6 @@ async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterato
 
 
 COMMAND_SESSION = Session("command", is_ephemeral=True)
-"""The session of programs that commands run."""
 
 
 async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, as_json: bool) -> tuple[str, bool]:

@@ -24,7 +24,6 @@ from codemode_server.redaction import Redactor
 from codemode_server.text import escaped_lines
 
 HOW_TO_ADD = "`codemode-server import` takes over those of your hosts, `codemode-server add` adds one"
-"""How a person without servers gets some."""
 
 
 def show(page: str) -> None:

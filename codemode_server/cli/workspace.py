@@ -65,7 +65,6 @@ class Found:
     files: int = 0
     folders: int = 0
     size: int = 0
-    """Bytes, counted as for the quota."""
     largest: list[tuple[int, int, Entry]] = field(default_factory=list)
     """The largest files: bytes, a number that orders files of the same size, and the file."""
 

@@ -48,7 +48,6 @@ class HostFileChange:
     record: ConnectRecord | None
     """The record to store; None to delete it."""
     notes: Sequence[str] = ()
-    """Notes for the person, a line each."""
 
     @property
     def is_empty(self) -> bool:

@@ -180,7 +180,8 @@ class _Toml:
             for key in reversed(path):
                 members = {key: members}
             gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
-            return text + (gap + tomlkit.dumps(members)).replace("\n", _newline(text))
+            newline = "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"
+            return text + (gap + tomlkit.dumps(members)).replace("\n", newline)
         here: Any = document
         for key in path:
             here = here[key]
@@ -198,7 +199,3 @@ class _Toml:
             here = here[key]
         del here[path[-1]]
         return tomlkit.dumps(document)
-
-
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text[: text.find("\n") + 1] else "\n"

@@ -271,15 +271,11 @@ def _in_our_variables(value: Any, dialect: Dialect) -> Any:
     return value
 
 
-def _is_address(word: str) -> bool:
-    return re.match(r"https?://", word, re.IGNORECASE) is not None
-
-
 def entry_of(words: Sequence[str], *, transport: str | None = None) -> dict[str, Plain]:
     """The entry for `https://…`, or for a program with its arguments. Raises `CodemodeError` if an address with
     arguments behind it, or a transport that does not fit."""
     first, *rest = words
-    if _is_address(first):
+    if re.match(r"https?://", first, re.IGNORECASE):
         if rest:
             raise CodemodeError(f"an address has no arguments; remove {' '.join(rest)!r}")
         if transport == "stdio":

@@ -34,7 +34,6 @@ class HostFile:
     path: Path
     """Without links."""
     is_link: bool
-    """True if the host's path is a link to it."""
     content: bytes | None = field(repr=False)
     """None if there is no such file."""
     mode: int = 0o600

@@ -46,17 +46,14 @@ class FoundServer:
     name: str
     entry: dict[str, Plain]
     source: str
-    """The host and its file, for the person."""
     host: str
     """Its id; empty if the host is unknown."""
     scope: Scope
     """`project` if somebody else may have written the file."""
     project: str = ""
-    """A short name of the folder that it is for."""
     is_unclear: bool = False
     """True if it has a restriction that is not understood, and so must stay disabled."""
     name_there: str = ""
-    """Its name in the host's file."""
 
     @property
     def is_enabled(self) -> bool:
@@ -74,7 +71,6 @@ class SourceServers:
     source: str
     servers: list[FoundServer] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    """Omitted settings with the reason, a line each."""
 
 
 def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | None = None) -> SourceServers:
@@ -123,7 +119,6 @@ class _Reader:
     host: str
     scope: Scope
     project: Path | None
-    """The folder of the project that the servers belong to."""
     path: Path
     environ: Mapping[str, str]
 

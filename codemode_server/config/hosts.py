@@ -76,10 +76,8 @@ class KnownHost:
     of_user: Callable[[System], Iterable[Path]]
     """The user's files. A new one is made at the first place."""
     of_project: tuple[str, ...] = ()
-    """Files in a project's folder. A new one is made at the first place."""
     syntax: Syntax = "json"
     servers: KeyPath = ("mcpServers",)
-    """Where a file has its servers."""
     dialect: Dialect = "any"
     before: Mapping[str, Any] = field(default_factory=dict)
     """Keys of our entry before the command."""
@@ -221,7 +219,6 @@ HOSTS: Mapping[str, KnownHost] = {host.id: host for host in _ALL}
 SECTIONS: Mapping[str, Dialect] = {
     key: host.dialect for host in _ALL for key in host.servers if key not in ("servers", "mcpServers")
 }
-"""Keys under which single hosts have their servers."""
 SYNONYMS = {
     "serverUrl": "url",
     "httpUrl": "url",
@@ -245,7 +242,6 @@ SYNONYMS = {
     "disabledTools": "exclude",
     "disabled_tools": "exclude",
 }
-"""Hosts' names for our server settings."""
 SIGN_IN_SYNONYMS = {
     "clientId": "client_id",
     "CLIENT_ID": "client_id",
@@ -256,4 +252,3 @@ SIGN_IN_SYNONYMS = {
     "clientMetadataUrl": "client_metadata_url",
     "tokenEndpointAuthMethod": "token_endpoint_auth_method",
 }
-"""Hosts' names for our `oauth` settings."""

@@ -21,7 +21,6 @@ from codemode_server.known_tokens import KNOWN_TOKEN
 from codemode_server.settings import ServerSettings
 
 _CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command")
-"""Fields that say which server an entry is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,6 @@ class ImportPlan:
 
     additions: list[Addition] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    """Servers that are not added and why, a line each."""
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     """Values that are stored apart from the configuration, by name."""
     to_set: dict[str, str] = field(default_factory=dict)
@@ -186,7 +184,6 @@ class SecretNames:
     environ: Mapping[str, str]
     """Takes precedence over what is stored, so a name with another value there is not used."""
     reference: str = "${%s}"
-    """How an entry refers to a name."""
     added: dict[str, str] = field(default_factory=dict, repr=False)
 
     def reference_to(self, value: str, name: str, server: str, *, is_variable: bool) -> str:

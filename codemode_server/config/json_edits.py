@@ -63,7 +63,6 @@ class _Member:
     key: str
     start: int
     value: int
-    """Offset of its value."""
     end: int
 
 

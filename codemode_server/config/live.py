@@ -22,10 +22,6 @@ DEFAULT_PRINCIPAL = "default"
 """The principal where nothing names one."""
 
 
-def _no_values(principal: Principal | None) -> None:
-    return None
-
-
 class LiveConfig:
     """Current settings and redactor. Changed on the event loop only; may be read in any thread."""
 
@@ -39,10 +35,9 @@ class LiveConfig:
         self._tokens: frozenset[str] = frozenset()
         self.notices = notices
         """Lines for the model about what is wrong with the configuration."""
-        self.values_of: Callable[[Principal | None], KnownValues | None] = _no_values
+        self.values_of: Callable[[Principal | None], KnownValues | None] = lambda _: None
         """The personal data of a principal that the model gets tokens for; of None, that of all principals."""
         self.revision = 0
-        """Number of edits that were taken over."""
         self._changed = ChangeSignal()
 
     @property

@@ -37,14 +37,12 @@ class LoadedSettings:
 
     settings: Settings = field(repr=False)
     path: Path | None
-    """The file; none if there is none."""
     base_dir: Path
     """The folder against which relative paths were resolved."""
     warnings: tuple[str, ...] = ()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Values that must never appear in logs, traces, errors, stubs or the sandbox; see `secrecy`."""
     expanded_from: frozenset[str] = frozenset()
-    """Names of the variables that were used."""
     short_secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """Secrets too short or too common to be masked everywhere; masked by `describe`."""
     invalid_servers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -52,19 +50,15 @@ class LoadedSettings:
     unused_file: str = ""
     """Which file in the current folder is not used, why, and how to use it."""
     place: ConfigFile | None = None
-    """Where the file is; none if there is none."""
     digests: trust.Digests = field(default_factory=dict, repr=False, compare=False)
-    """Digests of the files that were read."""
     as_written: Node = field(default=EMPTY, repr=False, compare=False)
     """The file in our format, before variables were expanded."""
     dotenv: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """The variables of the `.env` beside the file."""
     references: Mapping[Reference, frozenset[str]] = field(default_factory=dict)
     """References to secrets, each with the servers that use it; an empty name stands for the rest of the file."""
     has_failed_command: bool = field(default=False, compare=False)
     """True if a `${command:…}` gave no value; another try may succeed."""
     stamp: Stamp = field(default=(), repr=False, compare=False)
-    """Stamp of the files when they were read."""
 
     @property
     def server_errors(self) -> tuple[str, ...]:
@@ -137,9 +131,9 @@ def load(
             return _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
         except Untrusted as untrusted:
             unused_file = str(untrusted)
-    place = places.of_user()
-    if place is None:
+    if not places.user_file().is_file():
         return replace(_no_file(environ, cwd, is_untrusted=bool(unused_file)), unused_file=unused_file)
+    place = ConfigFile(places.user_file())
     loaded = _loaded(place, environ, cwd, require_trust=require_trust, resolve=resolve)
     return replace(loaded, unused_file=unused_file)
 

@@ -69,12 +69,6 @@ def in_folder(folder: Path) -> ConfigFile | None:
     return ConfigFile(folder / NAME, is_in_current_folder=folder != Path(os.path.realpath(user_file().parent)))
 
 
-def of_user() -> ConfigFile | None:
-    """The file in the user's configuration folder."""
-    user = user_file()
-    return ConfigFile(user) if user.is_file() else None
-
-
 def user_file() -> Path:
     """The path of the user's own file, which may not exist."""
     from platformdirs import user_config_path

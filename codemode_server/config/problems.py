@@ -33,7 +33,6 @@ class Problems:
     """The problems of one file so far."""
 
     name: str
-    """The name of the file in messages."""
     found: list[Problem] = field(default_factory=list)
     entries: dict[str, str] = field(default_factory=dict)
     """Where each server's entry is, with the server's name."""

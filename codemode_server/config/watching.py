@@ -36,19 +36,15 @@ async def changes(
     """
     last = since
     in_force = since if isinstance(since, LoadedSettings) else None
-    match since:
-        case LoadedSettings():
-            seen = since.stamp
-        case SettingsError():
-            seen = ()
-        case None:
-            seen = stamp_of_place(place)
+    seen = in_force.stamp if in_force is not None else () if since is not None else stamp_of_place(place)
     pending: Stamp | None = None
     retried = stamp_of(retry_file())
     while True:
         await anyio.sleep(interval_s)
         now, retried_now = await anyio.to_thread.run_sync(lambda: (stamp_of_place(place), stamp_of(retry_file())))
-        is_retry, retried = retried_now != retried and _may_improve(last), retried_now
+        # A command may work now, so reading the same file again may give another result.
+        may_improve = isinstance(last, SettingsError) or (last is not None and last.has_failed_command)
+        is_retry, retried = retried_now != retried and may_improve, retried_now
         if now == seen and not is_retry:
             pending = None
         elif now != pending and not is_retry:
@@ -60,11 +56,6 @@ async def changes(
                 last = read
                 in_force = read if isinstance(read, LoadedSettings) else in_force
                 yield read
-
-
-def _may_improve(last: LoadedSettings | SettingsError | None) -> bool:
-    """True if reading the same file again may give another result, since a command may work now."""
-    return isinstance(last, SettingsError) or (last is not None and last.has_failed_command)
 
 
 def _read(

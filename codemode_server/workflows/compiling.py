@@ -61,7 +61,6 @@ def _awaited(value):
 def _error(error):
     return {"kind": error.kind, "message": error.message}
 '''
-"""Beginning of every program of a workflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,6 @@ class CompiledWorkflow:
     description: str
     inputs: tuple[WorkflowInput, ...]
     source: str
-    """A module with the function `name`."""
     modules: tuple[str, ...]
     """Modules of servers and skills that it imports."""
     check_source: str

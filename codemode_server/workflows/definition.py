@@ -15,7 +15,6 @@ from codemode_server.config.document import Node, plain_data
 from codemode_server.config.problems import Problems, nearest
 
 TYPES = {"text": "str", "number": "float", "integer": "int", "boolean": "bool", "list": "list", "object": "dict"}
-"""Types of inputs, and their types in Python."""
 NAME_RULE = "is up to 40 small letters, digits and `_`, the first a letter, and no word of Python"
 MAX_INPUTS = 50
 _INPUT_KEYS = ("type", "description", "required", "default", "one_of", "pattern", "min", "max")

@@ -63,7 +63,7 @@ class Workflows:
 
     def entries(self) -> list[Skill]:
         """Every workflow, as the catalog and the search show it."""
-        return [self._entry(name) for name in self.names()]
+        return list(map(self._entry, self.names()))
 
     def why_missing(self, name: str) -> str:
         """An error that there is no such workflow, with the nearest name; empty if it exists."""

@@ -62,7 +62,6 @@ class StepCompiler:
 
     problems: Problems
     imports: dict[tuple[str, str], Line] = field(default_factory=dict)
-    """Module and name → the line that imports it."""
     count: int = 0
     ids: dict[str, str] = field(default_factory=dict)
     """Each with the action of its step."""

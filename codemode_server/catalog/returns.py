@@ -9,28 +9,16 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from codemode_server.catalog.json_schema import (
-    SchemaReader,
-    branches_of,
-    enum_of,
-    kinds_of,
-    properties_of,
-    required_of,
-    tuple_of,
-)
+from codemode_server.catalog.json_schema import SchemaReader, properties_of, required_of
 from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter
 from codemode_server.catalog.shapes import Shape, settled
-from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.tools import ToolDefinition
 
 Origin = Literal["declared", "observed", "unknown"]
 _MAX_SHOWN = 160
 """Maximum number of nodes of an observed result that are shown; each costs the model tokens."""
-_MAX_FILLED_IN = 40
-"""Maximum number of observed nodes that are added to a declared result."""
-_NOTE_CHARACTERS = 250
 _TEXT_OR_JSON = "text or parsed JSON"
 _NOT_CALLED = "type unknown until called"
 _VARYING = "keys vary from call to call"
@@ -94,8 +82,6 @@ def return_type(
         return ReturnType(found, "observed", observed.calls, open_classes=writer.open_classes, keys_depend_on=depend_on)
     writer.read(definition.output_schema)
     schema, is_lone = declared_result(definition)
-    if shape is not None:
-        schema = _filled_in(SchemaReader(definition.output_schema), schema, shape)
     declared = writer.type_of(schema, hint)
     may_be_json = is_lone and "str" in declared.names
     return ReturnType(
@@ -126,13 +112,10 @@ def declared_result(definition: ToolDefinition) -> tuple[object, bool]:
 
 def result_schema(definition: ToolDefinition, observed: Observed | None) -> tuple[object, object]:
     """The result's schema, declared or observed, and the root of its references; `{}` if nothing is known."""
-    has_calls = observed is not None and observed.calls > 0
-    schema, _ = declared_result(definition)
-    if observed is None or not has_calls:
-        return ({} if is_vague(definition) else schema), definition.output_schema
     if not is_vague(definition):
-        return _filled_in(SchemaReader(definition.output_schema), schema, observed.shape), definition.output_schema
-    return _schema(settled(observed.shape, _MAX_SHOWN)), None
+        return declared_result(definition)[0], definition.output_schema
+    is_known = observed is not None and observed.calls > 0
+    return (_schema(settled(observed.shape, _MAX_SHOWN)) if observed is not None and is_known else {}), None
 
 
 def is_vague(definition: ToolDefinition) -> bool:
@@ -143,38 +126,6 @@ def is_vague(definition: ToolDefinition) -> bool:
     return not declared.literals and all(
         _UNSPECIFIC.fullmatch(name) or (is_lone and name == "str") for name in declared.names
     )
-
-
-def _filled_in(reader: SchemaReader, schema: object, shape: Shape) -> object:
-    """A declared schema whose unspecific parts are replaced by observed shapes; the same object if there are none."""
-    flat = reader.flat(schema)
-    if branches_of(flat) or enum_of(flat):
-        return schema
-    more = flat.get("additionalProperties")
-    match kinds_of(flat):
-        case []:
-            return _observed_in(flat, shape) if shape.kinds else schema
-        case ["object"] if properties_of(flat):
-            filled = {
-                key: _filled_in(reader, inner, shape.keys[key]) if key in shape.keys else inner
-                for key, inner in properties_of(flat).items()
-            }
-            is_same = all(filled[key] is inner for key, inner in properties_of(flat).items())
-            return schema if is_same else {**flat, "properties": filled}
-        case ["object"] if shape.keys and shape.kinds == ("dict",) and more in (None, True, {}):
-            return schema if "patternProperties" in flat else _observed_in(flat, shape)
-        case ["array"] if shape.kinds == ("list",) and shape.items and not tuple_of(flat):
-            items = flat.get("items", {})
-            inner = _filled_in(reader, items, shape.items)
-            return schema if inner is items else {**flat, "items": inner}
-        case _:
-            return schema
-
-
-def _observed_in(flat: dict[str, Any], shape: Shape) -> dict[str, Any]:
-    found = _schema(settled(shape, _MAX_FILLED_IN))
-    said = one_line(flat.get("description"), _NOTE_CHARACTERS) or found.get("description", "")
-    return {**flat, **found, "description": f"{said} (observed)".lstrip()}
 
 
 def _schema(shape: Shape) -> dict[str, Any]:

@@ -187,57 +187,6 @@ class TestKeysThatDependOnWhatWasAsked:
         assert str(after(observed.merged(seen([CUSTOMERS] * 20))).returned.type) == "list[dict[str, Any]]"
 
 
-class TestADeclaredResult:
-    def test_that_leaves_something_open_is_filled_in_there(self) -> None:
-        output = {
-            "type": "object",
-            "required": ["success", "metadata"],
-            "properties": {
-                "success": {"type": "boolean"},
-                "metadata": {"type": "object", "description": "About it"},
-                "rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}},
-                "data": {},
-                "parent": {"$ref": "#/$defs/Node"},
-                "codes": {"type": "object", "additionalProperties": {"type": "string"}},
-            },
-            "$defs": {
-                "Row": {"type": "object"},
-                "Node": {"type": "object", "properties": {"up": {"$ref": "#/$defs/Node"}}},
-            },
-        }
-        known = catalog(output=output)
-        metadata = {"author": "x", "lines": 3}
-        value = {"metadata": metadata, "rows": [{"id": 1}], "data": [1.5], "parent": {"up": {}}, "codes": {"a": 1}}
-        tool = after(seen([value]), known)
-        assert tool.stub.source == (
-            "from servers import tool\n"
-            "from typing import NotRequired, TypedDict\n"
-            "\n"
-            "class Metadata(TypedDict):\n"
-            "    author: str\n"
-            "    lines: int\n"
-            "\n"
-            "class Row(TypedDict):\n"
-            "    id: int\n"
-            "\n"
-            "class Node(TypedDict, total=False):\n"
-            '    up: "Node"\n'
-            "\n"
-            "class ListIssuesResult(TypedDict):\n"
-            "    success: bool\n"
-            "    metadata: Metadata  # About it (observed)\n"
-            "    rows: NotRequired[list[Row]]\n"
-            "    data: NotRequired[list[float]]  # (observed)\n"
-            "    parent: NotRequired[Node]\n"
-            "    codes: NotRequired[dict[str, str]]\n"
-            "\n"
-            '@tool("git_hub", "list_issues")\n'
-            "def list_issues(repo: str) -> ListIssuesResult:\n"
-            "    ...\n"
-        )
-        assert tool.returned.origin == "declared"
-
-
 class TestWhatIsKept:
     def test_is_bounded_and_what_lies_deepest_is_left_out_first(self) -> None:
         def tree(depth: int) -> Any:

@@ -6,7 +6,8 @@ names the right ones; our errors become text here, in one place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from io import TextIOBase
@@ -19,6 +20,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
@@ -31,14 +33,15 @@ from mcp.types import (
 )
 from mcp.types import Prompt as McpPrompt
 from mcp.types import Tool as McpTool
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from opentelemetry import context as trace_context
+from opentelemetry import propagate
 from pydantic import AnyUrl, ValidationError
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Session
-from codemode_server.front.announcements import Announcements
 from codemode_server.front.host_requests import HostRequests, features_of, input_required
-from codemode_server.front.host_trace import continue_host_trace
 from codemode_server.front.instructions import instructions
 from codemode_server.front.sessions import Sessions
 from codemode_server.front.tools.registry import (
@@ -63,6 +66,42 @@ if TYPE_CHECKING:
     from codemode_server.front.unconfigured import Unconfigured
 
     MetaTools = ConfiguredMetaTools | Unconfigured
+
+
+_MAX_SESSIONS = 256
+"""As many as `front/http.py` has; what is sent to one that has ended is dropped."""
+_SEND_S = 5.0
+"""A host that does not read its stream must not keep the others waiting."""
+
+
+class Announcements:
+    """The sessions that have asked for a list, each with its way to the host."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, ServerSession] = {}
+
+    def note(self, session: Session, request: ServerRequestContext[object, object] | None) -> None:
+        """The session has asked for a list in this request."""
+        if request is None or session.is_ephemeral or request.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return
+        self._sessions.pop(session.session_id, None)
+        self._sessions[session.session_id] = request.session  # the latest last
+        if len(self._sessions) > _MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+
+    async def send(self, changed: Changed) -> None:
+        """Tell all of them that a list has changed."""
+        async with anyio.create_task_group() as tasks:
+            for session in list(self._sessions.values()):
+                tasks.start_soon(_send, session, changed)
+
+
+async def _send(session: ServerSession, changed: Changed) -> None:
+    with anyio.move_on_after(_SEND_S), suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        if changed == "tools":
+            await session.send_tool_list_changed()
+        else:
+            await session.send_prompt_list_changed()
 
 
 class FrontServer(MCPServer[None]):
@@ -270,3 +309,26 @@ def _problem(detail: Any, known: list[str]) -> str:
 
 def _quoted(text: str) -> str:
     return repr(text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…")
+
+
+async def continue_host_trace(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Middleware outside mcp's span, which mcp makes a child of the `traceparent` in `_meta`: the HTTP header takes its
+    place where `_meta` has none, and the host's `baggage`, which mcp drops, is carried on."""
+    of_http = _extracted(_headers(ctx), trace_context.get_current())
+    token = trace_context.attach(_extracted(ctx.meta, of_http))
+    try:
+        return await call_next(ctx)
+    finally:
+        trace_context.detach(token)
+
+
+def _headers(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, str] | None:
+    return None if ctx.request is None else ctx.request.headers
+
+
+def _extracted(carrier: Mapping[str, Any] | None, before: trace_context.Context) -> trace_context.Context:
+    """The context in a carrier that anyone may have written, on top of another."""
+    try:
+        return propagate.extract(carrier, before) if carrier else before
+    except (ValueError, TypeError):
+        return before

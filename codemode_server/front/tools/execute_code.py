@@ -10,8 +10,7 @@ from pydantic import Field
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import MAX_DESCRIPTION_CHARACTERS
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.front.example import Example
-from codemode_server.front.listing import Listing
+from codemode_server.front.listing import Example, Listing
 from codemode_server.front.tools.registry import Answer, Description, MetaToolSpec, ToolArguments, ToolContext
 from codemode_server.off_loop import LARGE_BYTES, is_large, run_sized
 from codemode_server.settings import LimitSettings, Settings

@@ -11,10 +11,10 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from codemode_server.storage.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
-from codemode_server.storage.sqlite_journal import SqliteCancelRequests, SqliteJournal
+from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_savings import SqliteExchanges
 from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.storage.sqlite_tokens import SqliteTokens, TokenCipher

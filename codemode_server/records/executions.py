@@ -37,10 +37,10 @@ from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
 from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_approvals import SqliteApprovals
+from codemode_server.storage.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_history import MAX_CALLS, SqliteHistory
-from codemode_server.storage.sqlite_journal import SqliteCancelRequests, SqliteJournal
+from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_savings import SqliteSavings
 from codemode_server.tokens import estimate_tokens
 

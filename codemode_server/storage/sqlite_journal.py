@@ -27,7 +27,7 @@ from codemode_server.domain.repetition import Repeat
 from codemode_server.json_values import json_bytes
 from codemode_server.off_loop import is_large, run_large
 from codemode_server.private_cipher import ValueUnreadable
-from codemode_server.storage.database import Database, placeholders
+from codemode_server.storage.database import placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import (
@@ -355,38 +355,6 @@ class SqliteJournal:
         except ValueUnreadable as problem:
             return f"({problem})"
         return text
-
-
-_HELD_SECONDS = 86_400.0
-
-
-class SqliteCancelRequests:
-    """Implements `executions.cancel_requests.CancelRequests`."""
-
-    def __init__(self, database: Database, thread: DatabaseThread) -> None:
-        """`database` reads, `thread` writes."""
-        self._database = database
-        self._thread = thread
-
-    def is_requested(self, execution_id: ExecutionId) -> bool:
-        with self._database.use() as connection:
-            row = connection.execute("SELECT 1 FROM cancel_requests WHERE execution_id = ?", (execution_id,)).fetchone()
-        return row is not None
-
-    async def request(self, principal: Principal, execution_id: ExecutionId, at: float) -> bool:
-        """Ask to cancel an execution of this principal; whether there is one that has not ended. Raises as the journal
-        does."""
-
-        def request(connection: sqlite3.Connection) -> bool:
-            connection.execute("DELETE FROM cancel_requests WHERE asked_at < ?", (at - _HELD_SECONDS,))
-            added = connection.execute(
-                "INSERT OR REPLACE INTO cancel_requests SELECT execution_id, ? FROM journal_executions"
-                " WHERE execution_id = ? AND principal = ? AND ended_at IS NULL",
-                (at, execution_id, principal.principal_id),
-            )
-            return added.rowcount > 0
-
-        return await self._thread.run(request)
 
 
 def _nothing() -> None:

@@ -68,6 +68,8 @@ _MODULES = {
     "disconnect": "connect",
     "logout": "login",
     "setup": "doctor",
+    "trust": "config",
+    "sync": "select",
 }
 """Commands whose module has another name: Python uses the word, or commands share the module. In a shared one a
 function of one command alone has its name, as `run_logout`."""
@@ -84,7 +86,6 @@ example:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; gives its exit code."""
     arguments, command_line = _split(list(arguments))
     parsed = _parser(arguments).parse_args(arguments, argparse.Namespace(command_line=command_line))
     try:
@@ -102,7 +103,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """The parser with the arguments of every command."""
     return _parser(list(_COMMANDS))
 
 

@@ -69,7 +69,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
-    """The questions that can be answered now, oldest first."""
     with stored_records(loaded) as records:
         approvals = [] if records is None else await records.approvals()
     if as_json:
@@ -83,7 +82,6 @@ async def list_questions(loaded: LoadedSettings, *, as_json: bool) -> str:
 
 
 async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bool) -> str:
-    """One whole question, with its answer if it has one."""
     approval = await _approval(loaded, ApprovalId(approval_id))
     if as_json:
         return json.dumps(_as_json(approval), indent=2)

@@ -19,7 +19,6 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def config_file(parsed: argparse.Namespace) -> Path | None:
-    """The file that `--config` names."""
     return getattr(parsed, "config", None)
 
 

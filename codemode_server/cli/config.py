@@ -1,16 +1,22 @@
-"""The `config` command: checks `upstream.yaml`, or prints its JSON Schema."""
+"""The commands `config`, which checks `upstream.yaml` or prints its JSON Schema, and `trust`, which shows the file of a
+folder and records or withdraws trust in it."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
-from codemode_server.cli.terminal import announce, configuration, show
+from codemode_server.cli.terminal import announce, configuration, is_confirmed, show
 from codemode_server.config import LoadedSettings
-from codemode_server.config.description import describe, may_start
-from codemode_server.domain.errors import CodemodeError
+from codemode_server.config import trust as store
+from codemode_server.config.description import describe, may_start, preview
+from codemode_server.config.loading import Untrusted, load_place
+from codemode_server.config.places import NAME, ConfigFile, in_folder
+from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.settings import json_schema
+from codemode_server.text import escaped
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,3 +48,84 @@ def _rules_without_tools(loaded: LoadedSettings) -> Sequence[str]:
             return list(rules_without_tools(loaded.settings.permissions, known.catalog))
     except (CodemodeError, OSError):  # `status` and `doctor` say what is wrong with the state folder
         return ()
+
+
+def add_arguments_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="default: the current folder")
+    parser.add_argument("--yes", action="store_true", help="trust what is shown without being asked")
+    parser.add_argument("--list", action="store_true", help="list the trusted files")
+    parser.add_argument("--remove", action="store_true", help="stop trusting this folder's file")
+
+
+def run_trust(parsed: argparse.Namespace) -> int:
+    if parsed.list:
+        show(listing())
+        return 0
+    if parsed.remove:
+        show(withdraw(parsed.folder))
+        return 0
+    loaded = examine(parsed.folder)
+    path, before = _path(loaded), store.find(_path(loaded))
+    changed = (
+        [] if before is None else [it for it, digest in loaded.digests.items() if before.digests.get(it) != digest]
+    )
+    if changed:
+        show(f"changed since you trusted it: {escaped(', '.join(changed))}\n")
+    show(f"{preview(loaded)}\n")
+    if not (loaded.place and loaded.place.is_in_current_folder) or store.is_trusted(path, loaded.digests):
+        print("this file is already trusted")
+        return 0
+    if not parsed.yes and not is_confirmed("Trust this file, so that servers are started as it says? [y/N] "):
+        print("not trusted; nothing has changed")
+        return 1
+    show(trust(loaded))
+    return 0
+
+
+def examine(folder: Path) -> LoadedSettings:
+    """The configuration file of the folder, read without starting any of its servers. Raises `CodemodeError` if there
+    is none, or it can't be used."""
+    place = in_folder(folder)
+    if place is None:
+        raise CodemodeError(f"there is no {NAME} in {folder.resolve()}, so there is nothing to trust")
+    return load_place(place, require_trust=False, resolve=False)
+
+
+def trust(loaded: LoadedSettings) -> str:
+    try:
+        store.record(_path(loaded), loaded.digests)
+    except OSError as error:
+        raise CodemodeError(f"can't save the trust record: {error}") from error
+    return f"trusted: {loaded.path}; sessions that start in this folder use it, until it changes"
+
+
+def withdraw(folder: Path) -> str:
+    """Stop trusting the files of the folder; they need not exist any more."""
+    try:
+        is_removed = store.forget(folder.resolve() / NAME)
+    except OSError as error:
+        raise CodemodeError(f"can't remove the trust record: {error}") from error
+    if not is_removed:
+        raise CodemodeError(f"no file in {folder.resolve()} is trusted; `codemode-server trust --list` shows which are")
+    return f"no longer trusted: {folder.resolve()}; servers that run already go on until they restart"
+
+
+def listing() -> str:
+    lines = [f"{escaped(str(found.path))}{_state(found.path)}" for found in store.records()]
+    return "\n".join(lines) or "nothing is trusted"
+
+
+def _state(path: Path) -> str:
+    if not path.is_file():
+        return "  (gone)"
+    try:
+        load_place(ConfigFile(path, is_in_current_folder=True), resolve=False)
+    except SettingsError as error:
+        is_changed = isinstance(error, Untrusted) and error.is_changed
+        return "  (has changed, so it is not used)" if is_changed else "  (can't be used)"
+    return ""
+
+
+def _path(loaded: LoadedSettings) -> Path:
+    assert loaded.path is not None  # noqa: S101 - `examine` found it
+    return loaded.path

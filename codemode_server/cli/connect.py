@@ -82,14 +82,9 @@ def _configuration(config: Path | None) -> LoadedSettings | None:
 
 
 def _located(parsed: argparse.Namespace) -> tuple[HostPlace, Path]:
-    """The file to edit, and the folder that it must not lead out of. Raises `CodemodeError` if the host has no files in
-    projects."""
-    system, folder = System.current(), Path.cwd()
-    try:
-        place = HOSTS[parsed.host].place(system, folder if parsed.project else None)
-    except ValueError as error:
-        raise CodemodeError(str(error)) from None
-    return place, folder if parsed.project else system.home
+    """The file to edit, and the folder that it must not lead out of."""
+    system, project = System.current(), Path.cwd() if parsed.project else None
+    return HOSTS[parsed.host].place(system, project), project or system.home
 
 
 def _is_agreed(parsed: argparse.Namespace, plan: connecting.HostFileChange) -> bool:

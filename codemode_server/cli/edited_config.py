@@ -98,7 +98,6 @@ class SecretDestination:
 
 
 def save(file: EditedFile, made: ImportPlan, storage: SecretDestination) -> None:
-    """Write the plan with its secrets, or nothing of it."""
     file.text.add_servers({it.name: it.entry for it in made.additions})
     file.save(storage.storing(made.secrets))
 

@@ -97,7 +97,6 @@ class _SignInPage:
         _read_pasted(listener)
 
     def close(self) -> None:
-        """Remove what the browser was opened with."""
         self._browser.close()
 
 

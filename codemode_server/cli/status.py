@@ -100,7 +100,6 @@ async def _open_questions(app: App) -> list[str]:
 
 
 def is_well(server: Server) -> bool:
-    """True if a server is as configured."""
     return server.state in (UpstreamState.READY, UpstreamState.DISABLED)
 
 

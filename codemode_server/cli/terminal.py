@@ -27,7 +27,6 @@ HOW_TO_ADD = "`codemode-server import` takes over those of your hosts, `codemode
 
 
 def show(page: str) -> None:
-    """Print the answer of a command."""
     print(escaped_lines(page))
 
 
@@ -49,7 +48,6 @@ def line_width() -> int | None:
 
 
 def announce(line: str) -> None:
-    """Print progress or an error to stderr."""
     print(f"codemode-server: {escaped_lines(line)}", file=sys.stderr)
 
 

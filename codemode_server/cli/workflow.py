@@ -171,7 +171,6 @@ _YES, _NO = ("y", "yes", "true"), ("n", "no", "false")
 
 
 def terminal_host() -> HostInput:
-    """The person, if there is a terminal; else nobody."""
     try:
         with terminal():
             return _TerminalHost()

@@ -54,7 +54,6 @@ class HostFileChange:
         return self.content == self.file.content
 
     def difference(self) -> list[str]:
-        """The lines of a unified diff."""
         old, new = ((it or b"").decode().splitlines() for it in (self.file.content, self.content))
         start = _common(old, new)  # difflib takes time that grows with the square of the lines
         end = _common(old[start:][::-1], new[start:][::-1])
@@ -239,7 +238,6 @@ def servers_path(host: KnownHost, data: Any) -> KeyPath:
 
 
 def own_entry(host: KnownHost, launch: ProductCommand, servers: Any) -> dict[str, Any]:
-    """Our entry, beside those that are there."""
     args, env = list(launch.args), dict(launch.env)
     if host.id == "opencode":
         entry: dict[str, Any] = {"type": "local", "command": [launch.command, *args]}

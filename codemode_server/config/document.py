@@ -29,8 +29,6 @@ Value: TypeAlias = "str | int | float | bool | list[Node] | dict[str, Node] | No
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One value of the file, with its location."""
-
     value: Value
     line: int
     """Line of its key, or of the value itself if it has no key."""
@@ -51,7 +49,6 @@ EMPTY = Node({}, 1, "")
 
 
 def plain_data(node: Node) -> Any:
-    """The node as plain data."""
     if isinstance(node.value, dict):
         return {key: plain_data(child) for key, child in node.value.items()}
     if isinstance(node.value, list):

@@ -26,8 +26,6 @@ _FROM_HOSTS = {"userHome": "HOME"}
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """One string with its variables expanded."""
-
     text: str
     used: tuple[tuple[str, str], ...] = ()
     """Names and values of the expanded variables, without those replaced by a default."""

@@ -41,8 +41,6 @@ _NO_RESTRICTION: tuple[object, ...] = ("allow", "approve", "auto", [], {})
 
 @dataclass(slots=True)
 class TranslatedEntry:
-    """One server's entry in our form."""
-
     members: dict[str, Any] = field(default_factory=dict)
     warnings: list[tuple[KeyPath, str]] = field(default_factory=list)
     problems: list[tuple[KeyPath, str]] = field(default_factory=list)
@@ -70,7 +68,6 @@ class TranslatedEntry:
 
 
 def translated(entry: Mapping[str, Any], dialect: Dialect, variables: Mapping[str, str]) -> TranslatedEntry:
-    """The entry in our form."""
     result = TranslatedEntry()
     flat = _flattened(entry, dialect)
     values = {path[-1]: value for path, value in flat.items()}
@@ -302,7 +299,6 @@ def names_this_server(words: Sequence[str]) -> bool:
 
 
 def command_words(entry: Mapping[str, Any]) -> list[str]:
-    """The command of a host's entry with its arguments."""
     inner = entry.get("transport")
     members = inner if isinstance(inner, dict) else entry
     words: list[str] = []

@@ -29,8 +29,6 @@ _SUFFIX = ".before-codemode"
 
 @dataclass(frozen=True, slots=True)
 class HostFile:
-    """A host's file as it was read."""
-
     path: Path
     """Without links."""
     is_link: bool
@@ -55,8 +53,6 @@ class HostFile:
 
 
 class ConnectRecord(BaseModel):
-    """Record of our changes to one file."""
-
     model_config = ConfigDict(frozen=True)
 
     file: Path

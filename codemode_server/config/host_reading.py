@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,61 +66,15 @@ class FoundServer:
 
 @dataclass(slots=True)
 class SourceServers:
-    """The servers of one file."""
-
     source: str
-    servers: list[FoundServer] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-
-
-def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | None = None) -> SourceServers:
-    """The servers in a host's file, if it exists. `project` is the folder that project files belong to."""
-    found = SourceServers(f"{place.host.name}, {_shown(place.path)}")
-    folder = (project or Path.cwd()) if place.scope == "project" else None
-    try:
-        if place.path.is_file():
-            _Reader(found, place.host.id, place.scope, folder, place.path, environ).read(read_regular(place.path))
-            if place.host.id == "claude-code" and folder is not None:
-                _switch_off(found, _rejected_in_claude(folder))
-    except OSError as error:
-        found.skipped.append(f"can't be read: {error.strerror}")
-    except SettingsError as error:
-        found.skipped += str(error).split("\n")
-    return found
-
-
-def read_regular(path: Path) -> bytes:
-    """The content of a regular file, and at most one byte more than a host's file may have. A pipe is not waited for.
-    Raises `OSError` if it can't be read; `SettingsError`: it is not a regular file."""
-    careful = getattr(os, "O_NONBLOCK", 0)
-    with open(path, "rb", opener=lambda it, flags: os.open(it, flags | careful)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise SettingsError("is not a regular file; `-` reads stdin")
-        return file.read(MAX_HOST_FILE_BYTES + 1)
-
-
-def read_text(content: bytes, source: str, environ: Mapping[str, str], path: Path | None = None) -> SourceServers:
-    """The servers in a text of any host's form. Raises `SettingsError` if it has none of the forms."""
-    found = SourceServers(source)
-    _Reader(found, "", "user", None, path or Path.cwd() / source, environ).read(content)
-    return found
-
-
-def read_data(data: dict[str, Any], host: str, path: Path, environ: Mapping[str, str]) -> list[FoundServer]:
-    """The servers in the data of a user's file of this host."""
-    found = SourceServers(host)
-    _Reader(found, host, "user", None, path, environ).take(data)
-    return found.servers
-
-
-@dataclass(slots=True)
-class _Reader:
-    found: SourceServers
     host: str
     scope: Scope
-    project: Path | None
     path: Path
     environ: Mapping[str, str]
+    project: Path | None = None
+    servers: list[FoundServer] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    """Omitted settings with the reason, a line each."""
 
     def read(self, content: bytes) -> None:
         try:
@@ -147,13 +101,17 @@ class _Reader:
             )
         for folder, project in projects.items() if isinstance(projects, dict) else ():
             if isinstance(project, dict) and project.get("mcpServers"):  # servers of Claude Code for one folder
-                part = SourceServers(f"{self.found.source}, project {printable(folder)}")
-                _Reader(part, self.host, self.scope, Path(folder), self.path, self.environ).take(
-                    {"mcpServers": project["mcpServers"]}
+                part = replace(
+                    self,
+                    source=f"{self.source}, project {printable(folder)}",
+                    project=Path(folder),
+                    servers=[],
+                    skipped=[],
                 )
+                part.take({"mcpServers": project["mcpServers"]})
                 _switch_off(part, set(names_in(project.get("disabledMcpServers"))))
-                self.found.servers += part.servers
-                self.found.skipped += part.skipped
+                self.servers += part.servers
+                self.skipped += part.skipped
 
     def take(self, data: dict[str, Any]) -> None:
         taken: set[str] = set()
@@ -172,15 +130,15 @@ class _Reader:
                 where = ""
                 for key in (name_there, *path):
                     where = joined(where, key)
-                self.found.skipped.append(f"{where}: {message}")
+                self.skipped.append(f"{where}: {message}")
             if not result.problems and not result.left_out and name not in taken:
-                self.found.servers.append(self._server(name, name_there, result))
+                self.servers.append(self._server(name, name_there, result))
             taken.add(name)
 
     def _server(self, name: str, name_there: str, result: TranslatedEntry) -> FoundServer:
         members = result.members
         if left_out := [key for key in members if key not in _ORDER]:
-            self.found.skipped.append(f"{name}: not taken over: {', '.join(map(printable, left_out))}")
+            self.skipped.append(f"{name}: not taken over: {', '.join(map(printable, left_out))}")
         entry = {
             key: self._plain(members[key], name, is_text=key in _TEXTS)
             for key in _ORDER
@@ -188,9 +146,7 @@ class _Reader:
         }
         self._simplify(entry)
         project = server_name(self.project.name) if self.project is not None else ""
-        return FoundServer(
-            *(name, entry, self.found.source, self.host, self.scope, project, result.is_unclear, name_there)
-        )
+        return FoundServer(*(name, entry, self.source, self.host, self.scope, project, result.is_unclear, name_there))
 
     def _plain(self, value: Any, server: str, *, is_text: bool) -> Any:
         """The value with our names of variables, and with an editor's folders filled in where they can be."""
@@ -231,6 +187,46 @@ class _Reader:
             entry["cwd"] = os.path.normpath(self.project / str(entry.get("cwd") or "."))
             if str(entry["command"]).startswith(("./", "../")):
                 entry["command"] = os.path.normpath(self.project / entry["command"])
+
+
+def read_place(place: HostPlace, environ: Mapping[str, str], project: Path | None = None) -> SourceServers:
+    """The servers in a host's file, if it exists. `project` is the folder that project files belong to."""
+    folder = (project or Path.cwd()) if place.scope == "project" else None
+    source = f"{place.host.name}, {_shown(place.path)}"
+    found = SourceServers(source, place.host.id, place.scope, place.path, environ, folder)
+    try:
+        if place.path.is_file():
+            found.read(read_regular(place.path))
+            if place.host.id == "claude-code" and folder is not None:
+                _switch_off(found, _rejected_in_claude(folder))
+    except OSError as error:
+        found.skipped.append(f"can't be read: {error.strerror}")
+    except SettingsError as error:
+        found.skipped += str(error).split("\n")
+    return found
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file, and at most one byte more than a host's file may have. A pipe is not waited for.
+    Raises `OSError` if it can't be read; `SettingsError`: it is not a regular file."""
+    careful = getattr(os, "O_NONBLOCK", 0)
+    with open(path, "rb", opener=lambda it, flags: os.open(it, flags | careful)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise SettingsError("is not a regular file; `-` reads stdin")
+        return file.read(MAX_HOST_FILE_BYTES + 1)
+
+
+def read_text(content: bytes, source: str, environ: Mapping[str, str], path: Path | None = None) -> SourceServers:
+    """The servers in a text of any host's form. Raises `SettingsError` if it has none of the forms."""
+    found = SourceServers(source, "", "user", path or Path.cwd() / source, environ)
+    found.read(content)
+    return found
+
+
+def read_data(data: dict[str, Any], host: str, path: Path, environ: Mapping[str, str]) -> list[FoundServer]:
+    found = SourceServers(host, host, "user", path, environ)
+    found.take(data)
+    return found.servers
 
 
 def _has_servers(data: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from codemode_server.config.file_edits import KeyPath, Syntax
+from codemode_server.domain.errors import CodemodeError
 
 SystemName: TypeAlias = Literal["linux", "macos", "windows"]
 Scope: TypeAlias = Literal["user", "project"]
@@ -52,7 +53,6 @@ class System:
         return self.home / "Library/Application Support" if self.name == "macos" else self.config
 
     def folder(self, variable: str, otherwise: str) -> Path:
-        """The folder that the variable names, or one below the home folder."""
         given = self.environ.get(variable)
         return Path(given) if given else self.home / otherwise
 
@@ -68,8 +68,6 @@ class HostPlace:
 
 @dataclass(frozen=True, slots=True)
 class KnownHost:
-    """One host with its files."""
-
     id: str
     """As typed on the command line."""
     name: str
@@ -92,11 +90,11 @@ class KnownHost:
         return [HostPlace(self, folder / name, "project") for name in self.of_project]
 
     def place(self, system: System, project: Path | None = None) -> HostPlace:
-        """The file that the host reads: the first that exists, else where a new one is made. Raises `ValueError` if the
-        host has no files in projects."""
+        """The file that the host reads: the first that exists, else where a new one is made. Raises `CodemodeError` if
+        the host has no files in projects."""
         places = self.user_places(system) if project is None else self.project_places(project)
         if not places:
-            raise ValueError(f"{self.name} has no configuration files in projects")
+            raise CodemodeError(f"{self.name} has no configuration files in projects")
         return next((place for place in places if place.path.is_file()), places[0])
 
     def is_present(self, system: System) -> bool:

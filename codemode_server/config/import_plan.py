@@ -25,8 +25,6 @@ _CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """One server that is added."""
-
     name: str
     entry: Mapping[str, Plain]
     found: FoundServer
@@ -38,8 +36,6 @@ class Addition:
 
 @dataclass(slots=True)
 class ImportPlan:
-    """Plan of an import."""
-
     additions: list[Addition] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
@@ -75,7 +71,6 @@ def plan(
     variables: Mapping[str, str],
     base_dir: Path,
 ) -> ImportPlan:
-    """Plans the import of these servers into a configuration that has the `existing` ones."""
     made = ImportPlan()
     names = _Names(existing)
     for server in found:
@@ -177,8 +172,6 @@ _MAX_SECRETS = 100
 
 @dataclass(slots=True)
 class SecretNames:
-    """Names for the secrets that are taken out."""
-
     stored: Mapping[str, str]
     """The values that are stored already, by name; an equal value keeps its name."""
     environ: Mapping[str, str]

@@ -127,7 +127,6 @@ class RequestContext:
 
     @property
     def owner(self) -> Owner:
-        """The owner of artifacts that the request makes."""
         return Owner(self.principal, self.session)
 
     @property

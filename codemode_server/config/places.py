@@ -62,7 +62,6 @@ def check_asked_for(place: ConfigFile, path: Path | None, environ: Mapping[str, 
 
 
 def in_folder(folder: Path) -> ConfigFile | None:
-    """The file in the current folder."""
     folder = Path(os.path.realpath(folder))
     if not (folder / NAME).is_file():
         return None
@@ -84,8 +83,6 @@ def default_state_folder() -> Path:
 
 
 def stamp_of(*files: Path) -> Stamp:
-    """The state that the files are in."""
-
     def one(file: Path) -> FileStamp | None:
         try:
             status = file.stat()

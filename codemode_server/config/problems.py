@@ -19,8 +19,6 @@ _MAX_NAME = 80
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One problem."""
-
     line: int
     """From 1; 0 stands for the file as a whole."""
     where: str
@@ -30,8 +28,6 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
-    """The problems of one file so far."""
-
     name: str
     found: list[Problem] = field(default_factory=list)
     entries: dict[str, str] = field(default_factory=dict)

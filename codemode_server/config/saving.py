@@ -63,9 +63,9 @@ def switch_servers(place: ConfigFile, names: Sequence[str], *, is_enabled: bool)
             file.text.set_enabled(name, is_enabled=is_enabled)
         file.save()
     done = f"{'enabled' if is_enabled else 'disabled'}: {', '.join(names)}"
-    return (
-        (done, file.trust_needed) if file.needs_trust else (f"{done}; a running codemode-server notices in seconds", "")
-    )
+    if file.needs_trust:
+        return done, file.trust_needed
+    return f"{done}; a running codemode-server notices in seconds", ""
 
 
 def check_exists(place: ConfigFile) -> None:
@@ -218,20 +218,16 @@ _RULES = ("permissions", "rules")
 
 
 class ConfigText:
-    """The text of one configuration file in our form, with its edits so far."""
-
     def __init__(self, text: str, *, is_json: bool = False) -> None:
         self.text = text
         self._syntax: Syntax = "json" if is_json else "yaml"
 
     def servers(self) -> dict[str, Any]:
-        """The entries as written, by name."""
         tree = self._data()
         sections = (tree.get(section) for section in SECTIONS)
         return {name: entry for section in sections if isinstance(section, dict) for name, entry in section.items()}
 
     def rules(self) -> Any:
-        """The permission rules as written."""
         return file_edits.find(self._data(), _RULES)
 
     def protected(self) -> frozenset[str]:
@@ -240,7 +236,6 @@ class ConfigText:
         return frozenset(servers) if isinstance(servers, dict) else frozenset()
 
     def add_servers(self, entries: Mapping[str, Mapping[str, Plain]]) -> None:
-        """Append servers whose names are not taken."""
         if entries:
             self.text = file_edits.with_members(self.text, self._syntax, ("servers",), entries)
 

@@ -78,8 +78,6 @@ def looks_secret(name: str) -> bool:
 
 @dataclass(slots=True)
 class Secrets:
-    """Collects the secrets of one configuration."""
-
     values: set[str] = field(default_factory=set)
     short: set[str] = field(default_factory=set)
     """Too short or too common to be masked everywhere."""
@@ -171,7 +169,6 @@ class Secrets:
                 self._add_within(value)
 
     def add_address(self, address: str | None) -> None:
-        """Adds the credentials in an address."""
         try:
             parts = urlsplit(address or "")
             password, user = parts.password, parts.username

@@ -28,8 +28,6 @@ Digests: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TrustRecord:
-    """One trusted file."""
-
     path: Path
     digests: Digests = field(repr=False)
 
@@ -39,7 +37,6 @@ class TrustRecord:
 
 
 def record_file(path: Path) -> Path:
-    """The path of the record for a file."""
     return _folder() / f"{hashlib.sha256(os.fsencode(path)).hexdigest()}.json"
 
 
@@ -57,7 +54,6 @@ def find(path: Path) -> TrustRecord | None:
 
 
 def is_trusted(path: Path, digests: Digests) -> bool:
-    """True if all files that were read have the trusted content."""
     found = find(path)
     return found is not None and found.covers(digests)
 

@@ -65,8 +65,6 @@ def _error(error):
 
 @dataclass(frozen=True, slots=True)
 class CompiledWorkflow:
-    """A workflow as a program."""
-
     name: str
     file: str
     """As messages name it, `workflows/<name>.yaml`."""

@@ -22,8 +22,6 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class Fields:
-    """One mapping."""
-
     def __init__(self, node: Node, known: Sequence[str], problems: Problems) -> None:
         self.node = node
         self.problems = problems
@@ -68,14 +66,12 @@ class Fields:
         return default
 
     def items(self, key: str) -> list[Node]:
-        """The members of a list."""
         node = self.entries.get(key)
         if node is not None and not isinstance(node.value, list | None):
             self.complain(node, "must be a list; write `- ` before each item")
         return node.value if node is not None and isinstance(node.value, list) else []
 
     def members(self, key: str) -> dict[str, Node]:
-        """The members of a mapping."""
         node = self.entries.get(key)
         if node is not None and not isinstance(node.value, dict | None):
             self.complain(node, "must be a mapping; write `key: value` lines")
@@ -110,11 +106,9 @@ class WorkflowInput:
 
     @property
     def parameter(self) -> str:
-        """For instance `most: int=2`."""
         return f"{self.name}: {self.annotation}" + ("" if self.is_required else f"={self.default!r}")
 
     def checked(self, value: str) -> str:
-        """The call that checks a value."""
         return f"_checked({self.name!r}, {value}, {self.type!r}, {self.rules!r}, {self.is_required!r})"
 
 

@@ -62,7 +62,6 @@ class Workflows:
         return f"# from {PACKAGE} import {name}\n# {found.signature}\n{text}"
 
     def entries(self) -> list[Skill]:
-        """Every workflow, as the catalog and the search show it."""
         return list(map(self._entry, self.names()))
 
     def why_missing(self, name: str) -> str:

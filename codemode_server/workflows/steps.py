@@ -40,15 +40,12 @@ PERSON = "person"
 
 
 class Line(NamedTuple):
-    """One line of the program."""
-
     text: str
     at: int = 0
     """The line of the file that it comes from; 0 for none."""
 
 
 def block(head: Line, body: Iterable[Line]) -> list[Line]:
-    """A compound statement."""
     return [head, *(Line(f"    {it.text}", it.at) for it in list(body) or [Line("pass", head.at)])]
 
 
@@ -58,8 +55,6 @@ def _tried(made: Iterable[Line], caught: Iterable[Line], at: int) -> list[Line]:
 
 @dataclass(slots=True)
 class StepCompiler:
-    """Compiles all steps of one workflow."""
-
     problems: Problems
     imports: dict[tuple[str, str], Line] = field(default_factory=dict)
     count: int = 0

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codemode_server.cli.trust import examine, listing, trust, withdraw
+from codemode_server.cli.config import examine, listing, trust, withdraw
 from codemode_server.config import load
 from codemode_server.config.loading import LoadedSettings
 from codemode_server.config.places import user_file

@@ -62,6 +62,7 @@ _MODULES = {
     "import": "import_servers",
     "test": "status",
     "list": "servers",
+    "add": "servers",
     "enable": "servers",
     "disable": "servers",
     "remove": "servers",

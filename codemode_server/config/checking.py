@@ -49,8 +49,7 @@ def check(tree: Node, problems: Problems, excused: Iterable[KeyPath] = ()) -> Se
     for detail in details:
         place = _place(detail)
         if not any(_one_holds_the_other(place, other) for other in excused):
-            problem = _problem(tree, place, detail)
-            problems.add(problem.line, problem.where, problem.message)
+            problems.found.append(_problem(tree, place, detail))
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,7 +65,10 @@ class Reading:
             raise self.problems.error()
         self.invalid_servers = self.problems.by_server()
         if self.invalid_servers:
-            settings = checking.check(_without_servers(expanded, self.invalid_servers), self.problems)
+            servers = expanded.entries["servers"]
+            left = {name: entry for name, entry in servers.entries.items() if name not in self.invalid_servers}
+            without = expanded.with_value({**expanded.entries, "servers": servers.with_value(left)})
+            settings = checking.check(without, self.problems)
         if settings is None:  # then there was a problem
             raise self.problems.error()
         settings = self._with_principal(self._with_langfuse(self._with_paths(settings)))
@@ -246,12 +249,6 @@ def _texts(
 def _may_hold_secret(place: checking.KeyPath) -> bool:
     is_of_server = place[0] == "servers" and len(place) >= 3 and place[2] in _MAY_BE_SECRET
     return is_of_server or looks_secret(str(place[-1]))
-
-
-def _without_servers(tree: Node, names: Container[str]) -> Node:
-    servers = tree.entries["servers"]
-    left = {name: entry for name, entry in servers.entries.items() if name not in names}
-    return tree.with_value({**tree.entries, "servers": servers.with_value(left)})
 
 
 class _LeftOut(Exception):

@@ -112,9 +112,8 @@ def load(
 ) -> LoadedSettings:
     """The configuration at `path`, or wherever it is.
 
-    References to secrets are resolved: that may take seconds, so it is not for the event loop. Without `resolve`, or
-    without `require_trust`, no command is run; without `resolve`, or if the file is not trusted, no secret is read.
-    Such references stay as they are written, and no server may be started then.
+    References to secrets are resolved, which may take seconds. Without `resolve`, or without `require_trust`, no
+    command is run; without `resolve`, or if the file is not trusted, no secret is read. No server may be started then.
 
     A mistake in one server's entry turns off that server alone (`invalid_servers`). Any other raises `SettingsError`
     with all errors: what limits programs must never be skipped. Without `require_trust` a file in the current folder is

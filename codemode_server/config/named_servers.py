@@ -38,7 +38,7 @@ def check_named_servers(
         return
     spellings = spellings_of(names)
     _check_order(settings, names, tree, problems)
-    for named in (*_in_permissions(settings), *_in_guardrails(settings), *_in_privacy(settings)):
+    for named in _named_in(settings):
         if named.glob in named.labels or _means(named.glob, spellings):
             continue
         node = checking.find(tree, named.place)
@@ -80,7 +80,7 @@ def spellings_of(servers: Iterable[str]) -> frozenset[str]:
     return frozenset({*names, *names.values(), *(name_alone(raw, Kind.SERVER) for raw in names)})
 
 
-def _in_permissions(settings: Settings) -> Iterator[_Named]:
+def _named_in(settings: Settings) -> Iterator[_Named]:
     for index, rule in enumerate(settings.permissions.rules):
         yield _Named(("permissions", "rules", index, rule.answer), rule.globs[0])
     stated = (label for it in settings.servers.values() for labels in it.labels.values() for label in labels)
@@ -89,15 +89,9 @@ def _in_permissions(settings: Settings) -> Iterator[_Named]:
         for key, pattern in (("from", flow.source), ("to", flow.to)):
             server, slash, _ = pattern.partition("/")
             yield _Named(("permissions", "flows", "rules", index, key), server, frozenset() if slash else labels)
-
-
-def _in_guardrails(settings: Settings) -> Iterator[_Named]:
     for index, guardrail in enumerate(settings.guardrails):
         for at, glob in enumerate(guardrail.tools):
             yield _Named(("guardrails", index, "tools", at), glob.partition("/")[0])
-
-
-def _in_privacy(settings: Settings) -> Iterator[_Named]:
     for glob, mode in settings.privacy.servers.items():
         must_exist = mode != "values" and _GLOB_MARKS.isdisjoint(glob)
         yield _Named(("privacy", "servers", glob), glob, must_exist=must_exist)

@@ -53,6 +53,7 @@ from codemode_server.text import clean_line, one_line
 _POLL_SECONDS = 0.3
 _MAX_LINE_CHARACTERS = 400
 _MAX_REVEALED = 50
+_MAX_ERROR_CHARACTERS = 300
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -213,9 +214,6 @@ async def show_execution(loaded: LoadedSettings, execution_id: str, *, as_json: 
             "the program and why its calls failed are not shown; `state.payloads: all` in upstream.yaml shows both",
         ]
     return "\n".join(lines)
-
-
-_MAX_ERROR_CHARACTERS = 300
 
 
 def execution_json(records: Records, it: ExecutionRecord) -> dict[str, Any]:

@@ -24,6 +24,10 @@ from codemode_server.redaction import Redactor
 from codemode_server.text import escaped_lines
 
 HOW_TO_ADD = "`codemode-server import` takes over those of your hosts, `codemode-server add` adds one"
+_NO_TERMINAL = (
+    "this needs a person at a terminal, and there is none: a model that runs commands must not decide for the person. "
+    "Run the same command in a terminal of your own."
+)
 
 
 def show(page: str) -> None:
@@ -112,12 +116,6 @@ def terminal() -> Iterator[tuple[TextIO, TextIO]]:
             yield read, write
     except OSError as error:
         raise CodemodeError(_NO_TERMINAL) from error
-
-
-_NO_TERMINAL = (
-    "this needs a person at a terminal, and there is none: a model that runs commands must not decide for the person. "
-    "Run the same command in a terminal of your own."
-)
 
 
 def _forget_typed_ahead(read: TextIO) -> None:

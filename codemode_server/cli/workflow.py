@@ -29,6 +29,10 @@ from codemode_server.workflows.compiling import CompiledWorkflow
 from codemode_server.workflows.folder import Workflows
 from codemode_server.workflows.steps import PERSON
 
+_HELP = "(an empty line gives the default in brackets, or leaves the field out; `!` declines)"
+_NUMBERS = {"integer": int, "number": float}
+_YES, _NO = ("y", "yes", "true"), ("n", "no", "false")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
@@ -163,11 +167,6 @@ def _list_page(workflows: Workflows, *, as_json: bool) -> str:
         return json.dumps(shown, indent=2)
     lines = [line for it in entries for line in (it.signature or it.name, f"    {it.summary}" if it.summary else "")]
     return "\n".join(filter(None, lines)) or f"no workflows in {workflows.folder}"
-
-
-_HELP = "(an empty line gives the default in brackets, or leaves the field out; `!` declines)"
-_NUMBERS = {"integer": int, "number": float}
-_YES, _NO = ("y", "yes", "true"), ("n", "no", "false")
 
 
 def terminal_host() -> HostInput:

@@ -21,6 +21,13 @@ from codemode_server.known_tokens import KNOWN_TOKEN
 from codemode_server.settings import ServerSettings
 
 _CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command")
+_SCHEME = re.compile(r"((?:bearer|basic|token|apikey|digest|negotiate)\s+)?(\S.*)", re.IGNORECASE | re.DOTALL)
+_PASSWORD = re.compile(r"(?<=://)([^:/@?#\s]*):([^@/?#\s]+)@")
+_VARIABLE = re.compile(r"\$\{[^}]*\}")
+_REFERENCE = re.compile(r"(?<!\$)(?:\$\$)*\$\{")
+"""A `$${` is plain text."""
+_MAX_SECRETS = 100
+"""Maximum per server: the work grows with their square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +92,13 @@ def plan(
             made.skipped.append(f"{server.name} of {server.source}: is there already as {same}")
             storage.added = added_before
             continue
-        name = names.take(server)
         unset = [it for it in server.variables() if it not in variables]
-        _, problem = settings_of(name, entry, {**variables, **storage.added}, base_dir)
+        _, problem = settings_of(server.name, entry, {**variables, **storage.added}, base_dir)
         if problem and not unset:
             made.skipped.append(f"{server.name} of {server.source}: {problem}")
             storage.added = added_before
-            names.release(name)
             continue
+        name = names.take(server)
         made.additions.append(Addition(name, entry, server))
         for variable in unset:
             made.to_set[variable] = ", ".join(filter(None, [made.to_set.get(variable), name]))
@@ -152,22 +158,10 @@ class _Names:
         self._folded.add(_folded(name))
         return name
 
-    def release(self, name: str) -> None:
-        self._folded.remove(_folded(name))
-
 
 def _folded(name: str) -> str:
     """Names that would become the same Python package."""
     return "".join(it if it.isalnum() else "_" for it in name).casefold()
-
-
-_SCHEME = re.compile(r"((?:bearer|basic|token|apikey|digest|negotiate)\s+)?(\S.*)", re.IGNORECASE | re.DOTALL)
-_PASSWORD = re.compile(r"(?<=://)([^:/@?#\s]*):([^@/?#\s]+)@")
-_VARIABLE = re.compile(r"\$\{[^}]*\}")
-_REFERENCE = re.compile(r"(?<!\$)(?:\$\$)*\$\{")
-"""A `$${` is plain text."""
-_MAX_SECRETS = 100
-"""Maximum per server: the work grows with their square."""
 
 
 @dataclass(slots=True)

@@ -51,6 +51,8 @@ servers:
 _LOCK = ".codemode-server.lock"
 _LOCK_S = 60.0
 """Each of several commands at once takes a second or so."""
+SECTIONS = ("servers", "mcpServers")
+_RULES = ("permissions", "rules")
 
 
 def switch_servers(place: ConfigFile, names: Sequence[str], *, is_enabled: bool) -> tuple[str, str]:
@@ -211,10 +213,6 @@ def _content(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise CodemodeError(f"can't read {printable(str(path))}: {error.strerror}") from error
-
-
-SECTIONS = ("servers", "mcpServers")
-_RULES = ("permissions", "rules")
 
 
 class ConfigText:

@@ -77,7 +77,7 @@ def start(folder: Path | None, config: LiveConfig) -> Path | None:
     to_person.setLevel(logging.WARNING)
     _add(to_person, _LineFormatter(config, "codemode-server: %(message)s"))
     # Libraries log every request and every rejected line at INFO and WARNING; what matters of it, we log ourselves.
-    for name in ("mcp", "httpx2", "httpcore2", "httpx", "opentelemetry", "uvicorn"):
+    for name in ("mcp", "httpx2", "httpcore2", "httpx", "opentelemetry", "uvicorn", "langfuse"):
         logging.getLogger(name).setLevel(logging.ERROR)
     logging.getLogger("mcp.client").setLevel(logging.CRITICAL)
     if folder is None:

@@ -125,7 +125,7 @@ class TracingSettings(Section):
     otlp_endpoint: str | None = Field(default=None, repr=False)
     """Address of an OTLP/HTTP collector's traces, for instance `http://127.0.0.1:4318/v1/traces`."""
     langfuse: LangfuseSettings = LangfuseSettings()
-    """Used when its keys are set."""
+    """Used when its keys are set; the extra `langfuse` sends them by Langfuse's own client."""
     service_name: str = "codemode-server"
     """`service.name` of the spans."""
     mcp: bool = True

@@ -1,4 +1,7 @@
-"""Sets up OpenTelemetry's SDK with the configured exporters, and flushes them at the end."""
+"""Sets up OpenTelemetry's SDK with the configured exporters, and flushes them at the end.
+
+Langfuse gets them by its own client, or without the package `langfuse` (an extra) as an OTLP collector.
+"""
 
 from __future__ import annotations
 
@@ -66,10 +69,16 @@ class Tracing:
         self._ends.append(processor.shutdown)
 
     def _start_langfuse(self, settings: TracingSettings, keys: _LangfuseKeys) -> None:
-        """As an OTLP collector: https://langfuse.com/integrations/native/opentelemetry"""
-        authorization = base64.b64encode(f"{keys['public_key']}:{keys['secret_key']}".encode()).decode()
-        headers = {"Authorization": f"Basic {authorization}", "x-langfuse-ingestion-version": "4"}
-        self._start_otlp(settings, f"{keys['base_url']}/api/public/otel/v1/traces", headers)
+        try:
+            from langfuse import Langfuse
+        except ImportError:  # https://langfuse.com/integrations/native/opentelemetry
+            authorization = base64.b64encode(f"{keys['public_key']}:{keys['secret_key']}".encode()).decode()
+            headers = {"Authorization": f"Basic {authorization}", "x-langfuse-ingestion-version": "4"}
+            self._start_otlp(settings, f"{keys['base_url']}/api/public/otel/v1/traces", headers)
+        else:
+            # Its default filter drops the client spans of mcp, which are the parents of spans that upstreams send.
+            client = Langfuse(**keys, timeout=_EXPORT_SECONDS, should_export_span=self._is_exported)
+            self._ends.append(client.shutdown)
 
     def shutdown(self, *others: Callable[[], object]) -> None:
         """Sends queued spans and ends `others`, within a second: hosts kill a server that takes longer than two seconds

@@ -207,19 +207,22 @@ async def test_an_exporter_that_is_down_holds_up_neither_a_call_nor_the_end(
 async def test_langfuse_gets_the_tree_with_kinds_session_and_user_and_values_only_as_configured(
     tmp_path: Path, where: str
 ) -> None:
-    """From the environment with all payloads."""
-    is_set = where == "settings"
+    """From the environment also without the package `langfuse`, and with all payloads."""
+    is_installed = where == "settings"
+    (tmp_path / "langfuse.py").write_text("raise ImportError")
     with collecting() as collector:
         keys = langfuse_keys(collector.port)
         given = {name.removeprefix("LANGFUSE_").lower(): value for name, value in keys.items()}
-        sections: dict[str, Any] = {"tracing": {"langfuse": given}} if is_set else {}
-        state = {"dir": str(tmp_path / "state"), "payloads": "shapes" if is_set else "all"}
+        sections: dict[str, Any] = {"tracing": {"langfuse": given}} if is_installed else {}
+        state = {"dir": str(tmp_path / "state"), "payloads": "shapes" if is_installed else "all"}
         path = traced(tmp_path, principal="ada", state=state, **sections)
-        async with over_stdio(path, env=None if is_set else keys) as host:
+        environment = None if is_installed else {**keys, "PYTHONPATH": str(tmp_path)}
+        async with over_stdio(path, env=environment, is_forked=is_installed) as host:
             await host.run("1")
             answer = await host.run(PROGRAM)
     payloads = state["payloads"]
     assert answer.value == CANARY
+    assert {("x-langfuse-sdk-name" in headers) for _, headers in collector.requests} == {is_installed}
     assert {(path, headers["authorization"]) for path, headers in collector.requests} == {
         ("/api/public/otel/v1/traces", f"Basic {b64encode(b'pk-lf-test:sk-lf-test').decode()}")
     }

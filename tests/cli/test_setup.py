@@ -42,7 +42,7 @@ def test_the_image_comes_from_an_archive_without_a_network(tmp_path: Path, msb_h
     [
         (
             "setup",
-            "image: the registry 127.0.0.1:1 can't be reached; once there is a network, run: codemode-server setup",
+            "image: the registry 127.0.0.1:1 can't be reached; run again: codemode-server setup",
         ),
         ("setup --archive upstream.yaml", "image: upstream.yaml is no archive of an image: "),
     ],

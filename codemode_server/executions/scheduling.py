@@ -1,11 +1,13 @@
 """Decides which program runs next: `limits.programs` at once, shared fairly among the sessions of a product.
 
-Of those that wait, a program of the session that has the fewest running is next, and of these the first that came. No
-principal has more than `limits.principal_programs` running, in all of its sessions.
+Of those that wait, a program of the session that has the fewest running is next, and of these the first that came. With
+several sessions about, none takes the last place while it has others: so whatever one session sends, another's program
+starts at once. No principal has more than `limits.principal_programs` running, in all of its sessions.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,8 +16,11 @@ from dataclasses import dataclass, field
 import anyio
 
 from codemode_server.domain.errors import LimitExceeded
-from codemode_server.domain.principals import Owner, Principal
+from codemode_server.domain.principals import Owner, Principal, Session
 from codemode_server.settings import LimitSettings
+
+_ACTIVE_SECONDS = 900.0
+"""A session that has run nothing for so long has no place reserved for it."""
 
 
 @dataclass(slots=True)
@@ -42,7 +47,10 @@ class _Waiting:
 class Turns:
     """The places of one product. Used from one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last_used: dict[str, float] = {}
+        """By session."""
         self._queue: list[_Waiting] = []
         self._running: Counter[str] = Counter()
         """By session."""
@@ -75,6 +83,7 @@ class Turns:
             LimitExceeded: there was none in time.
         """
         waiting = _Waiting(owner, limits, on_place)
+        self._note_use(owner.session)
         self._queue.append(waiting)
         try:
             self._report_places()
@@ -144,8 +153,18 @@ class Turns:
         return next(filter(self._may_start, self._order()), None)
 
     def _may_start(self, waiting: _Waiting) -> bool:
-        limits, own = waiting.limits, self._of_principals[waiting.owner.principal]
-        return self._running.total() < limits.programs and not 0 < limits.principal_programs <= own
+        limits, session = waiting.limits, waiting.owner.session.session_id
+        if 0 < limits.principal_programs <= self._of_principals[waiting.owner.principal]:
+            return False
+        are_others_active = bool(self._last_used.keys() - {session})
+        kept = 1 if self._running[session] and are_others_active else 0
+        return self._running.total() < limits.programs - kept
+
+    def _note_use(self, session: Session) -> None:
+        now = self._clock()
+        self._last_used = {name: used for name, used in self._last_used.items() if now - used < _ACTIVE_SECONDS}
+        if not session.is_ephemeral:  # else it ends with this request
+            self._last_used[session.session_id] = now
 
     def _order(self) -> list[_Waiting]:
         return sorted(self._queue, key=lambda one: self._running[one.owner.session.session_id])

@@ -24,7 +24,8 @@ class Programs:
 
     def __init__(self, programs: int, queue_seconds: float = 30) -> None:
         self.limits = LimitSettings(programs=programs, queue_seconds=queue_seconds)
-        self.turns = Turns()
+        self.now = 0.0
+        self.turns = Turns(lambda: self.now)
         self.running: list[str] = []
         self.refused: list[str] = []
         self.places: dict[str, QueuePlace] = {}
@@ -62,6 +63,32 @@ async def test_one_session_alone_takes_all_places_and_then_waits_in_order() -> N
         await programs.end("b")
         assert programs.running == ["a", "c"]
         assert programs.places["d"] == QueuePlace(1, 1, 2)
+        tasks.cancel_scope.cancel()
+
+
+async def test_whatever_one_session_sends_anothers_program_starts_at_once() -> None:
+    programs = Programs(4)
+    async with anyio.create_task_group() as tasks:
+        await started(programs, tasks, OTHER, "before")
+        await programs.end("before")
+        await started(programs, tasks, ONE, *(f"a{n}" for n in range(50)))
+        assert programs.running == ["a0", "a1", "a2"]
+        await started(programs, tasks, OTHER, "b")
+        assert programs.running == ["a0", "a1", "a2", "b"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_no_place_is_kept_for_a_session_that_has_long_been_idle_or_ended_with_its_request() -> None:
+    """The control of the test above."""
+    programs = Programs(2)
+    async with anyio.create_task_group() as tasks:
+        await started(programs, tasks, OTHER, "before")
+        await started(programs, tasks, Owner(ONE.principal, Session("passing", is_ephemeral=True)), "passing")
+        await programs.end("before")
+        await programs.end("passing")
+        programs.now = 901
+        await started(programs, tasks, ONE, "a", "b")
+        assert programs.running == ["a", "b"]
         tasks.cancel_scope.cancel()
 
 

@@ -2,7 +2,7 @@
 
 Each record passes the redactor, so a secret that some library puts into a message does not get out that way, and is
 then written on one line, so that a text of an upstream can't forge another. The lines of an exception are indented.
-The files have a bounded size.
+One place in the source logs a bounded number of lines a minute, and the files have a bounded size.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
+from collections import Counter
+from collections.abc import Callable
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -29,6 +32,10 @@ OLD_FILES = 3
 FOLDER_NAME, FILE_NAME = "logs", "codemode.log"
 """Folder and file name of the log in a state folder."""
 _MAX_EXCEPTION_LINES = 200
+_PERIOD_SECONDS = 60.0
+_MAX_RECORDS = 30
+"""Records of one line of source in a period."""
+_NOTE = "codemode_note"
 
 
 class _LineFormatter(logging.Formatter):
@@ -39,7 +46,8 @@ class _LineFormatter(logging.Formatter):
         self._config = config
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return one_line(self._config.redactor_of_all.text(super().formatMessage(record)))
+        line = one_line(self._config.redactor_of_all.text(super().formatMessage(record)))
+        return line + getattr(record, _NOTE, "")
 
     def formatException(self, ei: _ExcInfoType) -> str:
         return self._indented(super().formatException(ei))  # type: ignore[arg-type]
@@ -53,6 +61,32 @@ class _LineFormatter(logging.Formatter):
             half = _MAX_EXCEPTION_LINES // 2
             lines[half:-half] = [f"[{len(lines) - 2 * half} lines left out]"]
         return "\n".join(f"    {one_line(line)}" for line in lines)
+
+
+class RateLimit(logging.Filter):
+    """Lets through a bounded number of records of one line of source in a period, and counts the rest.
+
+    By the line of source, since a message can hold what somebody else chose.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._began = clock()
+        self._counts: Counter[tuple[str, int]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        note = ""
+        if (now := self._clock()) - self._began >= _PERIOD_SECONDS:
+            if left_out := sum(max(0, count - _MAX_RECORDS) for count in self._counts.values()):
+                note = f" [before this, {left_out:,} more lines were left out of the log]"
+            self._began, self._counts = now, Counter()
+        place = (record.pathname, record.lineno)
+        self._counts[place] += 1
+        if self._counts[place] == _MAX_RECORDS:
+            note += f" [more like this are left out for up to {_PERIOD_SECONDS:g} seconds]"
+        setattr(record, _NOTE, note)
+        return self._counts[place] <= _MAX_RECORDS
 
 
 class _PrivateFile(RotatingFileHandler):
@@ -95,4 +129,5 @@ def start(folder: Path | None, config: LiveConfig) -> Path | None:
 
 def _add(handler: logging.Handler, lines: _LineFormatter) -> None:
     handler.setFormatter(lines)
+    handler.addFilter(RateLimit())
     logging.getLogger().addHandler(handler)

@@ -1,4 +1,4 @@
-"""The log: one line for each record whatever an upstream says, secrets masked, and a bound on bytes."""
+"""The log: one line for each record whatever an upstream says, secrets masked, and a bound on lines and bytes."""
 
 from __future__ import annotations
 
@@ -65,8 +65,34 @@ def test_a_secret_is_masked_before_the_line_is_cut(log: Path) -> None:
     assert len(lines(log)[0]) < 4_100
 
 
+def test_one_place_logs_a_bounded_number_of_lines(log: Path) -> None:
+    for number in range(5_000):
+        logger.warning("accepting %d failed", number)
+    logger.warning("something else")
+    written = lines(log)
+    assert len(written) == 31
+    assert written[29].endswith("accepting 29 failed [more like this are left out for up to 60 seconds]")
+    assert written[30].endswith("something else")
+
+
+def test_after_the_period_the_log_says_how_many_lines_were_left_out() -> None:
+    now = 0.0
+    bounded = logs.RateLimit(clock=lambda: now)
+
+    def record() -> logging.LogRecord:
+        return logging.LogRecord("n", logging.ERROR, "file.py", 1, "m", (), None)
+
+    assert sum(bounded.filter(record()) for _ in range(1_030)) == 30
+    now = 61.0
+    after = record()
+    assert bounded.filter(after)
+    formatted = logs._LineFormatter(LiveConfig(), "%(message)s").format(after)
+    assert formatted == "m [before this, 1,000 more lines were left out of the log]"
+
+
 def test_the_files_of_the_log_have_a_bounded_size(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for handler in logging.getLogger().handlers:
+        handler.filters.clear()
         monkeypatch.setattr(handler, "level", logging.CRITICAL if handler.level else logging.NOTSET)
     for _ in range(3_000):
         logger.warning("%s", "x" * 3_000)

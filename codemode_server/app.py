@@ -100,7 +100,10 @@ class App:
         """Tells work in threads to stop; the process can't end before it."""
         self.metrics = Metrics(product_telemetry.readings(self))
         self.stores = Stores(
-            *(self.state_folder, self.database, last_run.thread, settings.state),
+            folder=self.state_folder,
+            database=self.database,
+            thread=last_run.thread,
+            settings=settings.state,
             token_limits=lambda: self.config.settings.privacy.limits,
         )
         self.privacy = call_privacy(self.config, self.stores.tokens)
@@ -170,7 +173,8 @@ class App:
             before_answer=[self.sources.take_event],
             policy_steps=[ChangedToolsStep(self.tools.definitions), FlowStep(self.config, self.sources)],
             subscribers=[
-                *(audit, CallMetrics(self.metrics, self.config)),
+                audit,
+                CallMetrics(self.metrics, self.config),
                 lambda event: self.executions.call_events.take(event),
             ],
             approver=self.approver,

@@ -76,7 +76,8 @@ async def serve_on_loopback(app: App) -> None:
     except OSError as error:
         logger.warning(
             "metrics.port: %d can't be opened (%s), so nothing is served there; each product needs a port of its own",
-            *(port, error.strerror or error),
+            port,
+            error.strerror or error,
         )
 
 

@@ -124,7 +124,12 @@ async def _tokens(loaded: LoadedSettings) -> Sequence[KnownToken]:
 async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> None:
     principal, tokens = local_principal(loaded.settings), [it.token for it in chosen]
     event = AuditEvent(
-        *(AuditEventKind.PRIVACY_FORGOTTEN, principal, "", ExecutionId(""), time.time()), reason=_names(chosen)
+        kind=AuditEventKind.PRIVACY_FORGOTTEN,
+        principal=principal,
+        session_id="",
+        execution_id=ExecutionId(""),
+        at=time.time(),
+        reason=_names(chosen),
     )
     with state_database(loaded) as thread:
         assert thread is not None  # noqa: S101 - the tokens were read from it

@@ -139,7 +139,11 @@ def _record_review(loaded: LoadedSettings, store: SkillStore, found: Found, kind
     try:
         SqliteAudit(thread).append(
             AuditEvent(
-                *(kind, store.principal, "", ExecutionId(""), time.time()),
+                kind=kind,
+                principal=store.principal,
+                session_id="",
+                execution_id=ExecutionId(""),
+                at=time.time(),
                 server="skills",
                 tool=skill.name,
                 reason=f"{found.title}, saved by execution {_line(skill.execution_id)}, SHA-256 {skill.digest[:16]}",

@@ -116,7 +116,11 @@ async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> N
         for it in chosen:
             SqliteAudit(thread).append(
                 AuditEvent(
-                    *(AuditEventKind.SOURCES_FORGOTTEN, principal, it.session, ExecutionId(""), now),
+                    kind=AuditEventKind.SOURCES_FORGOTTEN,
+                    principal=principal,
+                    session_id=it.session,
+                    execution_id=ExecutionId(""),
+                    at=now,
                     reason=", ".join(_line(one) for one in it.sources)[:_MAX_AUDITED_CHARACTERS],
                     status="forgotten",
                 )

@@ -146,7 +146,16 @@ class SourceServers:
         }
         self._simplify(entry)
         project = server_name(self.project.name) if self.project is not None else ""
-        return FoundServer(*(name, entry, self.source, self.host, self.scope, project, result.is_unclear, name_there))
+        return FoundServer(
+            name=name,
+            entry=entry,
+            source=self.source,
+            host=self.host,
+            scope=self.scope,
+            project=project,
+            is_unclear=result.is_unclear,
+            name_there=name_there,
+        )
 
     def _plain(self, value: Any, server: str, *, is_text: bool) -> Any:
         """The value with our names of variables, and with an editor's folders filled in where they can be."""

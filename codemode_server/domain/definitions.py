@@ -145,7 +145,9 @@ def _listed(tool: ToolDefinition) -> ListedDefinition:
     has_properties = bool(tool.input_schema.get("properties"))
     schema = json.dumps(tool.input_schema, sort_keys=True, default=str) if has_properties else ""
     return ListedDefinition(
-        *(tool.name, tool.digest or digest_of(text), text),
+        tool=tool.name,
+        digest=tool.digest or digest_of(text),
+        text=text,
         description_mark=_mark("description", description),
         schema_mark=_mark("schema", schema),
     )

@@ -51,12 +51,15 @@ class CallAudit:
             case CallApprovalRequested() | CallApprovalSettled():
                 self._append_approval(event)
             case CallRetried(calls, call, reason):
-                names = call.server, call.tool
-                self._append(AuditEventKind.CALL_RETRIED, calls, call.seq, *names, reason=reason.value)
+                self._append(AuditEventKind.CALL_RETRIED, calls, call.seq, call.server, call.tool, reason=reason.value)
             case CallInputRequested(calls, call):
                 if calls.input_requests <= MAX_INPUT_REQUESTS:
                     self._append(
-                        *(AuditEventKind.INPUT_REQUESTED, calls, call.seq, call.server, call.tool),
+                        kind=AuditEventKind.INPUT_REQUESTED,
+                        calls=calls,
+                        seq=call.seq,
+                        server=call.server,
+                        tool=call.tool,
                         reason=event.feature,
                         status=event.status,
                         payload=event.payload,
@@ -77,7 +80,14 @@ class CallAudit:
         call, decision = event.call, event.decision
         reason = decision.reason[:_MAX_NAME_CHARACTERS]
         self._append(
-            *(kind, event.calls, call.seq, call.server, call.tool), decision=decision.kind, reason=reason, **more
+            kind=kind,
+            calls=event.calls,
+            seq=call.seq,
+            server=call.server,
+            tool=call.tool,
+            decision=decision.kind,
+            reason=reason,
+            **more,
         )
 
     def _append_approval(self, event: CallApprovalRequested | CallApprovalSettled) -> None:
@@ -89,7 +99,14 @@ class CallAudit:
         reason = None if decision is None else decision.reason[:_MAX_NAME_CHARACTERS]
         name = None if decision is None else decision.kind
         self._append(
-            *(kind, event.calls, call.seq, call.server, call.tool), decision=name, reason=reason, status=status
+            kind=kind,
+            calls=event.calls,
+            seq=call.seq,
+            server=call.server,
+            tool=call.tool,
+            decision=name,
+            reason=reason,
+            status=status,
         )
 
     def _append(

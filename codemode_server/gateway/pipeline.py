@@ -166,7 +166,15 @@ class CallPipeline:
         shown = await run_sized(has_many, payload, arguments, self._config.payloads, calls.context.redactor)
         self._events.publish(CallBegan(calls, call, target, decision, shown))
         return CallAttempt(
-            *(calls, call, target, decision, revision, began_at, has_many, guarded, release),
+            calls=calls,
+            call=call,
+            target=target,
+            decision=decision,
+            revision=revision,
+            began_at=began_at,
+            is_large=has_many,
+            guarded=guarded,
+            release=release,
             departure=departure,
             derives=derives,
         )
@@ -332,7 +340,11 @@ class CallPipeline:
         attempt.calls.note_answered(attempt.call.key)
         self._events.publish(
             CallEnded(
-                *(attempt.calls, attempt.call, attempt.target, attempt.decision, outcome),
+                calls=attempt.calls,
+                call=attempt.call,
+                target=attempt.target,
+                decision=attempt.decision,
+                outcome=outcome,
                 recorded_error=self._recorded_error(attempt, outcome),
                 reply=reply,
                 result=result,

@@ -188,7 +188,8 @@ class ResourceTarget(_ReadTarget):
         """
         known, meant = self.found.resource, self.server.resources.meant_by(self.found.uri)
         return Spellings(
-            *(READ_METHOD, READ_RESOURCE),
+            raw=READ_METHOD,
+            python=READ_RESOURCE,
             also=resource_names(self.found.uri, *([known] if known else [])),
             to_refuse=resource_names(self.found.uri, *meant.resources),
             unknown_below="" if meant.is_complete else f"{MODULE}/",

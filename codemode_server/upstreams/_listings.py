@@ -79,7 +79,12 @@ async def list_tools(
 
     problems: list[str] = []
     taken = _Taken[ToolDefinition](
-        *("tools", "tool", MAX_TOOLS), lambda raw: _to_tool(raw, refuse_schema, problems), redact, problems
+        key="tools",
+        kind="tool",
+        most=MAX_TOOLS,
+        to_entry=lambda raw: _to_tool(raw, refuse_schema, problems),
+        redact=redact,
+        problems=problems,
     )
     try:
         await _list(link, "tools/list", taken)
@@ -100,7 +105,12 @@ async def list_offers(link: Link, redact: Redact) -> OffersFound:
     if declared is not None and declared.resources is not None:
         listed = _Taken[ResourceDefinition]("resources", "resource", MAX_RESOURCES, _to_resource, redact, problems)
         templates = _Taken[ResourceDefinition](
-            *("resourceTemplates", "resource template", MAX_TEMPLATES), _to_template, redact, problems
+            key="resourceTemplates",
+            kind="resource template",
+            most=MAX_TEMPLATES,
+            to_entry=_to_template,
+            redact=redact,
+            problems=problems,
         )
         await _list_offer(link, "resources/list", listed)
         await _list_offer(link, "resources/templates/list", templates)

@@ -84,7 +84,8 @@ class Connection:
         self._listing = self._build_listing()
         self._digests: dict[str, str] = {}
         self.requests = Requests(
-            *(name, deps),
+            name,
+            deps,
             settings=lambda: self._settings,
             digest_of=self._digest_of,
             ready_link=self._ready_link,

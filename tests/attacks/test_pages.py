@@ -178,7 +178,11 @@ class TestWhatOthersWrote:
 
     async def test_is_text_wherever_it_stands(self, tmp_path: Path) -> None:
         call = Call(
-            *(HOSTILE, 1, 5, {HOSTILE: [HOSTILE]}, {HOSTILE: HOSTILE}),
+            tool=HOSTILE,
+            began=1,
+            took=5,
+            arguments={HOSTILE: [HOSTILE]},
+            result={HOSTILE: HOSTILE},
             server=HOSTILE,
             decision=Allow(HOSTILE),
         )

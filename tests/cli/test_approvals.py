@@ -29,7 +29,11 @@ from tests.behaviour.product import configuration
 LOCAL = Principal(PrincipalId("default"))
 ASKING = "rule 1 of permissions.rules (ask: github)"
 QUESTION = Question(
-    *("github", "create_issue", "github.create_issue", Effect.UNKNOWN, ASKING),
+    server="github",
+    tool="create_issue",
+    title="github.create_issue",
+    effect=Effect.UNKNOWN,
+    reason=ASKING,
     arguments={"owner": "ada", "title": "one\n\x1b[2Jtwo"},
     pattern={"owner": "ada"},
     rule="- allow: github/create_issue",

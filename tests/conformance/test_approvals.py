@@ -33,7 +33,11 @@ LOCAL = Principal(PrincipalId("default"))
 SOMEBODY = Principal(PrincipalId("somebody"))
 NOW = 1_000_000.0
 QUESTION = Question(
-    *("github", "create-issue", "github.create_issue", Effect.WRITES, "rule 1 of permissions.rules (ask: github)"),
+    server="github",
+    tool="create-issue",
+    title="github.create_issue",
+    effect=Effect.WRITES,
+    reason="rule 1 of permissions.rules (ask: github)",
     arguments={"owner": "ada", "labels": ["é", 1.5, None]},
     done=("github.create_issue(title='a'): succeeded",),
     lines=("3: create_issue(owner='ada')",),

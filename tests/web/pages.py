@@ -109,7 +109,11 @@ class State:
             self._now = at + took / 1_000
             self.audit.append(
                 AuditEvent(
-                    *(AuditEventKind.EXECUTION_ENDED, principal, "s1", execution_id, self._now),
+                    kind=AuditEventKind.EXECUTION_ENDED,
+                    principal=principal,
+                    session_id="s1",
+                    execution_id=execution_id,
+                    at=self._now,
                     status=status.value,
                     milliseconds=took,
                     error=error,
@@ -222,12 +226,21 @@ created = await create_issue(repo=REPO, title=f"Stale: {oldest['title']}")
 """
 GATHERED = [Call("get_issue", 150 + 12 * n, 180 + 40 * n, {"number": n}, {"number": n}) for n in (1, 2, 3)]
 CREATED = Call(
-    *("create_issue", 1_900, 240, {"repo": "acme/web", "title": "Stale: Checkout fails"}, {"number": 42}),
+    tool="create_issue",
+    began=1_900,
+    took=240,
+    arguments={"repo": "acme/web", "title": "Stale: Checkout fails"},
+    result={"number": 42},
     decision=Ask("rule 2 of permissions.rules (ask: github/create_*)"),
     waited=1_500,
 )
 LISTED = Call(
-    *("list_issues", 20, 110, {"repo": "acme/web"}, [{"number": 1}]), retried=((60, RetryReason.EXPIRED_SESSION),)
+    tool="list_issues",
+    began=20,
+    took=110,
+    arguments={"repo": "acme/web"},
+    result=[{"number": 1}],
+    retried=((60, RetryReason.EXPIRED_SESSION),),
 )
 TRIAGE = (LISTED, *GATHERED, CREATED)
 RULES = {"rules": [{"allow": "github/list_*"}, {"ask": "github/create_*"}], "default": "allow"}

@@ -73,7 +73,7 @@ class Policy:
         restricts as a step does.
         """
         ruling = self._permissions.rule_on(
-            *(calls, target, arguments), is_counted=is_counted, is_made=is_made, is_captured=is_captured
+            calls, target, arguments, is_counted=is_counted, is_made=is_made, is_captured=is_captured
         )
         is_free = is_counted or is_made or is_captured
         per_minute = 0 if is_free else self._config.settings.limits.calls_per_minute

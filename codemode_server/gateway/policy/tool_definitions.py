@@ -148,7 +148,11 @@ def accepted_event(it: KnownDefinition, principal: Principal, at: float) -> Audi
 
 def _event(kind: AuditEventKind, it: KnownDefinition, principal: Principal, at: float, status: str) -> AuditEvent:
     return AuditEvent(
-        *(kind, principal, "", ExecutionId(""), at),
+        kind=kind,
+        principal=principal,
+        session_id="",
+        execution_id=ExecutionId(""),
+        at=at,
         server=it.server[:_MAX_NAME_CHARACTERS],
         tool=it.tool[:_MAX_NAME_CHARACTERS],
         reason=f"{kind_of(it)}, definition {it.digest[:16]}",

@@ -109,7 +109,8 @@ class SeenListings:
             return
         logger.warning(
             "the tools of %s differ from those that were accepted, in %d; `codemode-server tools review` shows them",
-            *(one_line(server, 80), len(waiting)),
+            one_line(server, 80),
+            len(waiting),
         )
         for it in waiting:
             self._audited[server] = self._audited.get(server, 0) + 1

@@ -84,6 +84,7 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.action == "tail":
         execution_id = ExecutionId(parsed.id) if parsed.id else None
         anyio.run(partial(tail, loaded, execution_id, rows=parsed.lines, as_json=as_json))
+        return 0
     if parsed.action == "export":
         since = 0.0 if parsed.since is None else time.time() - parsed.since * 86_400
         anyio.run(partial(export, loaded, since=since, output=parsed.output))

@@ -18,11 +18,12 @@ from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
 
 _MAX_NAMED = 5
 """Tokens that a reason names."""
-_FORGOTTEN = (
-    "was forgotten or has expired, and stands for nothing any more; read the data again for a token that is valid",
-    "were forgotten or have expired, and stand for nothing any more; read the data again for tokens that are valid",
+_ONE_FORGOTTEN = (
+    "was forgotten or has expired, and stands for nothing any more; read the data again for a token that is valid"
 )
-"""For one token, and for several."""
+_SEVERAL_FORGOTTEN = (
+    "were forgotten or have expired, and stand for nothing any more; read the data again for tokens that are valid"
+)
 _MAX_SESSIONS = 1_000
 """Sessions whose model has read the explanation of tokens; one that reads it twice does nothing wrong."""
 _MAX_RECEIVERS = 8
@@ -68,10 +69,8 @@ def values_of(known: Mapping[str, KnownToken]) -> dict[str, str | int | float]:
 def restriction_of(settings: PrivacySettings, target: CallTarget, release: Release) -> Deny | Ask | None:
     """The restriction of a call because of the values that it would send; None if nothing does."""
     if forgotten := release.forgotten:
-        return Deny(
-            f"{_named(dict.fromkeys(forgotten, ''))} {_FORGOTTEN[len(forgotten) > 1]}",
-            advice="",
-        )
+        reason = _ONE_FORGOTTEN if len(forgotten) == 1 else _SEVERAL_FORGOTTEN
+        return Deny(f"{_named(dict.fromkeys(forgotten, ''))} {reason}", advice="")
     if release.never_made:
         return Deny(_why_refused(release.never_made), advice="")
     released = released_to(settings, Spellings.of_server(target.server), target.spellings)

@@ -27,7 +27,9 @@ _OFFSETS = ("offset", "skip", "startat", "startindex")
 _NEXT = """nextcursor nextpagetoken nexttoken nextpagecursor nextmarker nextcontinuationtoken endcursor nextoffset
 nextpage nextpageuri nextpageurl nextlink nexturl next continuationtoken paginationtoken scrollid cursor pagetoken
 marker after""".split()  # noqa: SIM905
-"""Fields that name the next page, the most telling first; the last four may also repeat the request."""
+"""Fields that name the next page, the most telling first."""
+_REPEATING = frozenset(["cursor", "pagetoken", "marker", "after"])
+"""Those of them that may also repeat the request."""
 _MORE = frozenset(["hasmore", "hasnextpage", "hasnext", "hasmoreresults", "moreresults", "istruncated", "more"])
 _LAST = frozenset(["islast", "islastpage", "lastpage", "last"])
 _ITEMS = "items results data records rows values entries nodes edges hits objects list".split()  # noqa: SIM905
@@ -100,7 +102,7 @@ class _Walk:
             and not isinstance(value, (list, dict))
             and value is not True
             # A first page may repeat the argument that asked for it.
-            and not (name in _NEXT[-4:] and self._pages == 1 and value in sent.values())
+            and not (name in _REPEATING and self._pages == 1 and value in sent.values())
         ]
         mark = min(marks, key=lambda it: it[:2])[2] if marks else None
         if more is False or (marks and not mark and not more):
@@ -153,24 +155,30 @@ class Pages(Unfinished):
         most: int | None = None,
         is_whole: bool = False,
     ) -> None:
-        self._made_of = parameters, begin, link, arguments
+        self._parameters = parameters
+        self._begin = begin
+        self._link = link
+        self._arguments = arguments
         self._most = most
         self._is_whole = is_whole
 
     def first(self, count: int) -> Pages:
         """No more than so many; no page is asked for that is not needed for them."""
         most = count if self._most is None else min(count, self._most)
-        return Pages(*self._made_of, most=most, is_whole=self._is_whole)
+        return self._copy(most, is_whole=self._is_whole)
 
     def by_page(self) -> Pages:
         """Whole results, one for each page."""
-        return Pages(*self._made_of, most=self._most, is_whole=True)
+        return self._copy(self._most, is_whole=True)
+
+    def _copy(self, most: int | None, *, is_whole: bool) -> Pages:
+        return Pages(self._parameters, self._begin, self._link, self._arguments, most=most, is_whole=is_whole)
 
     def __iter__(self) -> Iterator[Any]:
         for step in self._steps():
             if isinstance(step, Future):
                 with contextlib.suppress(ToolError):  # raised from `_steps`
-                    self._made_of[2].wait(step)
+                    self._link.wait(step)
             else:
                 yield from step
 
@@ -185,11 +193,10 @@ class Pages(Unfinished):
 
     def _steps(self) -> Iterator[Future[Any] | list[Any]]:
         """The call for each page, to be waited for, and then what the page gives."""
-        parameters, begin, _, first = self._made_of
-        arguments: dict[str, Any] | None = dict(first)
-        left, walk = self._most, _Walk(parameters)
+        arguments: dict[str, Any] | None = dict(self._arguments)
+        left, walk = self._most, _Walk(self._parameters)
         while arguments is not None and left != 0:
-            call = begin(arguments)
+            call = self._begin(arguments)
             yield call
             try:
                 page = call.result()
@@ -214,7 +221,7 @@ class Pages(Unfinished):
         return list(self)
 
     def __repr__(self) -> str:
-        return f"<{self._made_of[0].title}.pages(…): iterate over it>"
+        return f"<{self._parameters.title}.pages(…): iterate over it>"
 
 
 def _lists_in(page: Any) -> dict[str, list[Any]]:

@@ -63,10 +63,8 @@ class DetectionFields(Section):
 
 
 class RecognizerSettings(Section):
-    """Who finds names of persons in free text. Needs the extra `privacy-names`."""
+    """Presidio, which finds names of persons in free text with models of spaCy. Needs the extra `privacy-names`."""
 
-    engine: Literal["presidio"] = "presidio"
-    """Presidio, with models of spaCy."""
     models: tuple[ModelName, ...] = Field(default=("en_core_web_sm",), min_length=1, max_length=4)
     """Names of installed models, one for each language; each searches all free text, in its own time."""
 
@@ -89,7 +87,7 @@ class PrivacySettings(DetectionFields):
     """Images and other binary files that are shown to the model. They can't be searched: they are left out, or shown
     with a remark that says so."""
     recognizer: Literal["presidio"] | RecognizerSettings | None = None
-    """The recognizer of names in free text: `presidio`, or `{"engine": "presidio", "models": ["en_core_web_lg"]}`.
+    """The recognizer of names in free text: `presidio`, or `{"models": ["en_core_web_lg"]}`.
     Default: none."""
     max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, le=1_000_000)
     """How many tokens of a principal may stand for something. A server gets at most half of what the others leave; a

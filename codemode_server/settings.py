@@ -147,9 +147,8 @@ class SearchSettings(Section):
     """Puts tools that programs call often first among equally good results. Stored between runs: names of tools and a
     number that fades within weeks, no queries, arguments or results. `false` deletes them."""
     listed_tokens: Number = Field(default=600, ge=0, le=20_000)
-    """Tokens of the list of tools for names of servers and signatures of their most used tools. So a short task needs
-    no search. Fixed when a session begins. 0 lists nothing. Claude
-    Code cuts what is much longer than the default."""
+    """Token budget for the server names and signatures in our tools' descriptions. So a short task needs no search.
+    Fixed when a session begins. 0 lists nothing. Claude Code cuts what is much longer than the default."""
 
 
 def is_folder(model: str) -> bool:

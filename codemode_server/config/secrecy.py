@@ -96,9 +96,6 @@ class Secrets:
             self.add_named("oauth.private_key", server.oauth.private_key)
         if server.url is not None:
             self.add_address(server.url)
-        if not isinstance(server.sampling, str):
-            self.add_named("sampling.api_key", server.sampling.api_key)
-            self.add_address(server.sampling.url)
 
     def add_variable(self, variable: str, key: str, value: str, *, is_default: bool) -> None:
         """Adds the value of a variable used in a server's settings under `key`, or its default."""

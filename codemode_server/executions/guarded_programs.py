@@ -70,7 +70,7 @@ class ProgramGuard:
         execution.warnings += [f"the result was {change}" for change in found.changes]
         after = found.value
         if error is not None and after.error != before.error:
-            error = replace(error, message=after.error, traceback="", hint="", is_ours=False)
+            error = replace(error, message=after.error, traceback="", hint="")
         form = "json" if after.value is not None and outcome.value_form == "none" else outcome.value_form
         return replace(
             outcome, value=after.value, value_form=form, stdout=after.stdout, stderr=after.stderr, error=error

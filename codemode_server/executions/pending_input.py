@@ -30,17 +30,16 @@ class PendingInput:
     def __init__(self, features: frozenset[Feature] = frozenset()) -> None:
         self.features = features
         self._waiting: dict[str, _Pending] = {}
-        self._changed = ChangeSignal()
+        self._has_come = ChangeSignal()
 
     async def ask(self, request: InputRequest) -> dict[str, Any]:
         key, pending = secrets.token_hex(8), _Pending(request)
         self._waiting[key] = pending
-        self._wake()
+        self._has_come.notify()
         try:
             await pending.is_settled.wait()
         finally:
             self._waiting.pop(key, None)
-            self._wake()
         return pending.answer
 
     @property
@@ -51,17 +50,10 @@ class PendingInput:
     async def wait_for_request(self) -> None:
         """Wait until there is a request without an answer."""
         while not self.waiting:
-            await self._changed.wait()
-
-    async def wait_for_change(self) -> None:
-        """Wait until a request comes or goes."""
-        await self._changed.wait()
+            await self._has_come.wait()
 
     def settle(self, key: str, answer: dict[str, Any]) -> None:
         """Pass on the host's answer; one to a request that is gone is dropped."""
         if (pending := self._waiting.get(key)) is not None:
             pending.answer = answer
             pending.is_settled.set()
-
-    def _wake(self) -> None:
-        self._changed.notify()

@@ -205,7 +205,7 @@ class ExecutionRunner:
         self._recorder.checked(checked, span)
         if checked.errors:
             execution.warnings += checked.warning_lines()
-            error = ProgramError("CheckFailed", checked.message, line=checked.errors[0].line, is_ours=True)
+            error = ProgramError("CheckFailed", checked.message, line=checked.errors[0].line)
             execution.status, execution.outcome = ExecutionStatus.FAILED, Outcome(Ending.RAISED, error=error)
             return
         execution.phase = Phase.RUNNING

@@ -102,8 +102,9 @@ class Audit(Protocol):
         """The principal's executions, newest first, with their code as recorded; `before`: only those that started
         before that time. Raises as `rows` does."""
 
-    async def first_broken_row(self) -> int | None:
-        """Verify the chain; the number of the first row that does not fit, or None. Raises as `rows` does.
+    async def verified(self) -> tuple[int | None, int]:
+        """Verify the chain: the number of the first row that does not fit, or None, and how many rows are missing at
+        the end. Raises as `rows` does.
 
         Retention may delete rows meanwhile. Oldest rows that are missing are not noticed.
         """

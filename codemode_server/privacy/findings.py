@@ -43,7 +43,8 @@ class Finding:
     kind: str
     value: str
     confidence: float
-    """From 0 to 1: 0.9 and more has a checksum or a syntax of its own, or a field that says so."""
+    """From 0 to 1: 0.9 and more has a checksum or a syntax of its own, or a field that says so. Only
+    tests read it: what is below its threshold is no finding."""
     place: Place = ()
     """Where the text is in the value; empty in a text of its own. A key that is a finding has `is_key`."""
     start: int = 0

@@ -195,8 +195,8 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramError:
-    """Why a program did not return. The texts come from the guest unless `is_ours` is set: untrusted, and bounded
-    already."""
+    """Why a program did not return. The texts come from the guest, except for one that failed the check: untrusted,
+    and bounded already."""
 
     type: str
     """The exception's name, `SyntaxError`, `ToolError`, or for a limit `LimitExceeded`."""
@@ -210,8 +210,6 @@ class ProgramError:
     """For a limit, its name in `upstream.yaml`, or `timeout` for that argument."""
     hint: str = ""
     """The most likely correction, if the guest knows one."""
-    is_ours: bool = False
-    """True if the host wrote the texts, before any code of the program ran."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,12 +79,7 @@ class SqliteAudit:
 
         return await self._run(select)
 
-    async def first_broken_row(self) -> int | None:
-        broken_row, _ = await self.verified()
-        return broken_row
-
     async def verified(self) -> tuple[int | None, int]:
-        """The first row that does not fit, or None; and how many rows are missing at the end. Raises as `rows` does."""
         verified = (0, "")
 
         def select(

@@ -149,10 +149,6 @@ async def test_a_token_for_another_address_is_not_sent(
         assert (await host.run(WHO)).value == "ada"  # the control
 
 
-async def _is_available(host: Host) -> bool:
-    return "unavailable" not in (await host.settled())
-
-
 async def test_a_machine_gets_its_tokens_by_itself(
     tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
 ) -> None:

@@ -60,9 +60,6 @@ def create_issue(title: str) -> Any:
 def comment(issue: int, text: str) -> Any:
     note("comment", issue, text)
     return {"id": 5, "tags": ["x", "y"]}
-@server.tool()
-def get_mood() -> Any:
-    return "good"
 @server.tool(annotations={"readOnlyHint": True})
 def read_issue(issue: int) -> Any:
     note("read", issue)

@@ -65,7 +65,7 @@ class TestListing:
 
     def test_skills_and_workspace_are_what_they_are_said_to_be(self) -> None:
         skills = [Entry("triage.py", "Sort new issues"), Entry("digest.py")]
-        assert list_dir(CATALOG, "/skills", skills=lambda _folder: skills).text == (
+        assert list_dir(CATALOG, "/skills", skills=lambda: skills).text == (
             "/skills · from skills.<name> import <name>\ndigest.py\ntriage.py  Sort new issues"
         )
         files = {

@@ -8,11 +8,10 @@ from __future__ import annotations
 import base64
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import anyio
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import (
     CallToolResult,
     EmbeddedResource,
@@ -22,11 +21,9 @@ from mcp.types import (
     TextResourceContents,
     ToolAnnotations,
 )
-from typing_extensions import TypedDict
 
 LOG = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
-PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 READS = ToolAnnotations(read_only_hint=True)
 
 
@@ -103,36 +100,6 @@ def scan() -> CallToolResult:
             EmbeddedResource(type="resource", resource=page),
         ]
     )
-
-
-@server.tool(annotations=READS)
-def list_boxes(cursor: str | None = None) -> dict[str, Any]:
-    """List boxes, two at a time."""
-    start = int(cursor or 0)
-    return {
-        "boxes": [{"box": number} for number in range(start, min(start + 2, 5))],
-        "next_cursor": str(start + 2) if start + 2 < 5 else None,
-    }
-
-
-@server.tool(annotations=READS)
-def weigh(box: int) -> dict[str, int]:
-    """Weigh a box."""
-    if box == 3:
-        raise ToolError("box 3 is too heavy")
-    return {"box": box, "grams": box * 100}
-
-
-class Media(TypedDict):
-    content: list[dict[str, str]]
-
-
-@server.tool(annotations=READS)
-def read_media() -> Annotated[CallToolResult, Media]:
-    """Read a picture; as the reference server does, it stands in the content and once more in the structured result."""
-    image = ImageContent(type="image", data=base64.b64encode(PICTURE).decode(), mime_type="image/png")
-    structured = {"content": [{"type": "image", "data": image.data, "mimeType": "image/png"}]}
-    return CallToolResult(content=[image], structured_content=structured)
 
 
 if __name__ == "__main__":

@@ -62,22 +62,4 @@ def count() -> int:
     return append("(count)")
 
 
-@server.tool(annotations={"readOnlyHint": True})
-def look_and_wait(call: Call) -> int:
-    """Notes that somebody looked, and does not answer the first one."""
-    number = append("(look)")
-    if number == 1:
-        call.cancelled.wait()
-    return number
-
-
-@server.tool(annotations={"readOnlyHint": True})
-def fail_once() -> int:
-    """Fails unless somebody has looked before."""
-    number = append("(look)")
-    if number == 1:
-        raise ToolError("not yet")
-    return number
-
-
 server.run()

@@ -48,12 +48,6 @@ def book(number: str) -> str:
     return f"Book {number}"
 
 
-@server.tool(structured_output=False)
-def count_books() -> int:
-    """Count the books."""
-    return 3
-
-
 @server.prompt(title="Summary of a book")
 def summarise(title: str, style: str = "short") -> str:
     """Ask for a summary."""

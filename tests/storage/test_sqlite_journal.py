@@ -148,9 +148,9 @@ class TestTheAudit:
         audit = SqliteAudit(thread)
         for _ in range(5):
             audit.append(self.event())
-        assert await audit.first_broken_row() is None, "the control"
+        assert await audit.verified() == (None, 0), "the control"
         change(tmp_path, statement)
-        assert await audit.first_broken_row() == 3
+        assert (await audit.verified())[0] == 3
 
     async def test_the_oldest_rows_go_after_their_days_and_the_rest_is_still_a_chain(
         self, tmp_path: Path, thread: DatabaseThread
@@ -162,9 +162,9 @@ class TestTheAudit:
         Upkeep(tmp_path, Ownership(tmp_path), Retention(9.5, 0)).pass_once()
         audit.append(self.event(now))
         assert [row.number for row in await audit.rows(LOCAL)] == list(range(42, 52))
-        assert await audit.first_broken_row() is None
+        assert await audit.verified() == (None, 0)
         change(tmp_path, "DELETE FROM audit WHERE number = 42")
-        assert await audit.first_broken_row() == 43, "nobody deletes the oldest row unnoticed"
+        assert (await audit.verified())[0] == 43, "nobody deletes the oldest row unnoticed"
 
     async def test_rows_that_retention_deletes_during_the_verification_break_nothing(self, tmp_path: Path) -> None:
         class ThreadWithRetention(DatabaseThread):
@@ -180,10 +180,10 @@ class TestTheAudit:
         for _ in range(2_500):
             audit.append(self.event())
         try:
-            assert await audit.first_broken_row() is None
+            assert await audit.verified() == (None, 0)
             assert deleted == [1_800, 0], "after the first 1,000 rows were verified"
             change(tmp_path, "UPDATE audit SET payload = 'q' WHERE number = 2000")
-            assert await audit.first_broken_row() == 2_000, "the control"
+            assert (await audit.verified())[0] == 2_000, "the control"
         finally:
             thread.close()
 
@@ -198,7 +198,7 @@ class TestTheAudit:
         left = await audit.rows(LOCAL)
         assert 80 < len(left) < 105
         assert left[-1].number == 200
-        assert await audit.first_broken_row() is None
+        assert await audit.verified() == (None, 0)
 
 
 class TestTheJournalIsBounded:

@@ -120,8 +120,8 @@ class ProgramSkills:
         return f"skills.{name} is {new}: {only}others once the user accepts it (codemode-server skills accept {name})"
 
     async def settle(self, execution: Execution) -> None:
-        """Keep the proposals of an execution that succeeded, delete those of one that did not; an execution that waits
-        goes on later."""
+        """Keep the proposals of an execution that succeeded, delete those of one that did not. Does nothing while
+        the execution waits."""
         if not execution.skills.saved or execution.status is ExecutionStatus.WAITING:
             return
         is_done = execution.status is ExecutionStatus.SUCCEEDED

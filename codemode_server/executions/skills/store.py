@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -191,6 +191,3 @@ def _files(folder: Path) -> list[Path]:
     except OSError:
         return []
     return [folder / name for name in names[:_MAX_FILES] if _NAME.fullmatch(name)]
-
-
-SkillStores = Callable[[Principal], SkillStore]

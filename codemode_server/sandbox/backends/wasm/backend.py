@@ -165,7 +165,7 @@ class WasmBackend:
 
     @property
     def worker_pids(self) -> frozenset[int]:
-        """Process ids of the current workers."""
+        """Process ids of the current workers; for tests."""
         return frozenset(worker.pid for worker in self._all)
 
     def _remove_scratch(self, scratch: Path) -> None:

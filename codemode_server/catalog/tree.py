@@ -110,14 +110,13 @@ def list_dir(
     *,
     refusal_of: RefusalOf = no_refusal,
     asks_first: AsksFirst = never_asks,
-    skills: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
+    skills: Callable[[], Iterable[Entry]] = tuple,
     workflows: Callable[[], Iterable[Entry]] = tuple,
     workspace: Callable[[tuple[str, ...]], Iterable[Entry]] = lambda _folder: (),
 ) -> Folder:
     """The content of a folder, or of a topic of a large server.
 
-    `skills` lists the skills, or a folder of one of them, `workflows` the workflows, `workspace` one folder of the
-    workspace.
+    `skills` lists the skills, `workflows` the workflows, `workspace` one folder of the workspace.
 
     Raises:
         MetaToolError: no such folder or page.
@@ -126,15 +125,15 @@ def list_dir(
     parts = _parts(place)
     match parts:
         case []:
-            return _root(catalog, has_skills=any(map(bool, skills(()))), has_workflows=any(map(bool, workflows())))
+            return _root(catalog, has_skills=any(map(bool, skills())), has_workflows=any(map(bool, workflows())))
         case ["servers"]:
             servers = [_server_entry(server) for server in catalog.servers]
             return _paged("/servers", _totals(catalog), servers, page)
         case ["skills"]:
-            found = _sorted(skills(()))
+            found = _sorted(skills())
             return _paged("/skills", "from skills.<name> import <name>" if found else NO_SKILLS, found, page)
-        case ["skills", *inner] if not place.strip().endswith((".py", ".md")):
-            return _paged("/".join(("/skills", *inner)), "", _sorted(skills(tuple(inner))), page)
+        case ["skills", *inner] if not place.strip().endswith(".py"):
+            raise MetaToolError(f'there is no folder /skills/{"/".join(inner)}; list_dir("/skills") lists them')
         case ["workflows"]:
             return _paged("/workflows", WORKFLOWS, _sorted(workflows()), page)
         case ["workspace", *inner]:
@@ -144,8 +143,6 @@ def list_dir(
             return _server_folder(server, page, refusal_of, asks_first)
         case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
             return _resources_folder(server, page, refusal_of)
-        case _:
-            pass
     file = _tool_at(catalog, parts) or _resource_at(catalog, parts, place)
     if file is not None:
         raise MetaToolError(f'"{file.path}" is a file: read_tool("{file.path}") reads it')
@@ -158,15 +155,14 @@ def read_tool(
     *,
     refusal_of: RefusalOf = no_refusal,
     asks_first: AsksFirst = never_asks,
-    skill: Callable[[tuple[str, ...]], tuple[str, str]] | None = None,
+    skill: Callable[[str], tuple[str, str]] | None = None,
     workflow: Callable[[str], str] | None = None,
     workspace: Callable[[tuple[str, ...], bool], str] | None = None,
 ) -> Reading:
     """The files at one or more paths; a path may end with a range of lines such as `:10-40`.
 
-    `skill` returns the text of a skill, or of a file of one that is a folder, and what its head says, `workflow` that
-    of a workflow. `workspace` returns that of a file, given its path in the workspace and whether only some of its
-    lines are requested.
+    `skill` returns the text of a skill and what its head says, `workflow` that of a workflow. `workspace` returns that
+    of a file, given its path in the workspace and whether only some of its lines are requested.
 
     Raises:
         MetaToolError: no such file or folder, no such lines, or too many paths.
@@ -245,8 +241,8 @@ def _resources_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folde
     for resource in found.all:
         mark = short_refusal(refusal_of(server, resource))
         entries.append(Entry(resource.name, f"{resource.summary} [{mark}]".lstrip() if mark else resource.summary))
-    said = " · ".join(filter(None, [usage, *refused(server, found.all, refusal_of), server.availability]))
-    return _paged(f"/servers/{server.name}/{found.module}", said, entries, page)
+    summary = " · ".join(filter(None, [usage, *refused(server, found.all, refusal_of), server.availability]))
+    return _paged(f"/servers/{server.name}/{found.module}", summary, entries, page)
 
 
 def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf, asks_first: AsksFirst) -> list[Entry]:
@@ -268,7 +264,7 @@ def _read(
     place: str,
     refusal_of: RefusalOf,
     asks_first: AsksFirst,
-    skill: Callable[[tuple[str, ...]], tuple[str, str]] | None,
+    skill: Callable[[str], tuple[str, str]] | None,
     workflow: Callable[[str], str] | None,
     workspace: Callable[[tuple[str, ...], bool], str] | None,
 ) -> File | Folder:
@@ -286,13 +282,12 @@ def _read(
             if match["path"].endswith(".py"):
                 return _file(f"/servers/{server.name}/{folder}.py", server.resources.source, match)
             return list_dir(catalog, match["path"], refusal_of=refusal_of)
-        case ["skills", name] if skill is not None:
-            text, note = skill((name,))
+        case ["skills", name, *inner] if skill is not None:
+            if inner:
+                inside = "/".join((name, *inner[:-1], match["path"].rsplit("/", 1)[-1]))
+                raise MetaToolError(f'there is no /skills/{inside}; list_dir("/skills") lists them')
+            text, note = skill(name)
             return _file(f"/skills/{name}.py", text, match, note)
-        case ["skills", *inner] if skill is not None:
-            inner[-1] = match["path"].rsplit("/", 1)[-1]  # as for files of the workspace
-            text, note = skill(tuple(inner))
-            return _file("/".join(("/skills", *inner)), text, match, note)
         case ["workflows", name] if workflow is not None:
             name = name.removesuffix(".yaml")
             return _file(f"/workflows/{name}.yaml", workflow(name), match)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from codemode_server.domain.errors import MetaToolError
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import (
     READS,
@@ -35,9 +34,7 @@ async def _list_dir(arguments: ListDirArguments, context: ToolContext) -> Answer
 
     services, config = context.services, context.request.config
 
-    def skills(parts: tuple[str, ...]) -> list[Entry]:
-        if parts:
-            raise MetaToolError(f'there is no folder /skills/{"/".join(parts)}; list_dir("/skills") lists them')
+    def skills() -> list[Entry]:
         return [Entry(f"{it.name}.py", it.note) for it in services.skills.entries(context.request.owner)]
 
     def workflows() -> list[Entry]:

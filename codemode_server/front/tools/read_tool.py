@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from codemode_server.domain.errors import MetaToolError
 from codemode_server.front.listing import Listing
 from codemode_server.front.tools.registry import (
     READS,
@@ -41,15 +40,10 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
     refusals = services.refusals(context.request)
     workspace = services.workspaces(context.request.principal)
 
-    def skill(parts: tuple[str, ...]) -> tuple[str, str]:
-        if len(parts) > 1:
-            raise MetaToolError(f'there is no /skills/{"/".join(parts)}; list_dir("/skills") lists them')
-        found = services.skills.source(context.request.owner, parts[0])
+    def skill(name: str) -> tuple[str, str]:
+        found = services.skills.source(context.request.owner, name)
         services.sources.take_over(context.request, found.sources)
         return found.text, found.note
-
-    def read_file(parts: tuple[str, ...], for_some_lines: bool) -> str:
-        return workspace.read(parts, for_some_lines)
 
     reading = read_tool(
         services.catalog(),
@@ -58,7 +52,7 @@ async def _read_tool(arguments: ReadToolArguments, context: ToolContext) -> Answ
         asks_first=refusals.asks_first,
         skill=skill,
         workflow=services.workflows.text,
-        workspace=read_file,
+        workspace=workspace.read,
     )
     redactor = context.request.redactor
     text = "\n\n".join(redactor.visible(part.text) for part in reading.parts)

@@ -19,6 +19,8 @@ _MAX_NAME = 80
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
+    """One error in the file."""
+
     line: int
     """From 1; 0 stands for the file as a whole."""
     where: str
@@ -28,6 +30,8 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
+    """The errors of one file, collected while it is read."""
+
     name: str
     found: list[Problem] = field(default_factory=list)
     entries: dict[str, str] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Records which configuration files in project folders the person has trusted, by path and content.
 
 A repository may hold an `upstream.yaml`, and hosts start us in the project's folder: without this, opening a cloned
-repository would start the commands in it. What is trusted is the content of the file, of the `.env` beside it and of
-each `envFile` that it names, as they were read when the person agreed; any other content needs trust again. Programs
-that the file starts are not part of it.
+repository would start the commands in it. What is trusted is the content of the file and of the `.env` beside it, as
+they were read when the person agreed; any other content needs trust again. Programs that the file starts are not part
+of it.
 
 One private file for each, in the user's data folder, so that two commands at once can't undo each other.
 """

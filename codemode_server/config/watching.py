@@ -1,5 +1,4 @@
-"""Watches the configuration file, the `.env` beside it and the trust record, and reloads them after a change. An
-`envFile` is not watched.
+"""Watches the configuration file, the `.env` beside it and the trust record, and reloads them after a change.
 
 Polls time, size and inode, which detects replaced and rewritten files on any file system. A change counts once it has
 been stable for an interval: while an editor writes, the file may briefly be empty, which is valid.

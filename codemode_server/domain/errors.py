@@ -12,7 +12,7 @@
     │   └── SecretLocked       another process is changing it
     ├── NotPrivate             the person: another user could write to the product's folders (`private_files`)
     ├── EncoderFailed          the person: search ranks without the model
-    │   └── EncoderMissing     nobody has to act: no model is configured
+    │   └── EncoderMissing     nobody has to act: no package for a model is installed
     ├── DecisionOutdated       nobody has to act: the pipeline decides on the call again
     ├── MetaToolError          the model: a bad argument to one of the four tools
     │   └── PlanApplied        another execution applies the dry run already

@@ -97,11 +97,14 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
 def never_made(
     settings: PrivacySettings, target: CallTarget, named: Collection[str], found: Mapping[str, KnownToken]
 ) -> dict[str, str]:
-    """Those of the named tokens that were never made, although tokens of the kind were, and the tool is one that would
-    receive their values or whose server is protected; with the tokens of which they have the letters in another case.
-    Elsewhere they are plain text, as in a template for documents. In another case they are plain text too where there
-    is no token with these letters. `found` are the tokens of the store among the named ones, in capital letters, and
-    those that were the first of their kinds."""
+    """Those of the named tokens that were never made, with the tokens of which they have the letters in another case.
+
+    - A token counts only if tokens of its kind were made, and the tool would receive their values or its server is
+      protected. Elsewhere it is plain text, as in a template for documents.
+    - In another case it counts only if there is a token with these letters; otherwise it is plain text.
+    - `found` are the tokens of the store among the named ones, in capital letters, and those that were the first of
+      their kinds.
+    """
     may_get = _kinds_for(settings, target)
     made: dict[str, str] = {}
     for token in sorted(named):

@@ -35,7 +35,7 @@ _SIGNATURE_CHARACTERS, _LATER_SIGNATURE_CHARACTERS = 130, 65
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One result."""
+    """What a search found, with what its lines say of it."""
 
     thing: Findable
     unavailable: str

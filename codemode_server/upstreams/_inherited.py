@@ -1,4 +1,4 @@
-"""The variables of our environment that the process of an upstream gets: few, so that it gets no secret of another."""
+"""Selects the environment variables that an upstream's process inherits: few, so that it gets no secret of another."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def _to_tool(
     name = _name(raw)
     schema = raw.get("inputSchema")
     if schema is None or (isinstance(schema, dict) and "type" not in schema):
-        # Off schema, and plain all the same: what it would take is an object.
+        # Invalid by the specification, but the meaning is clear: an object.
         problems.append(f'tool {name!r}: its inputSchema does not say `"type": "object"`; taken as if it did')
         schema = {"type": "object", **(schema or {})}
     if not isinstance(schema, dict) or schema["type"] != "object":

@@ -220,10 +220,10 @@ class Requests:
             if refused and refused[-1].startswith("401") and self._deps.tokens is not None:
                 if self._in_flight.is_empty:  # the others get their answers, or their own 401
                     link.lost.set()
-                said = self._deps.tokens.problem or f"answered with HTTP {refused[-1]}"
-                problem = error_text(said, self._deps.redactor())
-                kind = SignInRequired if self._deps.tokens.needs_person else UpstreamUnavailable
-                raise kind(f"server {self._name!r} {problem}; nothing was called") from error
+                reason = self._deps.tokens.problem or f"answered with HTTP {refused[-1]}"
+                problem = error_text(reason, self._deps.redactor())
+                error_class = SignInRequired if self._deps.tokens.needs_person else UpstreamUnavailable
+                raise error_class(f"server {self._name!r} {problem}; nothing was called") from error
             raise call_error(error, self._name, what, refused, self._deps.redactor()) from error
         finally:
             refusals.reset(token)

@@ -121,8 +121,8 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
 
     `invalid` names the servers whose entries can't be used, each with the reason: they are listed and never started.
     `on_change` is called on the event loop after any change of `listings`; it has to be quick. The redactor of
-    `config` is applied to the tools and descriptions of upstreams. Without
-    `sign_ins`, requests carry only the headers that are set.
+    `config` is applied to the tools and descriptions of upstreams. Without `sign_ins`, requests carry only the headers
+    that are set.
     """
 
     def __init__(

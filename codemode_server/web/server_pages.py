@@ -54,7 +54,7 @@ class ToolChange:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server."""
+    """A server as its page and the list of servers show it."""
 
     name: str
     key: str

@@ -22,6 +22,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class Fields:
+    """A YAML mapping whose unknown keys are reported."""
+
     def __init__(self, node: Node, known: Sequence[str], problems: Problems) -> None:
         self.node = node
         self.problems = problems

@@ -1,7 +1,7 @@
 """Decides whether a call may be sent: every step of the policy answers, and the most restrictive answer decides.
 
-A step is one reason to restrict calls, in a module of its own in this package: the rules of the configuration
-(`permission_step.py`) are the first; the others are given to the gateway. Pure, apart from the counters of rates.
+A step is one reason to restrict calls: the rules of the configuration (`permission_step.py`) are the first; the others
+are given to the gateway. Pure, apart from the counters of rates.
 """
 
 from __future__ import annotations

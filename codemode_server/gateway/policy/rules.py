@@ -1,6 +1,6 @@
 """Decides from `permissions` of the configuration: the first rule that matches, otherwise the preset or the default.
 
-Pure: what a rule with a limit has let through is counted by `rates.py`.
+Pure: what a rule with a limit has let through is counted by `Rates` in `permission_step.py`.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ class _Walk:
 
     def _following(self, page: Any, sent: dict[str, Any]) -> dict[str, Any] | None:
         parameters, fields = self._parameters, list(_fields_of(page))
-        said = [value if name in _MORE else not value for name, value in fields if name in _MORE | _LAST]
-        more = next((it for it in said if isinstance(it, bool)), None)
+        answers = [value if name in _MORE else not value for name, value in fields if name in _MORE | _LAST]
+        more = next((it for it in answers if isinstance(it, bool)), None)
         marks = [
             (not value, _NEXT.index(name), value)
             for name, value in fields

@@ -1,6 +1,6 @@
 """Placeholder of a dry run for a result of unknown type: a text that can also be indexed like a dict or a list.
 
-What it gives names the call that it came from, as it does itself: `<number of github.create_issue #1>`.
+Indexing it gives another placeholder that names the same call: `<number of github.create_issue #1>`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _MAX_KEY = 60
 
 
 class Unknown(str):
-    """One such text."""
+    """A placeholder such as `<result of github.create_issue #1>`."""
 
     __slots__ = ()
 

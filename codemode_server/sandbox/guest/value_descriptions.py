@@ -12,7 +12,7 @@ from .files import Blocks, File
 from .similar_names import similar_name
 
 SAMPLES: dict[str, Any] = {}
-"""The form of a result of each tool, by its name."""
+"""A shortened copy of a result of each tool, by its name."""
 UNKNOWN: Any = object()
 """A value that was not remembered."""
 MAX_ITEMS = 1_000
@@ -30,7 +30,7 @@ _MAX_PARSED = 100_000
 
 
 def remember_sample(tool: str, value: Any) -> None:
-    """Remember the form of a result, without the result."""
+    """Remember a shortened copy of a result."""
     if tool in SAMPLES or len(SAMPLES) < _MAX_TOOLS:
         SAMPLES[tool] = _skeleton(value, _MAX_DEPTH)
 

@@ -72,8 +72,7 @@ def run(parsed: argparse.Namespace) -> int:
         others = "".join(map(_hint, names)) if names else f"; {_HOW_TO_ADD}"
         show(f"there is nothing to take over{called}{others}")
         return 1 if names else 0
-    is_whole_file = bool(paths) and not ("-" in paths and sys.stdin.isatty())
-    chosen = _chosen(parsed, names, preview.additions, is_whole_file=is_whole_file)
+    chosen = _chosen(parsed, names, preview.additions, are_named=bool(paths or parsed.hosts))
     if parsed.dry_run or not chosen:
         print("nothing was changed")
         return 0
@@ -122,11 +121,11 @@ def _file(word: str) -> SourceServers:
 
 
 def _chosen(
-    parsed: argparse.Namespace, names: list[str], additions: Sequence[Addition], *, is_whole_file: bool
+    parsed: argparse.Namespace, names: list[str], additions: Sequence[Addition], *, are_named: bool
 ) -> list[FoundServer]:
     if names:
         return [_named(name, additions).found for name in names]
-    if parsed.all or is_whole_file or (parsed.hosts and not sys.stdin.isatty()):
+    if parsed.all or (are_named and not sys.stdin.isatty()):  # a person who is there has to see what will run first
         taken = [it.found for it in additions if it.found.scope == "user" or parsed.project]
         if len(taken) < len(additions):
             show("servers of this folder's files are left out; take them by name, or with --project")

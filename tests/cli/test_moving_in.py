@@ -157,6 +157,21 @@ class TestImport:
 
         assert list(machine.servers()) == taken
 
+    @pytest.mark.parametrize(("line", "taken"), [("2\n", ["b"]), ("\n", [])])
+    def test_a_person_is_asked_about_a_named_file_before_any_of_it_runs(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch, line: str, taken: list[str]
+    ) -> None:
+        file = str(machine.write("their.json", cursor(a={"command": "evil"}, b={"command": "b"})))
+        answer(monkeypatch, line)
+
+        assert machine.run("import", file, "--no-test") == 0
+
+        assert list(machine.servers()) == taken
+        assert "command: evil" in machine.output.partition("Which of them?")[0]
+        if not taken:
+            assert machine.run("import", file, "--all", "--no-test") == 0, "control: asked for on the command line"
+            assert list(machine.servers()) == ["a", "b"]
+
     def test_what_a_repository_names_is_taken_only_if_asked_for(self, machine: Machine) -> None:
         (machine.project / ".mcp.json").write_text(json.dumps(cursor(theirs={"command": "evil"})))
         machine.write(".cursor/mcp.json", cursor(mine={"command": "a"}))

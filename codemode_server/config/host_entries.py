@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from codemode_server.config import checking
-from codemode_server.config.document import EMPTY, Node, plain_data
 from codemode_server.config.file_edits import KeyPath
 from codemode_server.config.hosts import SIGN_IN_SYNONYMS, SYNONYMS, Dialect
-from codemode_server.config.problems import Problems, joined, nearest, printable
+from codemode_server.config.problems import printable
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.settings import ServerSettings, Settings
+from codemode_server.settings import ServerSettings
 
 _KNOWN = frozenset(name for name, field in ServerSettings.model_fields.items() if not field.exclude)
 _OAUTH = frozenset(get_args(ServerSettings.model_fields["oauth"].annotation)[0].model_fields)
@@ -317,65 +315,3 @@ def _is_mere_folder(word: str) -> bool:
         return word.startswith("/") and Path(word).is_dir() and not (Path(word) / "__main__.py").exists()
     except (OSError, ValueError):
         return False
-
-
-def with_mcp_servers(
-    tree: Node, problems: Problems, warnings: list[str], variables: Mapping[str, str], *, is_json: bool
-) -> tuple[Node, frozenset[str]]:
-    """The tree with all servers under `servers`, and the names of those that were under `mcpServers`.
-
-    A JSON file with `mcpServers` is taken to be a host's own, so keys in it that are not ours are the host's.
-    """
-    members = dict(tree.entries)
-    theirs, servers = members.pop("mcpServers"), dict(members.get("servers", EMPTY).entries)
-    if not isinstance(theirs.value, dict | None):
-        problems.add(theirs.line, theirs.where, "must be a mapping of names to servers")
-    if is_json:
-        members = _without_foreign(members, problems, warnings)
-    names: set[str] = set()
-    for name_there, entry in theirs.entries.items():
-        name = server_name(name_there)
-        problems.entries[entry.where] = name
-        names.add(name)
-        if not isinstance(entry.value, dict):
-            problems.add(entry.line, entry.where, "must be a mapping of settings")
-            continue
-        result = translated(plain_data(entry), "any", variables)
-        notes = [*result.warnings, *([((), f"is called {name!r} here")] if name != name_there else [])]
-        if result.left_out:
-            notes, result.problems = [((), f"ignored: it {result.left_out}")], []
-        for path, message in result.problems:
-            at = checking.find(entry, path)
-            problems.add(at.line, at.where, message)
-        for path, message in notes:
-            at = checking.find(entry, path)
-            warnings.append(f"{problems.name}:{at.line}: {at.where}: {message}")
-        if result.left_out:
-            continue
-        if name in servers:
-            problems.add(entry.line, entry.where, f"there are two servers {name!r}; rename one")
-        servers[name] = _node(result.members, entry, entry.where)
-    section = members.get("servers", theirs)
-    return tree.with_value({**members, "servers": Node(servers, section.line, "servers")}), frozenset(names)
-
-
-def _node(value: Any, origin: Node, where: str) -> Node:
-    """A node of this value, with the lines of what it was made of."""
-    if isinstance(value, dict):
-        inner = {key: _node(it, origin.entries.get(key, origin), joined(where, key)) for key, it in value.items()}
-        return Node(inner, origin.line, where)
-    if isinstance(value, list):
-        origins = dict(enumerate(origin.value)) if isinstance(origin.value, list) else {}
-        items = [_node(it, origins.get(at, origin), joined(where, at)) for at, it in enumerate(value)]
-        return Node(items, origin.line, where)
-    if value == origin.value:
-        return Node(value, origin.line, where, origin.text)
-    return Node(value, origin.line, where, str(value).lower() if isinstance(value, bool) else str(value))
-
-
-def _without_foreign(members: dict[str, Node], problems: Problems, warnings: list[str]) -> dict[str, Node]:
-    ours = {key: node for key, node in members.items() if nearest(key, Settings.model_fields, cutoff=0.8)}
-    if others := [key for key in members if key not in ours]:
-        names = ", ".join(repr(printable(key)) for key in others[:8]) + (" …" if len(others) > 8 else "")
-        warnings.append(f"{problems.name}: ignored, settings of other programs: {names}")
-    return ours

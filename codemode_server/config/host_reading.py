@@ -119,7 +119,7 @@ class SourceServers:
             name = server_name(name_there)
             if isinstance(entry, dict):
                 result = translated(entry, dialect, self.environ)
-                _restrict_by_file(name_there, result, data)
+                restrict_by_file(name_there, result, data)
             else:
                 result = TranslatedEntry(problems=[((), "must be a mapping of settings")])
             lines = [*result.problems, *result.warnings]
@@ -277,7 +277,8 @@ def _entries(data: Mapping[str, Any]) -> Iterator[tuple[str, Any, Dialect]]:
             yield name, entry, dialect
 
 
-def _restrict_by_file(name: str, result: TranslatedEntry, data: Mapping[str, Any]) -> None:
+def restrict_by_file(name: str, result: TranslatedEntry, data: Mapping[str, Any]) -> None:
+    """Restrict a server by what its host's file says of all servers."""
     is_opencode = "mcp" in data and "mcpServers" not in data
     settings, tools = (it if isinstance(it, dict) else {} for it in (data.get("mcp"), data.get("tools")))
     off = [data.get("excludeMCPServers"), *([] if is_opencode else [settings.get("excluded")])]

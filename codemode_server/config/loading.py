@@ -248,7 +248,7 @@ def _in_our_form(
     problems.entries |= {it.where: name for name, it in tree.entries.get("servers", EMPTY).entries.items()}
     if "mcpServers" not in tree.entries:
         return tree, frozenset()
-    from codemode_server.config.host_entries import with_mcp_servers
+    from codemode_server.config.mcp_servers import with_mcp_servers
 
     return with_mcp_servers(tree, problems, warnings, variables, is_json=is_json)
 

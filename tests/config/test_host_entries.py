@@ -234,6 +234,7 @@ def test_a_server_that_a_pattern_of_opencode_may_restrict_is_off(
 def test_what_a_host_switches_off_for_all_its_servers_is_off(
     folder: Folder, settings: dict[str, object], left: list[str] | None
 ) -> None:
-    loaded, _ = imported(folder, json.dumps({"mcpServers": {"my-server": {"command": "x"}}, **settings}))
-    assert loaded.settings.servers["my-server"].enabled is (left is not None)
-    assert left is None or offered(loaded, "my-server") == left
+    text = json.dumps({"mcpServers": {"my-server": {"command": "x"}}, **settings})
+    for loaded in (imported(folder, text)[0], folder.load(text, name="mcp.json")):  # which `--config` reads as it is
+        assert loaded.settings.servers["my-server"].enabled is (left is not None)
+        assert left is None or offered(loaded, "my-server") == left

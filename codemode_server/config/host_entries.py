@@ -34,7 +34,10 @@ _SHELL_CHARACTERS = re.compile(r"[$`|&;<>()*?!~#\n]")
 _RESTRICTS = re.compile(r"tool|allow|den(?:y|ied)|block|exclu|inclu|disab|permission|restrict|approv|polic", re.I)
 """Keys of an entry that may restrict what can be called."""
 _GRANTS = frozenset({"autoApprove", "alwaysAllow", "auto_approve", "autoAllow", "trust", "toolsets", "alwaysLoad"})
-_NO_RESTRICTION: tuple[object, ...] = ("allow", "approve", "auto", [], {})
+_EXCLUDES = re.compile(r"(?!.*(?:allow|inclu|only|except|unless)).*(?:den(?:y|ied)|block|exclu|disab)", re.I)
+"""Keys whose empty list restricts nothing; one of what is allowed leaves nothing."""
+_UNASKED: Mapping[str, tuple[object, ...]] = {"default_tools_approval_mode": ("allow", "approve", "auto")}
+"""Values of a known host's key with which it restricts nothing."""
 
 
 @dataclass(slots=True)
@@ -129,7 +132,8 @@ def _field(result: TranslatedEntry, path: KeyPath, value: Any, dialect: Dialect,
         result.warnings.append((path, "is not read; write its variables into .env, and name them in `env`"))
         return True
     elif name not in _KNOWN:
-        if key not in _GRANTS and _RESTRICTS.search(key) and value not in _NO_RESTRICTION:
+        harmless = _UNASKED.get(key, ([], {}) if _EXCLUDES.match(key) else ())
+        if key not in _GRANTS and _RESTRICTS.search(key) and value not in harmless:
             result.disable(path)
             return True
         return False

@@ -266,10 +266,9 @@ def _entries(data: Mapping[str, Any]) -> Iterator[tuple[str, Any, Dialect]]:
             entries = {name: it for name, it in entries.items() if isinstance(it, dict)}
         elif key == "mcpServers" and isinstance(entries, list):  # Continue
             rows = [it for it in entries if isinstance(it, dict)]
-            entries = {
-                str(it.get("name") or f"server-{number}"): {name: value for name, value in it.items() if name != "name"}
-                for number, it in enumerate(rows, start=1)
-            }
+            for number, it in enumerate(rows, start=1):  # two may have one name
+                inner = {name: value for name, value in it.items() if name != "name"}
+                yield str(it.get("name") or f"server-{number}"), inner, dialect
         elif key == "mcpServers" and isinstance(entries, dict):
             is_gemini = any(_GEMINI_ENTRY & it.keys() for it in entries.values() if isinstance(it, dict))
             dialect = "gemini" if is_gemini or _GEMINI_FILE & data.keys() else "any"

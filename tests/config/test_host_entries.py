@@ -193,6 +193,20 @@ def test_two_servers_of_one_name_are_refused(folder: Folder) -> None:
     ) == ["upstream.yaml:4: mcpServers.\"a b\": there are two servers 'a-b'; rename one"]
 
 
+@pytest.mark.parametrize(("second", "told"), [("pay", ["pay: there are two servers 'pay'; rename one"]), ("b", [])])
+def test_of_two_servers_with_one_name_in_a_list_the_first_is_kept(folder: Folder, second: str, told: list[str]) -> None:
+    """Continue has lists. The last one won, without the restriction of the first."""
+    text = f"""
+        mcpServers:
+          - {{name: pay, command: x, enabledTools: [read]}}
+          - {{name: {second}, command: y}}
+        """
+    loaded, shown = imported(folder, text, "config.yaml")
+    assert list(loaded.settings.servers) == list(dict.fromkeys(["pay", second]))
+    assert (loaded.settings.servers["pay"].command, offered(loaded, "pay")) == ("x", ["read"])
+    assert shown == told
+
+
 TOOLS = ("read", "read_all", "write", "delete[1]", "delete file", "x*")
 
 

@@ -324,7 +324,7 @@ def _rejected_in_claude(folder: Path) -> set[str]:
 
 def _switch_off(found: SourceServers, names: set[str]) -> None:
     for server in found.servers:
-        if server.name in names:
+        if server.name_there in names:
             server.entry["enabled"] = False
 
 

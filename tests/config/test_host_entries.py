@@ -193,6 +193,13 @@ def test_two_servers_of_one_name_are_refused(folder: Folder) -> None:
     ) == ["upstream.yaml:4: mcpServers.\"a b\": there are two servers 'a-b'; rename one"]
 
 
+def test_a_server_that_claude_code_switches_off_in_a_project_is_off_under_its_name_there(folder: Folder) -> None:
+    servers = {"My Server": {"command": "x"}, "other": {"command": "y"}}
+    project = {"mcpServers": servers, "disabledMcpServers": ["My Server"]}
+    loaded, _ = imported(folder, json.dumps({"projects": {"/p": project}}), ".claude.json")
+    assert {name: it.enabled for name, it in loaded.settings.servers.items()} == {"My-Server": False, "other": True}
+
+
 @pytest.mark.parametrize(("second", "told"), [("pay", ["pay: there are two servers 'pay'; rename one"]), ("b", [])])
 def test_of_two_servers_with_one_name_in_a_list_the_first_is_kept(folder: Folder, second: str, told: list[str]) -> None:
     """Continue has lists. The last one won, without the restriction of the first."""

@@ -1,14 +1,16 @@
 """The `approvals` command: shows the calls that wait for a person, and takes the answers.
 
-`approve` insists on a person at a terminal; `deny` does not, since refusing lets nothing happen.
+`approve` insists on a person at a terminal; `deny` does not, since refusing lets nothing happen. What privacy tokens
+stand for is printed to a terminal only.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -86,7 +88,7 @@ async def show_question(loaded: LoadedSettings, approval_id: str, *, as_json: bo
     if as_json:
         return json.dumps(_as_json(approval), indent=2)
     head = f"question {approval.approval_id} of program {approval.execution_id}"
-    return "\n".join([head, whole_text(approval), _state(approval)])
+    return "\n".join([head, whole_text(_printable(approval)), _state(approval)])
 
 
 def _approve(loaded: LoadedSettings, approval_id: ApprovalId, scope: AnswerScope) -> int:
@@ -156,7 +158,12 @@ def _as_json(it: Approval) -> dict[str, Any]:
 
 
 def _indented(it: Approval) -> str:
-    return "\n".join(f"  {line}" for line in short_text(it).splitlines()[:-1])
+    return "\n".join(f"  {line}" for line in short_text(_printable(it)).splitlines()[:-1])
+
+
+def _printable(it: Approval) -> Approval:
+    """The approval; without what privacy tokens stand for if no terminal shows it."""
+    return it if sys.stdout.isatty() else replace(it, question=it.question.without_values())
 
 
 def _state(it: Approval) -> str:

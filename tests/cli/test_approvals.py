@@ -20,6 +20,7 @@ from codemode_server.domain.approvals import AnswerScope, Approval, ApprovalId, 
 from codemode_server.domain.calls import CallKey
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
+from codemode_server.domain.privacy_tokens import line_with_value
 from codemode_server.domain.tools import Effect
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
@@ -103,6 +104,20 @@ def test_open_questions_are_listed_and_shown_and_no_text_controls_the_terminal(
     assert command(config, "list", "--json") == 0
     (one,) = json.loads(capsys.readouterr().out)
     assert (one["id"], one["arguments"]["owner"], one["answer"]) == ("a1", "ada", None)
+
+
+@pytest.mark.parametrize("action", [("list",), ("show", "a1")])
+def test_what_a_privacy_token_stands_for_is_printed_to_a_terminal_only(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, action: tuple[str, ...]
+) -> None:
+    line = line_with_value("<EMAIL_1>", "e-mail address", "ada@example.com")
+    stored(config, asked("a1", question=replace(QUESTION, changes=(line,))))
+    for is_terminal in (False, True):
+        monkeypatch.setattr("sys.stdout.isatty", lambda it=is_terminal: it)
+        assert command(config, *action) == 0
+        shown = capsys.readouterr().out
+        assert "<EMAIL_1>" in shown
+        assert ("ada@example.com" in shown) is is_terminal
 
 
 @pytest.mark.parametrize(

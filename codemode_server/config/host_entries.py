@@ -31,10 +31,14 @@ _MAX_DESCRIPTION = 500
 _TRANSPORTS = {"sse": "sse", "http": "http", "streamablehttp": "http", "remote": "http", "stdio": "", "local": ""}
 _BUILT_IN = frozenset({"builtin", "platform", "inline_python", "frontend"})
 _SHELL_CHARACTERS = re.compile(r"[$`|&;<>()*?!~#\n]")
-_RESTRICTS = re.compile(r"tool|allow|den(?:y|ied)|block|exclu|inclu|disab|permission|restrict|approv|polic", re.I)
-"""Keys of an entry that may restrict what can be called."""
+_RESTRICTS = re.compile(
+    r"tool|allow|den(?:y|ied)|block|exclu|inclu|disab|permission|restrict|approv|polic|confirm|whitelist|blacklist|only"
+    r"|filter(?!Mapping$)|(?-i:(?<![A-Za-z])ask|Ask)",
+    re.I,
+)
+"""Keys of an entry that may restrict what can be called. Copilot's `filterMapping` concerns the form of results."""
 _GRANTS = frozenset({"autoApprove", "alwaysAllow", "auto_approve", "autoAllow", "trust", "toolsets", "alwaysLoad"})
-_EXCLUDES = re.compile(r"(?!.*(?:allow|inclu|only|except|unless)).*(?:den(?:y|ied)|block|exclu|disab)", re.I)
+_EXCLUDES = re.compile(r"(?!.*(?:allow|inclu|only|except|unless)).*(?:den(?:y|ied)|block|exclu|disab|blacklist)", re.I)
 """Keys whose empty list restricts nothing; one of what is allowed leaves nothing."""
 _UNASKED: Mapping[str, tuple[object, ...]] = {"default_tools_approval_mode": ("allow", "approve", "auto")}
 """Values of a known host's key with which it restricts nothing."""

@@ -89,7 +89,7 @@ class TestCompletion:
 
 
 class TestPaths:
-    def test_are_those_of_the_configuration_and_the_user(
+    def test_prints_those_of_the_configuration_and_the_user_and_makes_none(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         if sys.platform == "linux":

@@ -84,7 +84,7 @@ class TestATextThatIsCut:
 
     @pytest.mark.parametrize("before", range(0, 60, 3))
     @pytest.mark.parametrize("secret", [SECRET, ODD, json.dumps(ODD)])
-    def test_behind(self, secret: str, before: int) -> None:
+    def test_cut_at_its_end_has_no_part_of_a_secret(self, secret: str, before: int) -> None:
         for text in (
             self.redactor.head(f"{'x' * before}{secret} y", 40),
             self.redactor.line("x" * before + secret, 40),
@@ -94,12 +94,12 @@ class TestATextThatIsCut:
 
     @pytest.mark.parametrize("after", range(0, 120, 7))
     @pytest.mark.parametrize("is_cut", [False, True])
-    def test_before(self, after: int, *, is_cut: bool) -> None:
+    def test_cut_at_its_beginning_has_no_part_of_a_secret(self, after: int, *, is_cut: bool) -> None:
         data = f"{'y' * 5_000}{ODD}{'x' * after}".encode()
         kept = data[-self.redactor.tail_bytes(60) :] if is_cut else data
         assert set(self.redactor.tail(kept, 60, is_cut=is_cut)) <= set("xy*")
 
-    def test_in_the_midst_of_a_secret_whose_beginning_was_dropped(self) -> None:
+    def test_has_no_part_of_a_secret_whose_beginning_was_dropped(self) -> None:
         data = (PEM + "x" * 10).encode()
         most = self.redactor.tail_bytes(60)
         lost = (b"y" * most + data)[-most:]

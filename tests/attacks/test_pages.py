@@ -135,7 +135,8 @@ async def test_no_form_of_anybody_else_does_anything(tmp_path: Path, attack: Att
         data = {"token": await site.token(), **FORM, "digest": digest}
         for path in FORMS:
             refused = await attack(site, path, data)
-            assert refused.status_code in (400, 403, 404, 405, 421) or attack in (ATTACKS["GET"], ATTACKS["HEAD"]), path
+            if attack not in (ATTACKS["GET"], ATTACKS["HEAD"]):  # these may show a page, and do nothing
+                assert refused.status_code in (400, 403, 404, 405, 421), path
             assert VALUE not in refused.text
         assert await unchanged(site, state) == [True] * 4
         answers = [(await site.post(path, **FORM, digest=digest)).status_code for path in FORMS]

@@ -137,11 +137,11 @@ class TestKeysThatAreData:
 
 
 class TestWhatIsBounded:
-    def test_a_million_keys(self) -> None:
+    def test_a_million_keys_become_a_map_of_few_values(self) -> None:
         shape = shape_of({f"k{number}": number for number in range(1_000_000)})
         assert (shape.is_map, shape.others is not None and shape.others.total <= 100) == (True, True)
 
-    def test_depth(self) -> None:
+    def test_deep_nesting_is_cut(self) -> None:
         value: Any = 1
         for _ in range(50_000):
             value = [{"a": value}]

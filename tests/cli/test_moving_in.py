@@ -338,7 +338,7 @@ class TestATrustedFolder:
 
 
 class TestAdd:
-    def test_a_program(self, machine: Machine) -> None:
+    def test_a_program_gets_its_secrets_as_references(self, machine: Machine) -> None:
         line = (
             "add",
             "airtable",

@@ -70,7 +70,12 @@ def test_what_a_program_put_in_the_place_of_a_folder_is_left_alone(
     workspace.make()
     files = LogFiles(workspace, 1, 30)
     assert (files.checkpoint(), files.state_files()) == (None, [])
-    assert not state.is_dir() or kind == "link"
+    assert (state.is_symlink(), state.is_fifo(), not state.is_symlink() and state.is_file()) == (
+        kind == "link",
+        kind == "pipe",
+        kind == "file",
+    )
+    assert [it.name for it in (tmp_path / "outside").iterdir()] == ["checkpoint.json"]
 
 
 def test_old_logs_are_removed_with_the_next_session_and_files_of_programs_stay(workspace: Workspace) -> None:

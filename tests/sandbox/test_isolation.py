@@ -187,8 +187,9 @@ runner.Link.send_text = forever
 "ended"
 """
     )
+    name = "import codemode_guest.runner as runner\nrunner.Link.send_text.__name__"
     assert await lab.value(code) == "ended"
-    assert await lab.value("6 * 7") == 42
+    assert await lab.value(lab.raw + name) == "send_text", "another interpreter"
 
 
 async def test_a_call_for_a_tool_that_is_not_offered_is_refused_by_the_host(lab: Lab) -> None:

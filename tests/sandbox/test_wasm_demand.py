@@ -41,7 +41,9 @@ async def test_after_two_programs_at_once_two_workers_are_kept_and_used_again(tm
         assert backend.worker_pids == kept
 
 
-async def test_they_end_when_it_was_long_ago(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workers_end_when_two_programs_at_once_were_long_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with tended(warm=1) as backend:
         await two_at_once(Lab(backend, tmp_path))
         monkeypatch.setattr(backend_module, "RECENT_SECONDS", 0.0)

@@ -169,7 +169,7 @@ class TestTexts:
         skills = [Skill("weekly", "Sum up the issues of a week.")]
         assert search(**arguments, skills=skills, detail_level="name_only").text == text
 
-    def test_for_programs(self) -> None:
+    def test_programs_get_the_import_and_the_signature_of_each_tool(self) -> None:
         assert search("issue", limit=1).as_json() == [
             {
                 "server": "github",

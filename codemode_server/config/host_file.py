@@ -20,10 +20,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from codemode_server.config.file_edits import NotEditable, Syntax
 from codemode_server.config.file_writing import write_copy, written_beside
+from codemode_server.config.host_reading import MAX_HOST_FILE_BYTES
 from codemode_server.private_files import NotPrivate, open_private, private_folder, replace_private
 
-MAX_BYTES = {"json": 16 * 2**20, "toml": 2**20, "yaml": 2**20}
-"""Claude Code keeps the history of its projects in the same file as its servers."""
+MAX_BYTES = {"json": MAX_HOST_FILE_BYTES, "toml": 2**20, "yaml": 2**20}
 _SUFFIX = ".before-codemode"
 
 

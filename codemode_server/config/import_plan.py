@@ -14,14 +14,13 @@ from codemode_server.config.conversion import Reading
 from codemode_server.config.document import parse
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.problems import Problems
-from codemode_server.config.secrecy import NO_SECRETS, Secrets, looks_secret, named_arguments
+from codemode_server.config.secrecy import NOT_SECRET_WORDS, SCHEME, Secrets, looks_secret, named_arguments
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.known_tokens import KNOWN_TOKEN
 from codemode_server.settings import ServerSettings
 
 _CONNECTION = ("command", "args", "env", "cwd", "url", "transport", "headers", "headers_command")
-_SCHEME = re.compile(r"((?:bearer|basic|token|apikey|digest|negotiate)\s+)?(\S.*)", re.IGNORECASE | re.DOTALL)
 _PASSWORD = re.compile(r"(?<=://)([^:/@?#\s]*):([^@/?#\s]+)@")
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
 _REFERENCE = re.compile(r"(?<!\$)(?:\$\$)*\$\{")
@@ -223,13 +222,13 @@ def without_literal_secrets(server: str, entry: Mapping[str, Plain], storage: Se
         return looks_secret(name) and value.strip() in secrets and not _REFERENCE.search(value)
 
     def variable(name: str, value: str) -> str:
-        if is_secret(name, value) and value.casefold() not in NO_SECRETS:
+        if is_secret(name, value) and value.casefold() not in NOT_SECRET_WORDS:
             return reference(value, name, is_variable=True)
         return inside(value, name)
 
     def after_scheme(name: str, value: str) -> str:
         name = "TOKEN" if name.casefold() == "authorization" else name
-        match = _SCHEME.fullmatch(value)
+        match = SCHEME.fullmatch(value)
         return f"{match[1] or ''}{reference(match[2], name)}" if match else value
 
     def argument(arg: str) -> str:

@@ -58,14 +58,15 @@ _COMMON = _COMMON_PASSWORDS | frozenset({
 # fmt: on
 _UNRESOLVED = re.compile(r"\$\{(?:keyring|command):")
 """A reference that is left as it is written, by `config check` for instance, and names a secret only."""
-NO_SECRETS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
+NOT_SECRET_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null", "0", "1"})
 _PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w .@%-]+)+/?|/")
 _FILE_NAME = re.compile(r".*\.(?:json|pem|key|crt|p12|txt|ya?ml|toml|ini|conf|env|db|sqlite3?)", re.IGNORECASE)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
 """The scheme is bounded: the search would take time that grows with the square of a long word."""
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]{2,24}(?::\d+)?|\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|[a-z-]+:\d+", re.IGNORECASE)
 _KEY_IN_PATH = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_-]{20,}")
-_SCHEME = re.compile(r"(?:bearer|basic|token|apikey|digest|negotiate)\s+(\S.*)", re.IGNORECASE | re.DOTALL)
+SCHEME = re.compile(r"((?:bearer|basic|token|apikey|digest|negotiate)\s+)?(\S.*)", re.IGNORECASE | re.DOTALL)
+"""The credentials of a header, with their scheme if they have one."""
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*")
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:[=:](.*))?", re.DOTALL)
 _PAIR = re.compile(r"([A-Za-z_][\w-]*)(=|:\s*)(.+)", re.DOTALL)
@@ -119,8 +120,8 @@ class Secrets:
         if looks_secret(name) and (_PLACE_NAME.search(words) or _FILE_NAME.fullmatch(value)):
             self._add_unnamed(value)
         elif looks_secret(name) and not (value.strip().isdigit() and _QUANTITY_NAME.search(words)):
-            scheme = _SCHEME.fullmatch(value.strip())
-            self._judge(shown_as or name, scheme[1] if scheme else value.strip())
+            credentials = SCHEME.fullmatch(value.strip())
+            self._judge(shown_as or name, credentials[2] if credentials else value.strip())
             self._add_whole(value)
             if "cookie" in words:
                 for cookie in value.split(";"):
@@ -138,13 +139,14 @@ class Secrets:
     def _add_whole(self, value: str) -> None:
         """Adds a value with the secrets in it: behind `Bearer`, and in a JSON object such as a service account's."""
         self._add(value)
-        if scheme := _SCHEME.fullmatch(value.strip()):
-            self._add(scheme[1])
+        credentials = SCHEME.fullmatch(value.strip())
+        if credentials is not None and credentials[1]:
+            self._add(credentials[2])
             if value.strip().casefold().startswith("basic"):
                 import base64
 
                 with suppress(ValueError):
-                    decoded = base64.b64decode(scheme[1].strip(), validate=True).decode()
+                    decoded = base64.b64decode(credentials[2].strip(), validate=True).decode()
                     self._add(decoded)
                     self._add(decoded.partition(":")[2])
         if value.lstrip().startswith("{") and len(value) <= _MAX_JSON_CHARACTERS:
@@ -189,7 +191,7 @@ class Secrets:
 
     def _judge(self, name: str, text: str) -> None:
         """Records a warning if the secret is poorly protected."""
-        if not text or text.casefold() in NO_SECRETS:
+        if not text or text.casefold() in NOT_SECRET_WORDS:
             return
         if len(text) < MIN_LENGTH:
             why = f"this secret has fewer than {MIN_LENGTH} characters, so it is not masked in logs and results"

@@ -35,6 +35,14 @@ class NotPrivate(CodemodeError):
     """Raised when a path belongs to somebody else, or somebody else may write to it; the message names the remedy."""
 
 
+def data_folder() -> Path:
+    """The folder of the user's own data, which may not exist. No setting moves it, so no file that somebody else wrote
+    can choose where it is."""
+    from platformdirs import user_data_path
+
+    return user_data_path("codemode-server", appauthor=False)
+
+
 def private_folder(path: Path, setting: str = "", *, is_readable: bool = False) -> Path:
     """Make the folder, or check and tighten the one that is there; gives it without links.
 

@@ -14,6 +14,7 @@ from codemode_server.cli.terminal import show
 from codemode_server.config import load, locate
 from codemode_server.domain.errors import SettingsError
 from codemode_server.first_listing import state_folder
+from codemode_server.private_files import data_folder
 from codemode_server.settings import Settings
 from codemode_server.text import escaped
 
@@ -52,7 +53,7 @@ def paths(config: Path | None) -> list[tuple[str, Path, str]]:
     return [
         *found,
         ("config", platformdirs.user_config_path(name, appauthor=False), "the user's configuration"),
-        ("data", platformdirs.user_data_path(name, appauthor=False), data),
+        ("data", data_folder(), data),
         ("state", state_folder(settings), state),
         ("cache", platformdirs.user_cache_path(name, appauthor=False), "the compiled sandbox; it is made again"),
         ("temporary", Path(tempfile.gettempdir()) / "codemode-*", "files of running programs; gone when they end"),

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from codemode_server.config.file_edits import NotEditable, Syntax
 from codemode_server.config.file_writing import write_copy, written_beside
 from codemode_server.config.host_reading import MAX_HOST_FILE_BYTES
-from codemode_server.private_files import NotPrivate, open_private, private_folder, replace_private
+from codemode_server.private_files import NotPrivate, data_folder, open_private, private_folder, replace_private
 
 MAX_BYTES = {"json": MAX_HOST_FILE_BYTES, "toml": 2**20, "yaml": 2**20}
 _SUFFIX = ".before-codemode"
@@ -179,6 +179,4 @@ def _record_file(file: Path) -> Path:
 
 
 def _record_folder() -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path("codemode-server", appauthor=False) / "connected"
+    return data_folder() / "connected"

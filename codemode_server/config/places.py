@@ -18,6 +18,7 @@ from typing import TypeAlias
 from codemode_server.config.document import MAX_BYTES
 from codemode_server.domain.errors import SettingsError
 from codemode_server.file_stamps import FileStamp
+from codemode_server.private_files import data_folder
 
 NAME = "upstream.yaml"
 VARIABLE = "CODEMODE_CONFIG"
@@ -77,9 +78,7 @@ def user_file() -> Path:
 
 def default_state_folder() -> Path:
     """Where the state is unless `state.dir` names another folder."""
-    from platformdirs import user_data_path
-
-    return user_data_path("codemode-server", appauthor=False)
+    return data_folder()
 
 
 def stamp_of(*files: Path) -> Stamp:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from codemode_server.private_files import NotPrivate, is_own, open_private, private_folder, replace_private
+from codemode_server.private_files import NotPrivate, data_folder, is_own, open_private, private_folder, replace_private
 
 Digests: TypeAlias = Mapping[str, str]
 """SHA-256 of each file that was read, by path; empty where there was no such file."""
@@ -76,9 +76,7 @@ def records() -> list[TrustRecord]:
 
 def _folder() -> Path:
     # Not `state.dir`: otherwise the untrusted file could choose where trust is stored.
-    from platformdirs import user_data_path
-
-    return user_data_path("codemode-server", appauthor=False) / "trusted"
+    return data_folder() / "trusted"
 
 
 def _read(file: Path) -> TrustRecord | None:

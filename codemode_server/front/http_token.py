@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.private_files import open_private, private_folder
+from codemode_server.private_files import data_folder, open_private, private_folder
 
 _BYTES = 32
 _MAX_FILE_BYTES = 1_000
@@ -24,9 +24,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43,}")
 
 def token_file() -> Path:
     """Where the token is."""
-    from platformdirs import user_data_path
-
-    return user_data_path("codemode-server", appauthor=False) / "http-token"
+    return data_folder() / "http-token"
 
 
 def token(*, is_new: bool = False) -> str:

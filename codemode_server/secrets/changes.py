@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codemode_server.private_files import private_folder, replace_private
+from codemode_server.private_files import data_folder, private_folder, replace_private
 
 
 def stamp_file() -> Path:
     """The file that is replaced with each change."""
-    return _folder() / "secrets.changed"
+    return data_folder() / "secrets.changed"
 
 
 def retry_file() -> Path:
     """The file that is replaced when the person has run the commands of a configuration by `status`."""
-    return _folder() / "secrets.retry"
+    return data_folder() / "secrets.retry"
 
 
 def note_change() -> None:
@@ -30,13 +30,6 @@ def note_change() -> None:
 def note_retry() -> None:
     """Have running products in which a command has failed run it again; raises as `note_change`."""
     _replace(retry_file())
-
-
-def _folder() -> Path:
-    from platformdirs import user_data_path
-
-    # Not in `state.dir`, which is known only once the configuration has been read.
-    return user_data_path("codemode-server", appauthor=False)
 
 
 def _replace(file: Path) -> None:

@@ -26,6 +26,7 @@ Label = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 """Kind of data that a tool reads, or kind of place where it sends data."""
 RuleEffect = Literal["read", "write", "destructive"]
 """The effect of a tool, as the configuration names it."""
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class Section(BaseModel):

@@ -24,7 +24,8 @@ MIN_ENTRY_BYTES = 4_096
 """Bytes that an empty file or folder counts for, since it takes disk space too."""
 EVERYTHING = 2**63
 """Bytes or entries; more than any disk has."""
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""To open a folder that is no link."""
 _ALLOCATED_AHEAD = 64 * 2**10
 """Bytes that a file system may allocate in advance for a small file that is being written."""
 
@@ -105,7 +106,7 @@ def walk(folder: Path, most_entries: int = EVERYTHING) -> Iterator[Entry]:
 
 
 def _walk_by_descriptor(folder: Path) -> Iterator[Entry]:
-    here = os.open(folder, _FOLDER)
+    here = os.open(folder, FOLDER_FLAGS)
     return _walk(here, folder, [_Level(None, _inode(here))])
 
 
@@ -225,7 +226,7 @@ def _scan(here: int, levels: list[_Level]) -> Iterator[Entry]:
 def _moved(here: int, name: str) -> int:
     """Open a folder in `here`, and close `here`."""
     _give_access(here, name)
-    there = os.open(name, _FOLDER, dir_fd=here)
+    there = os.open(name, FOLDER_FLAGS, dir_fd=here)
     os.close(here)
     return there
 
@@ -252,13 +253,13 @@ def _back(here: int, folder: Path, levels: list[_Level]) -> int:
     the walked folder itself is gone.
     """
     with suppress(OSError):
-        above = os.open("..", _FOLDER, dir_fd=here)
+        above = os.open("..", FOLDER_FLAGS, dir_fd=here)
         if _inode(above) == levels[-1].inode:
             os.close(here)
             return above
         os.close(above)
     try:
-        found = os.open(folder, _FOLDER)
+        found = os.open(folder, FOLDER_FLAGS)
     except OSError:
         levels.clear()
         return here
@@ -267,7 +268,7 @@ def _back(here: int, folder: Path, levels: list[_Level]) -> int:
         if level.entry is None:
             continue
         try:
-            below = os.open(level.entry.name, _FOLDER, dir_fd=found)
+            below = os.open(level.entry.name, FOLDER_FLAGS, dir_fd=found)
         except OSError:
             del levels[number:]
             break

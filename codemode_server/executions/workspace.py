@@ -19,7 +19,7 @@ from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Principal
 from codemode_server.private_files import private_folder, private_subfolder
 from codemode_server.text import clean_line, escaped
-from codemode_server.untrusted_files import TooManyFiles, walk
+from codemode_server.untrusted_files import FOLDER_FLAGS, TooManyFiles, walk
 
 _MAX_READ_BYTES = 1 << 20
 _MAX_BYTES_FOR_LINES = 16 << 20
@@ -30,7 +30,6 @@ STATE, SESSIONS = "state", "sessions"
 FOLDERS = (STATE, SESSIONS)
 """The folders that every workspace has: data of programs, and logs of sessions. Skills are elsewhere, since programs
 could change here what a person has accepted."""
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _NOT_ON_WINDOWS = "there is no /workspace on Windows; programs return values instead of writing files"
 
 
@@ -73,9 +72,9 @@ class Workspace:
         Raises:
             OSError, NotPrivate: there is something else in its place, or it can't be opened.
         """
-        folder = os.open(self.make(), _FOLDER)
+        folder = os.open(self.make(), FOLDER_FLAGS)
         try:
-            return os.open(name, _FOLDER, dir_fd=folder)
+            return os.open(name, FOLDER_FLAGS, dir_fd=folder)
         finally:
             os.close(folder)
 
@@ -90,7 +89,7 @@ class Workspace:
         with suppress(OSError, ValueError):
             if stat.S_ISLNK((self.path / name).lstat().st_mode):
                 return True
-            folder = os.open(self.path / name, _FOLDER)
+            folder = os.open(self.path / name, FOLDER_FLAGS)
             try:
                 os.stat("__init__.py", dir_fd=folder, follow_symlinks=False)
             finally:
@@ -184,12 +183,12 @@ class Workspace:
         if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
             raise MetaToolError(f"{_shown(parts)} is no path in the workspace")
         descriptor, is_last = -1, False
-        last_flags = _FOLDER if is_folder else os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+        last_flags = FOLDER_FLAGS if is_folder else os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
         try:
-            descriptor = os.open(self.make(), _FOLDER)
+            descriptor = os.open(self.make(), FOLDER_FLAGS)
             for number, part in enumerate(parts, start=1):
                 is_last = number == len(parts)
-                step = os.open(part, last_flags if is_last else _FOLDER, dir_fd=descriptor)
+                step = os.open(part, last_flags if is_last else FOLDER_FLAGS, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = step
         except OSError:

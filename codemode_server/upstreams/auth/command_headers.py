@@ -20,10 +20,10 @@ import anyio
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import output_of, words_of
+from codemode_server.setting_types import HEADER_NAME
 
 logger = logging.getLogger(__name__)
 
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _MAX_HEADERS = 100
 _AGAIN_S = 5.0
 """The shortest time between two runs because of a 401: a server may answer it to everything."""
@@ -98,7 +98,7 @@ def _parsed(output: str, program: str) -> dict[str, str]:
     if not isinstance(headers, dict) or len(headers) > _MAX_HEADERS:
         raise SecretUnavailable(f"the command {program!r} has to print a JSON object of headers")
     for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name):
+        if not HEADER_NAME.fullmatch(name):
             raise SecretUnavailable(f"the command {program!r} printed a name that no HTTP header can have")
         if not isinstance(value, str) or not value.isprintable() or not value.isascii():
             raise SecretUnavailable(f"the command {program!r} printed a value for {name} that no HTTP header can have")

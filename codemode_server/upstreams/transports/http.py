@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import words_of
-from codemode_server.setting_types import ProblemWithin, Section, checked_address
+from codemode_server.setting_types import HEADER_NAME, ProblemWithin, Section, checked_address
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, UNREADABLE
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec, refusals
@@ -35,7 +35,6 @@ CONNECT_S = 10.0
 _IDLE_S = 24 * 3600.0
 """An open stream may be silent as long as it likes: each call has its own timeout."""
 
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _UNEXPANDED = re.compile(r"\$\{")  # only a disabled server keeps a variable that is not set
 
 
@@ -58,7 +57,7 @@ class HttpSettings(Section):
     @classmethod
     def _headers_can_be_sent(cls, headers: dict[str, str]) -> dict[str, str]:
         for name, value in headers.items():
-            if not _HEADER_NAME.fullmatch(name):
+            if not HEADER_NAME.fullmatch(name):
                 raise ProblemWithin("is not the name of an HTTP header", name)
             if any(character in value for character in "\r\n\0"):
                 raise ProblemWithin("holds a line break, which an HTTP header can't", name)

@@ -28,18 +28,18 @@ _RANKED_BEYOND = 20
 _WEAK_SHOWN = 3
 _SERVERS_NAMED = 20
 _NEAREST = 3
-_SUBQUERIES_NAMED = 3
+_MAX_NAMED = 3
+"""Subqueries or servers that a message names."""
+MAX_RESULTS = 100
+_QUERY_CHARACTERS = 2_000
 _NAME = re.compile(r"\w+(?:[-.]\w+)*")
 """Matches the Python name or raw name of a tool in a text."""
-
-
-MAX_RESULTS = 100
 SKILLS = "skills"
 """As the `server` argument: search the skills, if no server has this name."""
-_QUERY_CHARACTERS = 2_000
-_MAX_NAMED = 3
 _GENERAL = frozenset({"mcp", "server", "api"})
 """Words in a server's name that do not identify it."""
+_EFFECTS = tuple(effect for effect in Effect if effect is not Effect.UNKNOWN)
+_Allowed = TypeVar("_Allowed", bound=str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,6 @@ class _Question:
         text += [f"in {self.server.name}"] if self.server else []
         text += ["in skills"] if self.is_of_skills else []
         return " ".join(text)
-
-
-_EFFECTS = tuple(effect for effect in Effect if effect is not Effect.UNKNOWN)
-_Allowed = TypeVar("_Allowed", bound=str)
 
 
 def _as_spelt(catalog: Catalog, server: str) -> str:
@@ -247,8 +243,8 @@ def _lines(*parts: str) -> str:
 
 
 def _nothing_fits(missing: Sequence[str], what: str, filters: str) -> str:
-    named = ", ".join(_quoted(subquery) for subquery in missing[:_SUBQUERIES_NAMED])
-    more = f" and {len(missing) - _SUBQUERIES_NAMED} more" if len(missing) > _SUBQUERIES_NAMED else ""
+    named = ", ".join(_quoted(subquery) for subquery in missing[:_MAX_NAMED])
+    more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
     return f"{what} fits {named}{more} well" + (f" {filters}" if filters else "")
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
-from codemode_server.domain.principals import Owner
+from codemode_server.domain.principals import Owner, Principal
 from codemode_server.executions.stored_items import Item, Part, Stored
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 from codemode_server.processes.run_folder import RunFolder, abandoned
@@ -226,17 +226,24 @@ class ArtifactStore:
         return f"; the last: {', '.join(names)}" if names else ""
 
     def _make_room(self, owner: Owner, size: int) -> None:
-        """Make room for so many bytes: first within the session; then what is over the limit goes from the principal
-        that has the most, oldest first, so that none can displace what others have stored."""
+        """Make room for so many bytes, first within the session, then among all principals."""
         self._drop_old()
+        self._make_room_in_session(owner, size)
+        self._make_room_among_principals(owner.principal, size)
+
+    def _make_room_in_session(self, owner: Owner, size: int) -> None:
         own = [it for it in self._stored.values() if it.owner == owner]
         excess = sum(it.item.size for it in own) + size - self.session_bytes()
         for oldest in own:
             if excess > 0:
                 self._forget(oldest)
                 excess -= oldest.item.size
+
+    def _make_room_among_principals(self, principal: Principal, size: int) -> None:
+        """Remove what is over the limit from the principal that has the most, oldest first, so that none can displace
+        what others have stored."""
         while True:
-            sizes, counts = Counter({owner.principal: size}), Counter({owner.principal: 1})
+            sizes, counts = Counter({principal: size}), Counter({principal: 1})
             for it in self._stored.values():
                 sizes[it.owner.principal] += it.item.size
                 counts[it.owner.principal] += 1

@@ -38,8 +38,9 @@ class SchemaReader:
         merged: Flat = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
         if isinstance(reference, str):
             merged = _merged(merged, self.flat(self._target(reference), depth + 1))
-        for part in parts if isinstance(parts, list) else ():
-            merged = _merged(merged, self.flat(part, depth + 1))
+        if isinstance(parts, list):
+            for part in parts:
+                merged = _merged(merged, self.flat(part, depth + 1))
         return merged
 
     def _target(self, reference: str) -> object:

@@ -98,7 +98,9 @@ def _keys_depend_on(shape: Shape, parameters: tuple[Parameter, ...]) -> str:
     if not shape.keys_vary and not (shape.items and shape.items.keys_vary):
         return ""
     deciding = [parameter.name for parameter in parameters if parameter.is_required or len(parameters) == 1]
-    return deciding[0] if len(deciding) == 1 else "the arguments" if parameters else "the call"
+    if len(deciding) == 1:
+        return deciding[0]
+    return "the arguments" if parameters else "the call"
 
 
 def declared_result(definition: ToolDefinition) -> tuple[object, bool]:

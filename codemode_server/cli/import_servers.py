@@ -87,8 +87,8 @@ def run(parsed: argparse.Namespace) -> int:
     edited_config.print_added(made, storage, file)
     enabled = [it.name for it in made.additions if it.is_enabled and not set(it.found.variables()) & made.to_set.keys()]
     code = edited_config.tested(file, enabled, parsed.wait) if parsed.is_tested and enabled else 0
-    found = (it.found for it in made.additions)
-    if hosts := list(dict.fromkeys(it.host for it in found if it.scope == "user" and it.host)):
+    added = (addition.found for addition in made.additions)
+    if hosts := list(dict.fromkeys(server.host for server in added if server.scope == "user" and server.host)):
         show("\nto have your hosts start codemode-server in place of these servers:")
         for host in hosts:
             print(f"  codemode-server connect {host} --take-out-imported")
@@ -163,17 +163,17 @@ def _hint(word: str) -> str:
 
 def _page(additions: Sequence[Addition], files: Sequence[SourceServers], skipped: Sequence[str]) -> str:
     lines: list[str] = []
-    numbers = {id(it.found): number for number, it in enumerate(additions, start=1)}
+    numbers = {id(addition.found): number for number, addition in enumerate(additions, start=1)}
     for file in files:
-        of_file = [it for it in additions if it.found.source.startswith(file.source)]
+        of_file = [addition for addition in additions if addition.found.source.startswith(file.source)]
         if of_file or file.skipped:
             lines += ["", file.source]
-        for it in of_file:
-            lines.append(one_line(f"{numbers[id(it.found)]:>4}  {_row(it)}", _MAX_CHARACTERS))
-            lines += _wrapped(_details(it))
-        lines += [one_line(f"      note: {it}", 2 * _MAX_CHARACTERS) for it in file.skipped]
+        for addition in of_file:
+            lines.append(one_line(f"{numbers[id(addition.found)]:>4}  {_row(addition)}", _MAX_CHARACTERS))
+            lines += _wrapped(_details(addition))
+        lines += [one_line(f"      note: {note}", 2 * _MAX_CHARACTERS) for note in file.skipped]
     if skipped:
-        lines += ["", "not taken:", *(one_line(f"      {it}", 2 * _MAX_CHARACTERS) for it in skipped)]
+        lines += ["", "not taken:", *(one_line(f"      {note}", 2 * _MAX_CHARACTERS) for note in skipped)]
     return "\n".join([*lines[1:], ""]) if lines else ""
 
 
@@ -187,8 +187,9 @@ def _row(addition: Addition) -> str:
     entry = addition.entry
     notes = ["from this folder"] if addition.found.scope == "project" else []
     notes += [] if addition.is_enabled else ["off"]
-    notes += [f"{key}: {', '.join(it)}" for key in ("env", "headers") if isinstance(it := entry.get(key), dict)]
-    notes += [f"headers from the command {it}" for it in [entry.get("headers_command")] if it]
+    notes += [f"{key}: {', '.join(names)}" for key in ("env", "headers") if isinstance(names := entry.get(key), dict)]
+    if command := entry.get("headers_command"):
+        notes.append(f"headers from the command {command}")
     notes += ["restricted"] if "tools" in entry else []
     line = "" if _is_whole(addition) else _line(addition)
     return "  ".join(filter(None, [addition.name, line, f"({'; '.join(notes)})" if notes else ""]))
@@ -209,7 +210,9 @@ def _details(addition: Addition) -> Iterator[str]:
         yield f"{'address' if 'url' in entry else 'command'}: {_line(addition)}"
         yield from (f"{key}: {entry[key]}" for key in ("headers_command", "cwd") if entry.get(key))
     env = entry.get("env")
-    for name, value in env.items() if isinstance(env, Mapping) else ():
+    if not isinstance(env, Mapping):
+        return
+    for name, value in env.items():
         if _LOADING.fullmatch(name):
             yield f"env {name}={value}"
         elif _is_whole(addition):  # known secrets are references already

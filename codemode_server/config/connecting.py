@@ -143,7 +143,8 @@ def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
     notes = ["the file has changed since `connect`, so only what `connect` did is taken back"] if record else []
     for name in names:
         text = file_edits.without_member(text, host.syntax, (*path, name))
-    for name, entry in record.removed.items() if record else ():
+    removed = record.removed if record is not None else {}
+    for name, entry in removed.items():
         if file_edits.find(data, (*path, name)) is None:
             text = _with_entry(text, host, path, name, entry)
             notes.append(f"puts back '{escaped(name)}'")
@@ -278,9 +279,10 @@ def named(servers: Any) -> Iterator[tuple[str, Any]]:
     """The entries of a mapping, or of a list of entries with names."""
     if isinstance(servers, dict):
         yield from servers.items()
-    for item in servers if isinstance(servers, list) else ():
-        if isinstance(item, dict) and isinstance(item.get("name"), str):
-            yield item["name"], item
+    elif isinstance(servers, list):
+        for item in servers:
+            if isinstance(item, dict) and isinstance(item.get("name"), str):
+                yield item["name"], item
 
 
 def imported(host: KnownHost, path: Path, data: dict[str, Any], loaded: LoadedSettings) -> dict[str, str]:

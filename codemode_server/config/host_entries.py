@@ -68,8 +68,12 @@ class TranslatedEntry:
     def include(self, globs: Sequence[str]) -> None:
         tools = self.members.setdefault("tools", {})
         before = tools.get("include", ["*"])
-        both = globs if "*" in before else before if "*" in globs else [it for it in before if it in globs]
-        tools["include"] = list(both)
+        if "*" in before:
+            tools["include"] = list(globs)
+        elif "*" in globs:
+            tools["include"] = list(before)
+        else:
+            tools["include"] = [glob for glob in before if glob in globs]
 
 
 def translated(entry: Mapping[str, Any], dialect: Dialect, variables: Mapping[str, str]) -> TranslatedEntry:

@@ -87,8 +87,9 @@ class SourceServers:
         most = MAX_HOST_FILE_BYTES if is_json and self.scope == "user" else MAX_BYTES
         if len(content) > most:
             raise SettingsError(f"is larger than {most // 2**20} MiB")
+        syntax: file_edits.Syntax = "toml" if file_edits.looks_like_toml(text) else "yaml"
         try:
-            data = file_edits.read(text, "json" if is_json else "toml" if file_edits.looks_like_toml(text) else "yaml")
+            data = file_edits.read(text, "json" if is_json else syntax)
         except NotEditable as error:
             raise SettingsError(str(error)) from None
         projects = data.pop("projects", None) if self.path.name == ".claude.json" else None
@@ -99,7 +100,9 @@ class SourceServers:
             raise SettingsError(
                 f"holds no servers; they are looked for under servers, mcpServers, {', '.join(SECTIONS)}"
             )
-        for folder, project in projects.items() if isinstance(projects, dict) else ():
+        if not isinstance(projects, dict):
+            return
+        for folder, project in projects.items():
             if isinstance(project, dict) and project.get("mcpServers"):  # servers of Claude Code for one folder
                 part = replace(
                     self,
@@ -272,8 +275,9 @@ def _entries(data: Mapping[str, Any]) -> Iterator[tuple[str, Any, Dialect]]:
         elif key == "mcpServers" and isinstance(entries, dict):
             is_gemini = any(_GEMINI_ENTRY & it.keys() for it in entries.values() if isinstance(it, dict))
             dialect = "gemini" if is_gemini or _GEMINI_FILE & data.keys() else "any"
-        for name, entry in entries.items() if isinstance(entries, dict) else ():
-            yield name, entry, dialect
+        if isinstance(entries, dict):
+            for name, entry in entries.items():
+                yield name, entry, dialect
 
 
 def restrict_by_file(name: str, result: TranslatedEntry, data: Mapping[str, Any]) -> None:

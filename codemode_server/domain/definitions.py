@@ -123,7 +123,9 @@ class _Gone:
     def __init__(self, known: KnownTools, names: set[str]) -> None:
         self._tools: dict[str, str] = {}
         for tool, definitions in known.items():
-            for it in definitions.values() if tool not in names else ():
+            if tool in names:
+                continue
+            for it in definitions.values():
                 if it.is_accepted:
                     self._tools |= dict.fromkeys(filter(None, (it.description_mark, it.schema_mark)), tool)
 

@@ -131,8 +131,9 @@ class ConfiguredMetaTools:
             if not listed:
                 revision = await self._services.wait_for_newer_listings(revision)
             waiting -= listed
-            for listener in self._listeners if listed else ():
-                await listener("tools")
+            if listed:
+                for listener in self._listeners:
+                    await listener("tools")
 
     async def announce_prompts(self) -> None:
         """Call the listeners after each change of the prompts, until cancelled."""

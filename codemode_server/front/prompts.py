@@ -90,7 +90,9 @@ def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> GetProm
     result = redactor.value(result)
     listed = result.get("messages")
     messages = []
-    for raw in listed[:_MAX_MESSAGES] if isinstance(listed, list) else []:
+    if not isinstance(listed, list):
+        listed = []
+    for raw in listed[:_MAX_MESSAGES]:
         content = raw.get("content") if isinstance(raw, dict) else None
         if not isinstance(content, dict) or content.get("type") not in _CONTENTS:
             continue

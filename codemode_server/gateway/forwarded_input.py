@@ -124,7 +124,9 @@ def roots_of(answer: Mapping[str, Any]) -> list[dict[str, str]]:
     """The folders of an answer to `roots/list`, without what is no file URI."""
     listed = answer.get("roots")
     roots: list[dict[str, str]] = []
-    for root in listed[:MAX_ROOTS] if isinstance(listed, list) else []:
+    if not isinstance(listed, list):
+        return roots
+    for root in listed[:MAX_ROOTS]:
         uri, name = _mapping(root).get("uri"), _mapping(root).get("name")
         if isinstance(uri, str) and uri.startswith("file://"):
             roots.append({"uri": uri, **({"name": name} if isinstance(name, str) else {})})

@@ -34,7 +34,9 @@ def _texts(params: Mapping[str, Any]) -> Iterator[str]:
     yield str(params.get("message") or "")
     schema = params.get("requestedSchema")
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    for name, field in properties.items() if isinstance(properties, dict) else ():
+    if not isinstance(properties, dict):
+        return
+    for name, field in properties.items():
         if not isinstance(field, dict) or field.get("type") != "boolean":
             yield from (name, *texts_in(field))
         else:

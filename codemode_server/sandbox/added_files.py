@@ -109,18 +109,25 @@ def remove_added(folder: Path, before: Contents, allowed: int, removed: Removed)
                 break
             excess -= gains[inode]
             to_remove.add(inode)
-        for entry, counted, gain in _added(folder, before) if to_remove else ():
-            if entry.status.st_ino in to_remove and gain:
-                is_cut = gain < counted
-                if _cut(entry, before.sizes[entry.status.st_ino]) if is_cut else remove_entry(entry):
-                    removed.add(entry, gain, is_cut=is_cut)
+        if to_remove:
+            _remove_files(folder, before, to_remove, removed)
         _remove_folders(folder, before, allowed, removed)
+
+
+def _remove_files(folder: Path, before: Contents, inodes: set[int], removed: Removed) -> None:
+    for entry, counted, gain in _added(folder, before):
+        if entry.status.st_ino in inodes and gain:
+            is_cut = gain < counted
+            if _cut(entry, before.sizes[entry.status.st_ino]) if is_cut else remove_entry(entry):
+                removed.add(entry, gain, is_cut=is_cut)
 
 
 def _remove_folders(folder: Path, before: Contents, allowed: int, removed: Removed) -> None:
     """Remove empty folders: a program can fill a workspace with nothing else."""
     excess = used_bytes(folder) - allowed
-    for entry in walk(folder) if excess > 0 else ():
+    if excess <= 0:
+        return
+    for entry in walk(folder):
         if entry.is_emptied and entry.status.st_ino not in before.sizes and remove_entry(entry):
             removed.add(entry, MIN_ENTRY_BYTES)
             excess -= MIN_ENTRY_BYTES

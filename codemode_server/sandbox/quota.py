@@ -243,12 +243,12 @@ def _met_file_limit(outcome: Outcome) -> bool:
 
 def removed_bytes(holder: int | None, folder: Path) -> int:
     """Bytes of files of a folder that were removed and are still open; 0 on systems other than Linux."""
-    if sys.platform == "win32":
+    if sys.platform == "win32" or holder is None:
         return 0
     used, beginning = 0, os.path.realpath(os.fsencode(folder)) + b"/"
     files = f"/proc/{holder}/fd"
     with contextlib.suppress(OSError):
-        for name in os.listdir(files) if holder is not None else ():  # noqa: PTH208 - names in /proc
+        for name in os.listdir(files):  # noqa: PTH208 - names in /proc
             with contextlib.suppress(OSError):
                 target = os.readlink(os.fsencode(f"{files}/{name}"))  # noqa: PTH115 - bytes, whatever they are
                 if target.endswith(b" (deleted)") and target.startswith(beginning):

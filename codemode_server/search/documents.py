@@ -124,7 +124,9 @@ def _parameter_texts(schema: object) -> tuple[tuple[str, ...], list[str]]:
         inner: list[object] = []
         for one in level[:200]:
             properties = one.get("properties") if isinstance(one, dict) else None
-            for name, schema in properties.items() if isinstance(properties, dict) else ():
+            if not isinstance(properties, dict):
+                continue
+            for name, schema in properties.items():
                 names.append(str(name)[:100])
                 if isinstance(schema, dict):
                     notes += [text[:600] for text in _notes(schema)]

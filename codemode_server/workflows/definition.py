@@ -49,7 +49,9 @@ class Fields:
         if node is not None and (isinstance(node.value, list | dict) or node.value is None):
             self.complain(node, "must be text")
             node = None
-        return default if node is None else node.value if isinstance(node.value, str) else node.text
+        if node is None:
+            return default
+        return node.value if isinstance(node.value, str) else node.text
 
     def number(self, key: str, default: float, minimum: float, maximum: float) -> float:
         node = self.entries.get(key)

@@ -163,8 +163,9 @@ class Names:
         if path and self._note_unknown(alias, path):
             return alias.asname or root, None
         found: Target | None = Package(None)
-        for name in path if alias.asname else ():
-            found = self._member(found, name)
+        if alias.asname:
+            for name in path:
+                found = self._member(found, name)
         return alias.asname or root, found
 
     def _of_import_from(self, node: ast.ImportFrom) -> Iterator[tuple[str, Target | None]]:

@@ -52,7 +52,9 @@ def remember(text: str, mime_type: str | None, name: str | None, place: str = ""
 def remember_raw(result: Any) -> None:
     """Remember what the content of a raw result holds."""
     content = result.get("content") if isinstance(result, dict) else None
-    for block in content if isinstance(content, list) else ():
+    if not isinstance(content, list):
+        return
+    for block in content:
         inner = block.get("resource", block) if isinstance(block, dict) else None
         if isinstance(inner, dict):
             for data in (inner.get("data"), inner.get("blob")):

@@ -55,7 +55,9 @@ class PageParameters:
             raise TypeError(f"{title}() has no paging parameter (cursor, page or offset); call it without .pages")
         default = parameters.get(self.number or "")
         counts_from_0 = "index" in _normal(self.number or "") or "idx" in _normal(self.number or "")
-        self.first_number: int = default if type(default) is int else 0 if counts_from_0 else 1
+        self.first_number = 0 if counts_from_0 else 1
+        if type(default) is int:
+            self.first_number = default
 
 
 class _Walk:

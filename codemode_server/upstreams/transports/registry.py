@@ -163,7 +163,9 @@ class ServerCommon(Section):
             *others, last = [f"`{spec.selector}` ({spec.meaning})" for spec in transports() if not spec.is_own]
             raise ValueError(f"give either {', '.join(others)} or {last}")
         for spec in transports():
-            for name in spec.settings_model.model_fields if spec is not chosen[0] else ():
+            if spec is chosen[0]:
+                continue
+            for name in spec.settings_model.model_fields:
                 if name in self.model_fields_set and getattr(self, name):
                     raise ProblemWithin(f"has no meaning beside `{chosen[0].selector}`", name)
         return self

@@ -46,9 +46,9 @@ def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
         lines.append(f"trust: {'given' if may_start(loaded) else none}")
     if loaded.expanded_from:
         lines.append(f"variables: {', '.join(sorted(loaded.expanded_from))}")
-    if names := [str(it) for it in loaded.references if it.kind == "keyring"]:
+    if names := [str(reference) for reference in loaded.references if reference.kind == "keyring"]:
         lines.append(f"secrets: {', '.join(names)}")
-    if commands := [f"  {it.text}" for it in loaded.references if it.kind == "command"]:
+    if commands := [f"  {reference.text}" for reference in loaded.references if reference.kind == "command"]:
         lines += ["commands that are run for secrets, and were not run by this check:", *commands]
     if warnings := [*loaded.warnings, *more_warnings, *_missing_programs(loaded)]:
         lines += ["", "warnings:", *(f"  - {warning}" for warning in warnings)]
@@ -56,7 +56,7 @@ def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
     lines += ["", f"servers: {count or 'none'}"]
     for name, node in loaded.as_written.entries.items():
         if name == "servers":  # the secrets of those that are invalid are not known
-            valid = {key: it for key, it in node.entries.items() if key not in loaded.invalid_servers}
+            valid = {key: entry for key, entry in node.entries.items() if key not in loaded.invalid_servers}
             node = node.with_value(valid)
         lines += [shown_address(line, loaded) for line in _lines(name, node, is_masked=True)]
     lines += [f"servers.{name}: invalid" for name in loaded.invalid_servers]
@@ -76,9 +76,9 @@ def preview(loaded: LoadedSettings) -> str:
             value = loaded.dotenv[name]
             hidden = MASK if looks_secret(name) else _word(_USER_IN_ADDRESS.sub(f"{MASK}@", value))
             lines.append(f"  {escaped(name)}={_word(value) if name in exposed else hidden}")
-    if commands := [f"  {escaped(it.text)}" for it in loaded.references if it.kind == "command"]:
+    if commands := [f"  {escaped(reference.text)}" for reference in loaded.references if reference.kind == "command"]:
         lines += ["", "commands that are run for secrets:", *commands]
-    if names := [it.text for it in loaded.references if it.kind == "keyring"]:
+    if names := [reference.text for reference in loaded.references if reference.kind == "keyring"]:
         lines += ["", f"secrets of yours that are read: {escaped(', '.join(names))}"]
     if loaded.warnings:
         lines += ["", "warnings:", *(f"  - {escaped(warning)}" for warning in loaded.warnings)]
@@ -117,9 +117,9 @@ def _lines(name: str, node: Node, *, is_masked: bool = False) -> Iterator[str]:
         if "command" in members and args is not None and isinstance(args.value, list):
             words = [_text(members.pop("command")), *map(_text, args.value)]
             named = named_arguments(words[1:]) if is_masked else ()
-            for secret in {it for key, it in named if key and looks_secret(key) and it and "${" not in it}:
+            for secret in {value for key, value in named if key and looks_secret(key) and value and "${" not in value}:
                 words = [re.sub(rf"(?:^|(?<=[=:\s])){re.escape(secret)}$", MASK, word) for word in words]
-            yield f"{name} starts {' '.join(escaped(it) if MASK in it else _word(it) for it in words)}"
+            yield f"{name} starts {' '.join(escaped(word) if MASK in word else _word(word) for word in words)}"
             del members["args"]
         for key, child in members.items():
             if is_masked and key in ("env", "headers"):

@@ -15,6 +15,7 @@ from codemode_server.domain.flows import Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.executions.skills.skill_file import SavedSkill
+from codemode_server.executions.skills.skill_source import BY_NAME, facts_of
 from codemode_server.executions.skills.store import SkillStore
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database_thread import DatabaseThread
@@ -70,6 +71,33 @@ def test_all_of_the_text_is_shown_with_what_its_session_had_read(
     shown = capsys.readouterr().out
     assert "    drive.get: private" in shown
     assert "   3      return len(rows)" in shown
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "expected"),
+    [
+        ("from client import call_mcp_tool", 'call_mcp_tool("mcp__github__delete_repo")', "calls github.delete_repo"),
+        ("import mcp", 'mcp.call("github", "delete_repo")', "calls github.delete_repo"),
+        ("from codemode import call", 'call("github", "delete_repo")', "calls github.delete_repo"),
+        ("from codemode import call", 'call("git" + "hub", "delete_repo")', f"calls {BY_NAME}"),
+        ("import codemode", "codemode.call(*rows)", f"calls {BY_NAME}"),
+        ("import codemode", "getattr(codemode, 'call')('github', 'delete_repo')", f"calls {BY_NAME}"),
+        ("from codemode import call as c", 'c("github", "delete_repo")', f"calls {BY_NAME}"),
+        ("from client import call_mcp_tool", "call_mcp_tool(rows)", f"calls {BY_NAME}"),
+        ("from servers.mail import *", "send(to=rows)", f"calls {BY_NAME}, mail.*"),
+        ("import servers", "getattr(servers.github, 'delete_repo')()", f"calls {BY_NAME}"),
+        ("import servers.mail", "servers.mail.send(to=rows)", "calls mail, mail.send"),
+        ("import json", "json.dumps(rows)", "calls no tools"),
+    ],
+)  # fmt: skip
+def test_the_page_of_a_skill_names_the_tools_that_it_calls_by_their_names(
+    store: SkillStore, capsys: pytest.CaptureFixture[str], head: str, body: str, expected: str
+) -> None:
+    text = f"{head}\n\ndef count(rows):\n    return {body}\n"
+    store.delete_proposal(SAVED)
+    store.propose(replace(SAVED, text=text, tools=facts_of("count", text).tools))
+    assert call(store, "show", "count") == 0
+    assert expected in capsys.readouterr().out.splitlines()
 
 
 def test_no_text_of_a_program_controls_the_terminal(store: SkillStore, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Facts from a skill's text alone: its function, its description, and the tools that it imports."""
+"""Facts from a skill's text alone: its function, its description, and the tools that it imports or calls."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, read
+from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, last_name, read
 from codemode_server.text import clean_line
 
 MAX_SUMMARY_CHARACTERS = 120
 MAX_TOOLS = 20
+BY_NAME = "tools by names known only at run time"
 _SIGNATURE_CHARACTERS = 240
+_CALLERS = ("call", "call_mcp_tool")
+_DYNAMIC = (*_CALLERS, "import_module", "__import__", "eval", "exec")
+"""Functions that reach tools by a text."""
+_MODULES = ("servers", "codemode", "client")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -34,7 +39,7 @@ def facts_of(name: str, text: str) -> SkillSource:
     try:
         return _facts(name, reading)
     except RecursionError:
-        return SkillSource("(nested too deep)")
+        return SkillSource("(nested too deep)", tools=tools_of(reading))
 
 
 def _facts(name: str, reading: Reading) -> SkillSource:
@@ -47,8 +52,11 @@ def _facts(name: str, reading: Reading) -> SkillSource:
 
 
 def tools_of(reading: Reading) -> tuple[str, ...]:
-    """The tools that a text imports, as `server.tool`, and the skills that it imports, sorted."""
+    """The tools that a text imports or calls by name, as `server.tool`, and the skills that it imports, sorted; before
+    them `BY_NAME` if it may call others."""
     found = sorted({tool for node in reading.nodes for tool in _named(node)})
+    if any(_is_by_name(node, reading.parents.get(node)) for node in reading.nodes):
+        found.insert(0, BY_NAME)
     more = len(found) - MAX_TOOLS
     return (*found[:MAX_TOOLS], *([f"and {more} more"] if more > 0 else []))
 
@@ -59,6 +67,12 @@ def _named(node: ast.AST) -> Iterator[str]:
             paths = [module] if module.count(".") >= 2 else [f"{module}.{alias.name}" for alias in aliases]
         case ast.Import(names=aliases):
             paths = [alias.name for alias in aliases]
+        case ast.Call(func=func, args=[ast.Constant(value=str(server)), ast.Constant(value=str(tool)), *_]) if (
+            last_name(func) == "call"
+        ):
+            paths = [f"servers.{server}.{tool}"]
+        case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if last_name(func) == "call_mcp_tool":
+            paths = [f"servers.{name.removeprefix('mcp__').replace('__', '.', 1)}"]
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="servers"), attr=server), attr=tool):
             paths = [f"servers.{server}.{tool}"]
         case _:
@@ -69,6 +83,20 @@ def _named(node: ast.AST) -> Iterator[str]:
             yield clean_line(rest, 120)
         elif root == "skills" and rest:
             yield clean_line(f"skills.{rest.partition('.')[0]}", 120)
+
+
+def _is_by_name(node: ast.AST, parent: ast.AST | None) -> bool:
+    """True if a tool may be called here that `_named` does not find."""
+    match node:
+        case ast.ImportFrom(module=str(module), level=0, names=aliases) if module.partition(".")[0] in _MODULES:
+            return any(alias.name == "*" or (alias.name in _CALLERS and alias.asname) for alias in aliases)
+        case ast.Import(names=aliases):
+            return any(alias.name in _MODULES and alias.asname for alias in aliases)
+        case ast.Name(id="servers" | "codemode") | ast.Attribute(value=ast.Name(id="servers")):
+            return not isinstance(parent, ast.Attribute)
+        case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()) if last_name(node) in _DYNAMIC:
+            return not (isinstance(parent, ast.Call) and parent.func is node and any(_named(parent)))
+    return False
 
 
 def _functions(module: ast.Module) -> Iterator[_Function]:

@@ -36,7 +36,7 @@ class Observed:
 
     def merged(self, other: Observed) -> Observed:
         """Both combined, bounded in size."""
-        return Observed(self.calls + other.calls, shapes.settled(shapes.merge(self.shape, other.shape)))
+        return Observed(self.calls + other.calls, shapes.settled(shapes.merge_calls(self.shape, other.shape)))
 
     def to_json(self) -> str:
         """JSON of at most `MAX_BYTES`, without the deepest parts if it would be longer."""

@@ -97,6 +97,10 @@ _COUNTS = {
     "dicts": "d",
 }
 """The counts of a shape, with their names in JSON."""
+_MESSAGE_KEYS = frozenset(
+    ("error", "errors", "message", "messages", "status", "success", "ok", "code", "detail", "details", "reason")
+)
+"""A dict with no others says that a call failed or succeeded, beside the records of other calls."""
 
 
 def merge(first: Shape, second: Shape) -> Shape:
@@ -123,6 +127,34 @@ def merge(first: Shape, second: Shape) -> Shape:
 
 def merge_optional(first: Shape | None, second: Shape | None) -> Shape | None:
     return merge(first, second) if first and second else first or second
+
+
+def merge_calls(known: Shape, new: Shape) -> Shape:
+    """The shapes of earlier calls and of a new one combined; dicts that share few keys with those of other calls are
+    maps from then on if the keys seem to be data, such as names of persons."""
+    return merge(_with_maps_where_different(known, new), new)
+
+
+def _with_maps_where_different(known: Shape, new: Shape) -> Shape:
+    if _are_keys_data(known.keys, new.keys):
+        return as_map(known)
+    within = _with_maps_where_different
+    return replace(
+        known,
+        items=within(known.items, new.items) if known.items and new.items else known.items,
+        keys={key: within(inner, new.keys[key]) if key in new.keys else inner for key, inner in known.keys.items()},
+        others=within(known.others, new.others) if known.others and new.others else known.others,
+    )
+
+
+def _are_keys_data(known: dict[str, Shape], new: dict[str, Shape]) -> bool:
+    """True if dicts share fewer than half of the smaller one's keys, and all values are of one kind, as under names.
+    Values of different kinds are those of fields: of records with many optional ones, or one of several records that a
+    tool gives depending on its arguments."""
+    if not known or not new or known.keys() <= _MESSAGE_KEYS or new.keys() <= _MESSAGE_KEYS:
+        return False
+    is_different = 2 * len(known.keys() & new.keys()) < min(len(known), len(new))
+    return is_different and _are_alike([*known.values(), *new.values()])
 
 
 def as_map(shape: Shape) -> Shape:
@@ -220,15 +252,19 @@ def _has_varying_keys(shape: Shape) -> bool:
     """True if keys that look like field names are data nevertheless: all values have the same kind, and either no key
     is in most of the dicts, or there are many whose values are dicts with the same fields."""
     inner = list(shape.keys.values())
-    kinds = {"number" if kind in ("int", "float") else kind for one in inner for kind in one.kinds}
-    if len(inner) < 4 or len(kinds) > 1:
+    if len(inner) < 4 or not _are_alike(inner):
         return False
-    fields = [set(one.keys) for one in inner if one.keys]
-    every = set().union(*fields)
-    are_alike = not fields or sum(map(len, fields)) >= 0.6 * len(every) * len(fields)
-    if shape.dicts >= 3 and are_alike and 2 * max(one.total for one in inner) <= shape.dicts:
+    if shape.dicts >= 3 and 2 * max(one.total for one in inner) <= shape.dicts:
         return True
-    return len(inner) >= 8 and len(fields) == len(inner) and len(every) >= 2 and are_alike
+    return len(inner) >= 8 and all(one.keys for one in inner) and len({key for one in inner for key in one.keys}) >= 2
+
+
+def _are_alike(values: list[Shape]) -> bool:
+    """True if all have the same kind and, if they are dicts, mostly the same fields."""
+    kinds = {"number" if kind in ("int", "float") else kind for one in values for kind in one.kinds}
+    fields = [set(one.keys) for one in values if one.keys]
+    every = set().union(*fields)
+    return len(kinds) <= 1 and sum(map(len, fields)) >= 0.6 * len(every) * len(fields)
 
 
 def _cut(shape: Shape, deepest: int) -> Shape:

@@ -187,6 +187,48 @@ class TestKeysThatDependOnWhatWasAsked:
         assert str(after(observed.merged(seen([CUSTOMERS] * 20))).returned.type) == "list[dict[str, Any]]"
 
 
+ISSUE = {"id": 1, "title": "x", "open": True}
+
+
+class TestKeysThatVaryFromCallToCall:
+    @pytest.mark.parametrize(
+        ("first", "second", "expected"),
+        [
+            ({"alice_smith": 1, "bob_jones": 2}, {"carol_white": 3, "dave_black": 4}, "dict[str, int]"),
+            ({"alice": 1, "bob": 2, "carol": 3}, {"carol": 1, "dave": 2, "erin": 3}, "dict[str, int]"),
+            ({"alice_smith": ISSUE}, {"bob_jones": ISSUE}, "dict[str, ListIssuesResult]"),
+            ([{"alice": 1.5, "bob": None}], [{"carol": 3, "dave": 4}], "list[dict[str, float | None]]"),
+        ],
+    )
+    def test_are_data_and_forgotten_for_good(self, first: Any, second: Any, expected: str) -> None:
+        observed = Observed.from_json(seen([first, second, first]).to_json())
+        assert observed is not None
+        again = observed.merged(seen([first] * 5))
+        assert not any(name in again.to_json() for name in ("alice", "bob", "carol", "dave", "erin"))
+        assert str(after(again).returned.type) == expected
+        assert "alice" in seen([first] * 5).to_json(), "the control: keys that stay the same"
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            (ISSUE | {"a": 1, "b": 2}, ISSUE | {"c": 3, "d": "x"}),
+            (ISSUE | {f"a{n}": n for n in range(9)}, ISSUE | {f"b{n}": n for n in range(9)}),
+            ({"id": "x", "name": "x", "email": "x"}, {"id": "x", "name": "x", "phone": "x", "city": "x"}),
+            (ISSUE, {"error": "gone"}),
+            (ISSUE, {"error": "gone", "code": 404}),
+            (ISSUE, {}),
+            (ISSUE, {"number": 1, "merged": True}),
+            ([ISSUE], [{"number": 1, "merged": True}]),
+            ([ISSUE | {"a": 1, "b": 2}], [ISSUE | {"c": 3, "d": "x", "e": None}]),
+        ],
+    )
+    def test_are_not_those_of_records_with_optional_fields(self, first: Any, second: Any) -> None:
+        kept = seen([first, second]).shape
+        known = (kept.items or kept).keys
+        rows = [it[0] if isinstance(it, list) else it for it in (first, second)]
+        assert known.keys() == {key for row in rows for key in row}
+
+
 class TestWhatIsKept:
     def test_is_bounded_and_what_lies_deepest_is_left_out_first(self) -> None:
         def tree(depth: int) -> Any:

@@ -126,10 +126,10 @@ def test_a_backup_is_not_written_through_a_link_that_waits_there(home: Path, tmp
 
 
 @pytest.mark.parametrize("host", ["cursor", "codex", "goose"])
-def test_a_file_of_50_mb_is_refused_before_it_is_parsed(home: Path, host: str) -> None:
+def test_a_file_of_70_mb_is_refused_before_it_is_parsed(home: Path, host: str) -> None:
     path = place(home, host).path
     with path.open("wb") as file:
-        file.truncate(50 * 2**20)
+        file.truncate(70 * 2**20)
     with pytest.raises(NotEditable, match="larger than"):
         connect(home, host)
 

@@ -139,8 +139,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         "",
         "[" * 100_000,
-        '{"format":1,"tools":[{"name":"a","input_schema":"x","effect":"reads"}],"problems":[]}',
-        '{"format":1,"tools":[],"problems":[],"protocol_mode":"guilty"}',
+        '{"format":1,"tools":[{"name":"a","effect":"guesses"}],"problems":[]}',
     ],
 )
 async def test_a_damaged_listing_is_listed_anew(listed: Path, listing: str) -> None:

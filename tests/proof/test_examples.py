@@ -121,8 +121,8 @@ def test_the_trace_shows_both_calls_and_without_tracing_of_mcp_that_a_program_ra
         "tools/call execute_code",
         "└─ execution",
         "   ├─ execute_tool orders.read_query",
-        "   │  └─ tools/call read_query",
+        "   │  └─ MCP send tools/call read_query",
         "   └─ execute_tool memory.create_entities",
-        "      └─ tools/call create_entities",
+        "      └─ MCP send tools/call create_entities",
     ]
     assert without == ["tools/call execute_code", "└─ execution"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -166,3 +167,26 @@ async def test_a_closed_pool_gives_none_and_ends_those_that_come_late(lot: Lot) 
         assert not machine.is_alive
         with pytest.raises(SandboxUnavailable, match="closed"):
             await pool.take("ada", HERE)
+
+
+async def test_a_program_takes_the_machine_that_is_being_booted_already(lot: Lot) -> None:
+    lot.may_boot = anyio.Event()
+    async with tended(lot) as pool:
+        await until(lambda: lot.begun == 1)
+        asyncio.get_running_loop().call_later(0.05, lot.may_boot.set)
+        machine: Any = await pool.take("ada", HERE)
+        assert machine is lot.machines[0]
+        await until(lambda: len(pool.spare) == 1)
+        assert lot.begun == 2
+
+
+async def test_a_program_that_is_cancelled_while_it_waits_leaves_the_machine_to_the_next(lot: Lot) -> None:
+    lot.may_boot = anyio.Event()
+    async with tended(lot) as pool:
+        await until(lambda: lot.begun == 1)
+        with anyio.move_on_after(0.05):
+            await pool.take("ada", HERE)
+        lot.may_boot.set()
+        await until(lambda: pool.spare)
+        machine: Any = await pool.take("bob", HERE)
+        assert machine in lot.machines

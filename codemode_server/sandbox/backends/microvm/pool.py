@@ -43,8 +43,10 @@ class Pool:
     of_sessions: dict[Key, list[Machine]] = field(default_factory=dict)
     _all: set[Machine] = field(default_factory=set)
     _booting: int = 0
+    _claimed: int = 0
     _is_closed: bool = False
     _wanted: anyio.Event = field(default_factory=anyio.Event)
+    _changed: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def count(self) -> SandboxCount:
@@ -84,7 +86,7 @@ class Pool:
         Raises:
             SandboxUnavailable: one can't be booted.
         """
-        missing = self.size - len(self.spare) - self._booting
+        missing = self.size - len(self.spare) - self._booting + self._claimed
         if missing > 0:
             async with anyio.create_task_group() as tasks:
                 for _ in range(missing):
@@ -129,7 +131,15 @@ class Pool:
         return all(machine.is_gone for machine in machines)
 
     async def _spare_one(self) -> Machine | None:
+        """A spare machine that is booted, or is being booted without anyone waiting for it."""
         self._wanted.set()
+        if not self.spare and self._booting > self._claimed:
+            self._claimed += 1
+            try:
+                while not self.spare and self._booting >= self._claimed:
+                    await self._changed.wait()
+            finally:
+                self._claimed -= 1
         while self.spare:
             is_fit, machine = self._is_fit(self.spare[0]), self.spare.pop(0)
             if is_fit:
@@ -140,9 +150,12 @@ class Pool:
     async def _boot_spare(self) -> None:
         self._booting += 1
         try:
-            self.spare.append(await self.boot_one(self.workspace))
+            machine = await self.boot_one(self.workspace)
+            self.spare.append(machine)
         finally:
             self._booting -= 1
+            self._changed.set()
+            self._changed = anyio.Event()
 
     def _is_fit(self, machine: Machine) -> bool:
         now = time.monotonic()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import anyio.to_thread
 
@@ -28,17 +29,19 @@ async def store_outcome(execution: Execution, store: ArtifactStore, redactor: Re
         execution.artifacts |= dict.fromkeys(("value", "stdout"), _OF_DRY_RUN)
         if (plan := execution.plan) is not None and plan.calls:
             content = {"calls": plan.calls, "unforeseen": plan.unforeseen}
-            await _store(execution, "plan", f"{name}/plan", lambda: _json(content), store)
+            await _store(execution, "plan", f"{name}/plan", partial(_json, content), store)
         return
     value, stdout = outcome.value, outcome.stdout
     if outcome.value_form != "none":
         is_small = len(value) < LARGE_BYTES if isinstance(value, str) else not isinstance(value, list | dict)
-        encode = lambda: _json(redactor.value(value))  # noqa: E731
-        await _store(execution, "value", name, encode, store, min_bytes=min_bytes, is_small=is_small)
+        encode_value = partial(_masked_json, redactor, value)
+        await _store(execution, "value", name, encode_value, store, min_bytes=min_bytes, is_small=is_small)
     if len(stdout) > _LONG:
-        encode = lambda: redactor.text(stdout).encode("utf-8", "replace")  # noqa: E731
+        encode_stdout = partial(_masked_text, redactor, stdout)
         is_small = len(stdout) < LARGE_BYTES
-        await _store(execution, "stdout", f"{name}/stdout", encode, store, min_bytes=min_bytes, is_small=is_small)
+        await _store(
+            execution, "stdout", f"{name}/stdout", encode_stdout, store, min_bytes=min_bytes, is_small=is_small
+        )
     if execution.status is ExecutionStatus.SUCCEEDED:
         return
     try:
@@ -75,6 +78,14 @@ async def _store(
             await anyio.to_thread.run_sync(keep)
     except NotStored as error:
         execution.artifacts[part] = str(error)
+
+
+def _masked_json(redactor: Redactor, value: Any) -> bytes:
+    return _json(redactor.value(value))
+
+
+def _masked_text(redactor: Redactor, text: str) -> bytes:
+    return redactor.text(text).encode("utf-8", "replace")
 
 
 def _json(value: object) -> bytes:

@@ -18,6 +18,7 @@ MAX_CHARACTERS = 12_000
 """Maximum length of a schema as JSON; the largest of 1,469 real tools has 24,000, half of it descriptions."""
 MAX_DEPTH = 24
 _MAX_NODES = 4_000
+_TOO_COMPLEX = "its input schema has too many parts, or is nested too deeply"
 _DESCRIPTION_CHARACTERS = (600, 120, 0)
 """Lengths to which descriptions within a schema are cut, until it is short enough."""
 _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -103,7 +104,7 @@ class _Copy:
     def _count(self) -> None:
         self._nodes -= 1
         if self._nodes < 0:
-            raise UnfitSchema("its input schema has too many parts, or is nested too deeply")
+            raise UnfitSchema(_TOO_COMPLEX)
 
     def _part(self, part: object, depth: int) -> Any:
         if isinstance(part, bool):
@@ -118,7 +119,7 @@ class _Copy:
     def _value(self, value: Any, depth: int) -> Any:
         self._count()
         if depth > MAX_DEPTH:
-            raise UnfitSchema("its input schema has too many parts, or is nested too deeply")
+            raise UnfitSchema(_TOO_COMPLEX)
         if isinstance(value, str):
             return self._redactor.text(value)
         if isinstance(value, list):

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.calls import ToolCall
 from codemode_server.field_names import is_field_name
 from codemode_server.gateway.audit import Audit, AuditEvent, AuditEventKind
 from codemode_server.gateway.events import (
@@ -38,9 +39,9 @@ class CallAudit:
     def __call__(self, event: CallEvent) -> None:
         match event:
             case CallBegan():
-                self._append_call(AuditEventKind.CALL_DECIDED, event, payload=event.arguments)
+                self._append_decided(AuditEventKind.CALL_DECIDED, event, payload=event.arguments)
             case CallEnded(outcome=outcome):
-                self._append_call(
+                self._append_decided(
                     AuditEventKind.CALL_ENDED,
                     event,
                     status=outcome.status.value,
@@ -51,15 +52,13 @@ class CallAudit:
             case CallApprovalRequested() | CallApprovalSettled():
                 self._append_approval(event)
             case CallRetried(calls, call, reason):
-                self._append(AuditEventKind.CALL_RETRIED, calls, call.seq, call.server, call.tool, reason=reason.value)
+                self._append_call(AuditEventKind.CALL_RETRIED, calls, call, reason=reason.value)
             case CallInputRequested(calls, call):
                 if calls.input_requests <= MAX_INPUT_REQUESTS:
-                    self._append(
-                        kind=AuditEventKind.INPUT_REQUESTED,
-                        calls=calls,
-                        seq=call.seq,
-                        server=call.server,
-                        tool=call.tool,
+                    self._append_call(
+                        AuditEventKind.INPUT_REQUESTED,
+                        calls,
+                        call,
                         reason=event.feature,
                         status=event.status,
                         payload=event.payload,
@@ -76,38 +75,23 @@ class CallAudit:
         """A name that the program made up, which may be a value."""
         return name if self._config.payloads == "all" or is_field_name(name) else "***"
 
-    def _append_call(self, kind: AuditEventKind, event: CallBegan | CallEnded, **more: Any) -> None:
-        call, decision = event.call, event.decision
+    def _append_call(self, kind: AuditEventKind, calls: ExecutionCalls, call: ToolCall, **more: Any) -> None:
+        self._append(kind, calls, call.seq, call.server, call.tool, **more)
+
+    def _append_decided(self, kind: AuditEventKind, event: CallBegan | CallEnded, **more: Any) -> None:
+        decision = event.decision
         reason = decision.reason[:_MAX_NAME_CHARACTERS]
-        self._append(
-            kind=kind,
-            calls=event.calls,
-            seq=call.seq,
-            server=call.server,
-            tool=call.tool,
-            decision=decision.kind,
-            reason=reason,
-            **more,
-        )
+        self._append_call(kind, event.calls, event.call, decision=decision.kind, reason=reason, **more)
 
     def _append_approval(self, event: CallApprovalRequested | CallApprovalSettled) -> None:
         """The person's words are in it; secrets are masked already."""
         is_asked = isinstance(event, CallApprovalRequested)
         kind = AuditEventKind.APPROVAL_REQUESTED if is_asked else AuditEventKind.APPROVAL_SETTLED
         decision = event.ask if isinstance(event, CallApprovalRequested) else event.answer
-        call, status = event.call, None if is_asked or decision is not None else "withdrawn"
+        status = None if is_asked or decision is not None else "withdrawn"
         reason = None if decision is None else decision.reason[:_MAX_NAME_CHARACTERS]
         name = None if decision is None else decision.kind
-        self._append(
-            kind=kind,
-            calls=event.calls,
-            seq=call.seq,
-            server=call.server,
-            tool=call.tool,
-            decision=name,
-            reason=reason,
-            status=status,
-        )
+        self._append_call(kind, event.calls, event.call, decision=name, reason=reason, status=status)
 
     def _append(
         self, kind: AuditEventKind, calls: ExecutionCalls, seq: int, server: str, tool: str, **more: Any

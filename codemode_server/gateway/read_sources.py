@@ -253,8 +253,7 @@ class ReadSources:
         return (it for it in self._read.get(holder, ()) if it.at >= since)
 
     def _source(self, calls: ExecutionCalls, target: CallTarget) -> Source:
-        names = target.server.raw_name, target.raw_name, title_of(target)
-        return Source(*names, self.labels.of(target), self._clock())
+        return Source(target.server.raw_name, target.raw_name, title_of(target), self.labels.of(target), self._clock())
 
 
 def described(source: Source) -> str:

@@ -124,11 +124,13 @@ class ToolTarget:
         progress: CallProgress,
         revision: int,
     ) -> Reply:
-        names, digest = (self.server.raw_name, self.tool.raw_name), self.tool.definition.digest
+        server, tool, digest = self.server.raw_name, self.tool.raw_name, self.tool.definition.digest
         if self.is_raw:
-            raw = upstreams.call_raw(*names, arguments, progress=progress, revision=revision, definition=digest)
+            raw = upstreams.call_raw(server, tool, arguments, progress=progress, revision=revision, definition=digest)
             return Reply(await raw)
-        return await upstreams.call_tool(*names, arguments, progress=progress, revision=revision, definition=digest)
+        return await upstreams.call_tool(
+            server, tool, arguments, progress=progress, revision=revision, definition=digest
+        )
 
     def marked_error(self, value: JsonValue) -> str | None:
         """The error that a raw result is marked as, if it is one; the program gets the result all the same."""

@@ -72,8 +72,9 @@ class RoutedCalls:
             declares = connection.declares_output(tool)
             read = partial(to_reply, declares_output=declares, redactor=self._redactor())
             params = {"name": tool, "arguments": arguments}
-            of_tool = ("tools/call", params, f"tool {tool!r}")
-            return await connection.requests.send(*of_tool, read, progress, revision, definition)
+            return await connection.requests.send(
+                "tools/call", params, f"tool {tool!r}", read, progress, revision, definition
+            )
 
     async def call_raw(
         self,
@@ -87,8 +88,10 @@ class RoutedCalls:
     ) -> dict[str, Any]:
         """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
         with self._using(server) as connection:
-            of_tool = ("tools/call", {"name": tool, "arguments": arguments}, f"tool {tool!r}")
-            return await connection.requests.send(*of_tool, checked, progress, revision, definition)
+            params = {"name": tool, "arguments": arguments}
+            return await connection.requests.send(
+                "tools/call", params, f"tool {tool!r}", checked, progress, revision, definition
+            )
 
     async def read_resource(
         self, server: str, uri: str, *, progress: CallProgress | None = None, revision: int | None = None

@@ -1,28 +1,23 @@
 """The main job on real input, as a person would see it: `make demo`.
 
 Three real MCP servers from PyPI, in environments of their own (their pins conflict); the product started as a host
-starts it, over stdio; the way a model goes: list, search, read, execute. Then what was traced, and what it cost
-in tokens against plain MCP. Nothing is faked: the collector that receives the traces is the one part of our own.
+starts it, over stdio; the way a model goes: list, search, read, execute. Then what was recorded, and what it cost
+in tokens against plain MCP. Nothing is faked.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp import Client, StdioServerParameters, stdio_client
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from mcp import Client, StdioServerParameters
 
 from codemode_server.tokens import estimate_tokens
 from scripts import real_servers
@@ -40,7 +35,7 @@ from servers.git import git_log, git_show
 from servers.orders import read_query
 from servers.time import get_current_time
 
-log = git_log(repo_path={repository!r}, max_count=500)
+log = git_log(repo_path={repository!r}, max_count=200)
 commits = re.findall(r"^Commit: (\\w+)", log, re.M)
 diffs = await asyncio.gather(*[git_show(repo_path={repository!r}, revision=c) for c in commits])
 added = Counter()
@@ -75,8 +70,7 @@ def main() -> None:
             "time": [*installed["time"], "--local-timezone", "UTC"],
             "orders": [*installed["sqlite"], "--db-path", str(database)],
         }
-        with _Collector() as collector:
-            anyio.run(_demo, servers, repository, collector)
+        anyio.run(_demo, servers, repository)
     except* subprocess.CalledProcessError as failures:
         failed = failures.exceptions[0]
         sys.exit(f"demo: {failed}\n{getattr(failed, 'stderr', '') or ''}")
@@ -88,12 +82,12 @@ def _first(error: BaseException) -> BaseException:
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-async def _demo(servers: dict[str, list[str]], repository: Path, collector: _Collector) -> None:
+async def _demo(servers: dict[str, list[str]], repository: Path) -> None:
+    shutil.rmtree(WORK / "state", ignore_errors=True)
     config = WORK / "upstream.yaml"
     settings = {
         "servers": {name: {"command": command[0], "args": command[1:]} for name, command in servers.items()},
         "permissions": {"rules": [{"allow": "git/git_log"}, {"allow": "git/git_show"}, {"deny": "git/*"}]},
-        "tracing": {"otlp_endpoint": collector.address},
         "state": {"dir": str(WORK / "state")},
     }
     config.write_text(json.dumps(settings, indent=2))
@@ -129,25 +123,10 @@ async def _demo(servers: dict[str, list[str]], repository: Path, collector: _Col
         for path in sorted((ROOT / "examples" / "programs").glob("*.py")):
             code = path.read_text().replace('REPOSITORY = "."', f"REPOSITORY = {str(repository)!r}")
             print(_indented(f"{path.name}\n{await call('execute_code', code=code)}", "   │ "))
-    _heading("7. What was traced beneath it (OpenTelemetry, from the product's own exporter)")
-    collector.print_tree("execution")
-    _heading("8. Tokens through the model (estimated)")
-    definitions, results = await _definition_tokens(servers), collector.total("codemode.result_tokens", "execution")
-    print(f"   plain MCP: {definitions:>9,} of tool definitions + {results:,} of results = {definitions + results:,}")
-    print(f"   here:      {seen:>9,} all in all, {(1 - seen / (definitions + results)):.1%} less")
-
-
-async def _definition_tokens(servers: dict[str, list[str]]) -> int:
-    """Tokens of the definitions of all tools, as a host without the product gets them."""
-    tokens = 0
-    with (WORK / "upstreams.log").open("w") as log:
-        for command in servers.values():
-            peer = stdio_client(StdioServerParameters(command=command[0], args=command[1:]), errlog=log)
-            async with Client(peer, mode="legacy") as upstream:
-                for tool in (await upstream.list_tools()).tools:
-                    definition = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-                    tokens += estimate_tokens(json.dumps(definition))
-    return tokens
+    for heading, words in (("7. What was recorded", ["executions", "list"]), ("8. What was saved", ["stats"])):
+        _heading(heading)
+        said = await anyio.run_process([sys.executable, *command, *words])
+        print(_indented(said.stdout.decode()))
 
 
 def _repository() -> Path:
@@ -182,63 +161,6 @@ def _orders() -> Path:
         connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", rows)
     connection.close()
     return path
-
-
-class _Collector:
-    """A collector of OTLP/HTTP traces on loopback, as small as can be."""
-
-    def __enter__(self) -> _Collector:
-        spans = self.spans = list[Span]()
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                if self.headers.get("content-encoding") == "gzip":
-                    body = gzip.decompress(body)
-                request = ExportTraceServiceRequest()
-                request.ParseFromString(body)
-                for resource in request.resource_spans:
-                    for scope in resource.scope_spans:
-                        spans.extend(scope.spans)
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_arguments: object) -> None:
-                return
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.address = f"http://127.0.0.1:{self._server.server_port}/v1/traces"
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def total(self, attribute: str, name: str) -> int:
-        return sum(
-            pair.value.int_value
-            for span in self.spans
-            if span.name == name
-            for pair in span.attributes
-            if pair.key == attribute
-        )
-
-    def print_tree(self, root: str, children_shown: int = 6) -> None:
-        def show(span: Span, depth: int) -> None:
-            known = {pair.key: pair.value for pair in span.attributes}
-            milliseconds = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e6
-            verdict = f" · {known['codemode.verdict'].string_value}" if "codemode.verdict" in known else ""
-            print(f"   {'  ' * depth}└ {span.name} · {milliseconds:.1f} ms{verdict}")
-            children = [child for child in self.spans if child.parent_span_id == span.span_id]
-            for child in sorted(children, key=lambda child: child.start_time_unix_nano)[:children_shown]:
-                show(child, depth + 1)
-            if len(children) > children_shown:
-                print(f"   {'  ' * (depth + 1)}… and {len(children) - children_shown} more like these")
-
-        for span in self.spans:
-            if span.name == root:
-                show(span, 0)
 
 
 def _heading(text: str) -> None:

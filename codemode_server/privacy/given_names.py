@@ -1,7 +1,7 @@
 """Tells names of persons from names of things by the first word: 12,000 given names of Europe and the Americas.
 
-`given_names.txt` has them in small letters and without accents, from the lists of Faker 40.63 (MIT license), which
-`scripts/given_names.py` reads.
+`given_names.txt` has them in small letters and without accents: the first names of Faker 40.63 (MIT license), its
+European and American locales, without words that also begin titles, and names of places and months.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState, definition_text
 from codemode_server.executions.preflight.preflight import Preflight
 from codemode_server.front.instructions import instructions
-from codemode_server.front.meta_tools import definitions
+from codemode_server.front.tools.registry import definitions
 from codemode_server.search.answer import search_tools
 from codemode_server.search.documents import collections
 from codemode_server.search.ranker_stack import RankerStack

@@ -39,8 +39,8 @@ from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses
-from codemode_server.front.configured_meta_tools import ConfiguredMetaTools
 from codemode_server.front.exchanges import Exchanges
+from codemode_server.front.meta_tools import MetaTools
 from codemode_server.front.server import FrontServer
 from codemode_server.front.tools.registry import Services
 from codemode_server.gateway.call_audit import CallAudit
@@ -215,13 +215,13 @@ class App:
             cancel_requests=self.stores.cancel_requests,
         )
 
-    def _new_meta_tools(self) -> ConfiguredMetaTools:
+    def _new_meta_tools(self) -> MetaTools:
         services = Services(
             wait_for_listing=self.tools.wait_for_listing,
             wait_for_newer_listings=self.tools.wait_newer,
             catalog=self.catalog,
             refusals=self.refusals.for_principal,
-            search=self.search,
+            search=self.search.search,
             workspaces=self._workspaces,
             skills=self.skills,
             workflows=self.workflows,
@@ -231,7 +231,7 @@ class App:
             refresh_privacy=self.privacy.refresh,
             activity=lambda: self.activity,
         )
-        return ConfiguredMetaTools(
+        return MetaTools(
             services,
             self.config,
             lambda: stored_uses(self.config.settings, self.database, self.stores.thread),
@@ -292,8 +292,7 @@ class App:
                 tasks.start_soon(app.search.keep_indexed)
                 tasks.start_soon(app._save_learned)
                 tasks.start_soon(app._keep_bounded)
-                tasks.start_soon(app.meta_tools.announce_direct_tools)
-                tasks.start_soon(app.meta_tools.announce_prompts)
+                tasks.start_soon(app.meta_tools.announce_changes)
                 if watch and loaded.place is not None:
                     tasks.start_soon(app._takeover.watch, loaded.place, app._is_microvm, app._follow_config)
                 try:
@@ -321,7 +320,9 @@ class App:
     def front(self) -> FrontServer:
         """An MCP server for this product, for clients in the same process."""
         names = self.meta_tools.servers().names
-        return FrontServer(self.meta_tools, version=__version__, on_connected=self.connect, server_names=names)
+        front = FrontServer(version=__version__, on_connected=self.connect, server_names=names)
+        front.set_ready(self.meta_tools)
+        return front
 
     def connect(self, features: frozenset[Feature] = frozenset(), *, with_upstreams: bool = True) -> None:
         """Start the upstreams and the sandbox. Further calls only tell upstreams of further features of hosts."""

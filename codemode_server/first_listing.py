@@ -17,7 +17,7 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.config.places import default_state_folder, user_file
 from codemode_server.front.listing import listing_of
-from codemode_server.front.meta_tools import definitions
+from codemode_server.front.tools.registry import definitions
 from codemode_server.gateway.learning import Learning
 from codemode_server.gateway.policy.protected_listings import ProtectedListings
 from codemode_server.gateway.policy.protection import protected_servers

@@ -92,7 +92,7 @@ class _Start:
             if isinstance(loaded, SettingsError):
                 return None
             from codemode_server.first_listing import LastRun
-            from codemode_server.front.meta_tools import definitions
+            from codemode_server.front.tools.registry import definitions
 
             try:
                 self.last_run = LastRun.read(loaded)
@@ -111,7 +111,7 @@ def _import_server() -> None:
 
 
 def _definitions_without_servers() -> list[dict[str, Any]]:
-    from codemode_server.front.meta_tools import definitions
+    from codemode_server.front.tools.registry import definitions
     from codemode_server.settings import Settings
 
     return definitions(Settings())
@@ -199,7 +199,7 @@ class _Service:
                 self._start_log(app.state_folder, app.config)
                 for line in loaded.all_messages:
                     logger.warning("%s", line)
-                self._front.serve(app.meta_tools)
+                self._front.set_ready(app.meta_tools)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._pass_on_connected, app)
                     tasks.start_soon(self._exempt_from_collection)
@@ -236,18 +236,16 @@ class _Service:
 
     def _refuse(self, error: CodemodeError) -> None:
         """Serve only the reason, to the model and on stderr: hosts hide the output of a process that ends."""
-        from codemode_server.front.unconfigured import Unconfigured
         from codemode_server.text import escaped_lines
 
         print(f"codemode-server: {escaped_lines(str(error))}", file=sys.stderr)
         self._code = 2
-        self._front.serve(Unconfigured(error))
+        self._front.set_failed(error)
 
     def _fail(self, error: BaseException, loaded: LoadedSettings | None) -> None:
         """Serve only an error message after an unexpected error."""
         from codemode_server.config.live import LiveConfig
         from codemode_server.first_listing import state_folder
-        from codemode_server.front.unconfigured import Unconfigured
         from codemode_server.redaction import Redactor
 
         if loaded is not None and not self._log:
@@ -257,7 +255,7 @@ class _Service:
         logger.error("internal error", exc_info=error)
         self._code = 1
         shown = CodemodeError(f"internal error; the log has the details: {self._log or _STDERR}")
-        self._front.serve(Unconfigured(shown))
+        self._front.set_failed(shown)
 
     def _start_log(self, state_folder: Path, config: LiveConfig) -> None:
         from codemode_server import logs

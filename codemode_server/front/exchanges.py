@@ -6,7 +6,6 @@ the first time, so it is done in a thread, and exchanges are stored in the backg
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,11 +18,11 @@ from codemode_server.background_tasks import OwnsTasks
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.executions import ExecutionStatus
-from codemode_server.domain.principals import Session
 from codemode_server.domain.savings import Exchange, ServerTokens, saved_text
 from codemode_server.domain.tools import definition_text
 from codemode_server.executions.execution import Execution
 from codemode_server.front.instructions import instructions
+from codemode_server.front.shortening import as_text
 from codemode_server.front.tools.registry import Answer
 from codemode_server.tokens import estimate_tokens
 
@@ -57,7 +56,7 @@ class Exchanges(OwnsTasks):
         tool: str,
         arguments: Mapping[str, Any],
         answer: Answer,
-        session: Session,
+        request: RequestContext,
         offered: list[dict[str, Any]],
     ) -> Answer:
         """Record an answer. Gives it back, with the line on what it saved if that is switched on.
@@ -65,25 +64,16 @@ class Exchanges(OwnsTasks):
         `offered`: the definitions that the host of the session has."""
         if answer.input_requests:  # the host repeats its call, and the model reads nothing
             return answer
-        exchange = self._exchange(tool, arguments, _text_of(answer), session, offered, answer.execution)
-        if answer.execution is None or not (self._config.settings.results.savings and exchange.execution_id):
-            self._start(exchange)
+        exchange = self._exchange(tool, arguments, answer, request, offered)
+        if not (self._config.settings.results.savings and exchange.execution_id):
+            if self._tasks is not None:
+                self._tasks.start_soon(self._record, exchange)
             return answer
         exchange = await self._with_definitions(exchange)
         self._store.add(exchange)
         line = saved_text(exchange.usage)
         content = {**answer.content, "savings": line} if answer.content else answer.content
         return replace(answer, text=f"{answer.text}\n[{line}]" if answer.text else f"[{line}]", content=content)
-
-    def take_error(
-        self, tool: str, arguments: Mapping[str, Any], text: str, session: Session, offered: list[dict[str, Any]]
-    ) -> None:
-        """Record an answer that is only an error."""
-        self._start(self._exchange(tool, arguments, text, session, offered, None))
-
-    def _start(self, exchange: Exchange) -> None:
-        if self._tasks is not None:
-            self._tasks.start_soon(self._record, exchange)
 
     async def _record(self, exchange: Exchange) -> None:
         with anyio.CancelScope(shield=True):  # also if the product is ending
@@ -93,18 +83,18 @@ class Exchanges(OwnsTasks):
         self,
         tool: str,
         arguments: Mapping[str, Any],
-        text: str,
-        session: Session,
+        answer: Answer,
+        request: RequestContext,
         offered: list[dict[str, Any]],
-        execution: Execution | None,
     ) -> Exchange:
+        execution = answer.execution
         exchange = Exchange(
-            principal=RequestContext.of(session, self._config).principal,
+            principal=request.principal,
             at=time.time(),
             tool=tool,
             execution_id=execution.execution_id if execution is not None else None,
             sent=estimate_tokens("\n".join(f"{name}: {value}" for name, value in arguments.items())),
-            returned=estimate_tokens(text),
+            returned=estimate_tokens(_text_of(answer)),
             own_definitions=self._own_tokens(offered),
         )
         if execution is None or not _stands_for_direct_calls(execution):
@@ -130,7 +120,7 @@ class Exchanges(OwnsTasks):
             if known is offered:
                 return tokens
         shown = [{name: it[name] for name in ("name", "description", "inputSchema") if name in it} for it in offered]
-        tokens = sum(estimate_tokens(_json(it)) for it in shown) + estimate_tokens(instructions())
+        tokens = sum(estimate_tokens(as_text(it)) for it in shown) + estimate_tokens(instructions())
         self._offered = [*self._offered[1 - _MAX_REMEMBERED :], (offered, tokens)]
         return tokens
 
@@ -153,7 +143,3 @@ def _text_of(answer: Answer) -> str:
         resource = getattr(block, "resource", None)
         shown += [text for text in (getattr(block, "text", None), getattr(resource, "text", None)) if text]
     return "\n".join(filter(None, shown))
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -7,8 +7,10 @@ the answer to its call, and repeats the call with the answers: the program waits
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context
@@ -89,6 +91,13 @@ class HostRequests:
         except ValidationError:
             raise InputRefused("the host's answer is not valid") from None
         return _plain(result)
+
+    async def report_progress(self, done: float, total: float | None, message: str) -> None:
+        """Send one notification: the progress, which must grow; its final value if that is known; and a one-line
+        message. A host that closed the stream in the meantime is no reason to end the program."""
+        if self._context is not None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await self._context.report_progress(done, total, message)
 
     @property
     def _request(self) -> ServerRequestContext[Any, Any] | None:

@@ -1,70 +1,220 @@
-"""The answer to `tools/list`: the definition of every meta-tool. Every word costs every user tokens.
-
-What does not depend on the user's servers stays, with the instructions, under 1,200 tokens with the default settings; a
-test counts them. A host gets this list before the MCP library is imported, so nothing here imports that library.
-
-Hosts show different parts of it. Some leave out the instructions, Qwen Code shows 150 characters of a description until
-the tool is used, Claude Code cuts a description at 2 KB: so each first sentence says what the tool is for, and the
-rules for programs are with the argument `code`.
-"""
+"""Meta-tools of a running product: calls go to the handlers of the registry, resources to the stored results."""
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from codemode_server.front.listing import Listing
-from codemode_server.front.tools.registry import MetaToolSpec, meta_tools
-from codemode_server.settings import Settings
+import anyio
+import anyio.to_thread
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.types import GetPromptResult
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from codemode_server.config.live import LiveConfig, RequestContext
+from codemode_server.domain.errors import CodemodeError, MetaToolError
+from codemode_server.domain.principals import Session
+from codemode_server.front.blocks import artifact_name, contents_of
+from codemode_server.front.direct_calls import call_direct_tool
+from codemode_server.front.direct_tools import TARGET, direct_definitions, direct_tools
+from codemode_server.front.exchanges import DIRECT_TOOL, Exchanges
+from codemode_server.front.host_requests import HostRequests
+from codemode_server.front.listing import Listing, listing_of
+from codemode_server.front.prompts import get_prompt, prompt_definitions
+from codemode_server.front.tools.registry import (
+    Answer,
+    Changed,
+    MetaToolSpec,
+    Services,
+    ToolArguments,
+    ToolContext,
+    definitions,
+)
+from codemode_server.front.unknown_tools import unknown_tool
+from codemode_server.search.usage_store import ToolName, Use
+from codemode_server.text import clean_line
 
-NO_SERVERS = Listing()
+logger = logging.getLogger(__name__)
 
-_LOADED_AT_ONCE = {"anthropic/alwaysLoad": True}
-"""Without this, Claude Code shows only the names of the tools and finds them by a search that knows no servers."""
+_MAX_SESSIONS = 256
+"""Lists remembered; one is about 6 KB. A session that is forgotten gets the list as it is then."""
+_ANNOUNCED_AFTER_S = 0.2
+"""A server that starts lists in several steps; the host is told once."""
 
-
-def definitions(settings: Settings, servers: Listing = NO_SERVERS) -> list[dict[str, Any]]:
-    """Always the same tools, in the same order."""
-    return [_definition(spec, settings, servers) for spec in meta_tools().values()]
-
-
-def _definition(spec: MetaToolSpec[Any], settings: Settings, servers: Listing) -> dict[str, Any]:
-    description = spec.describe(settings, servers)
-    arguments: type[BaseModel] = spec.arguments
-    schema = _schema(arguments)
-    properties = {
-        name: {**field, **description.arguments.get(name, {})} for name, field in schema["properties"].items()
-    }
-    has_output_schema = settings.results.structured_content
-    return {
-        "name": spec.name,
-        "title": spec.title,
-        "description": description.text,
-        "inputSchema": schema | {"properties": properties},
-        **({"outputSchema": dict(spec.output_schema)} if has_output_schema else {}),
-        "annotations": dict(spec.annotations),
-        "_meta": {**_LOADED_AT_ONCE, **spec.meta},
-    }
+Definitions = list[dict[str, Any]]
 
 
-@functools.cache
-def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
-    """The schema without titles, and without null for optional arguments; null is still accepted.
+@dataclass(slots=True)
+class _Offered:
+    """The list of tools of one session."""
 
-    pydantic takes milliseconds for each schema, and hosts wait for the list. The result is not to be changed.
+    definitions: Definitions
+    made_from: object
+    unlisted: set[str] = field(default_factory=set)
+    """Raw names of servers that may have direct tools and had none in their last listing."""
+
+
+class MetaTools:
+    """Methods raise `CodemodeError` with a message for the model.
+
+    The list of tools stays the same for a whole session, since hosts put it before everything that they send to a
+    model: its first request fixes it. Requests without a session (HTTP, protocol 2026-07-28) get the same list until
+    the tools of the servers or the settings change.
     """
-    schema = arguments.model_json_schema()
-    properties = {name: _property(field) for name, field in schema["properties"].items()}
-    dropped = ("title", "description")
-    return {key: value for key, value in schema.items() if key not in dropped} | {"properties": properties}
+
+    def __init__(
+        self,
+        services: Services,
+        config: LiveConfig,
+        uses: Callable[[], Mapping[ToolName, Use]],
+        exchanges: Exchanges,
+    ) -> None:
+        """`uses` reads how often each tool was called, for the choice of the tools that descriptions name."""
+        self._services = services
+        self._config = config
+        self._uses = uses
+        self.has_structured_content = config.settings.results.structured_content
+        """True if the host gets structured content and output schemas."""
+        self._exchanges = exchanges
+        self._offered: dict[str, _Offered] = {}
+        self._given: Definitions | None = None
+        self._announce: Callable[[Changed], Awaitable[None]] | None = None
+
+    def attach(self, given: Definitions | None, announce: Callable[[Changed], Awaitable[None]]) -> None:
+        """`given`: what the session was told before the product was there. `announce` is called when servers that were
+        never listed have direct tools, and when prompts change."""
+        self._given, self._announce = given, announce
+
+    def servers(self) -> Listing:
+        """The text about the servers for the descriptions and instructions of a session that begins now."""
+        config = self._config
+        return listing_of(self._services.catalog(), config.settings, self._uses(), config.redactor.text)
+
+    def definitions(self, session: Session) -> Definitions:
+        """The answer to `tools/list`; the same for all requests of one session, but for direct tools of servers that
+        were never listed before."""
+        made_from = (self._services.catalog().version, self._config.settings) if session.is_ephemeral else None
+        offered = self._offered.pop(_key(session), None)
+        if offered is None or offered.made_from != made_from:
+            offered = self._new(made_from)
+        self._offered[_key(session)] = offered  # the latest last
+        if len(self._offered) > _MAX_SESSIONS:
+            del self._offered[next(iter(self._offered))]
+        if offered.unlisted:
+            self._add_listed(offered)
+        return offered.definitions
+
+    def _new(self, made_from: object) -> _Offered:
+        settings, given = self._config.settings, self._given
+        exposing = {name for name, server in settings.servers.items() if server.may_have_direct_tools}
+        if not exposing:
+            return _Offered(given or definitions(settings, self.servers()), made_from)
+        unlisted = {name for name in exposing if not self._has_tools(name)}
+        if given is not None:  # by what was known then
+            listed = {it["_meta"][TARGET][0] for it in given if _is_direct(it)}
+            return _Offered(given, made_from, unlisted | (exposing - listed))
+        direct, problems = self._direct_definitions()
+        for problem in problems:
+            logger.warning("%s", problem)
+        return _Offered([*definitions(settings, self.servers()), *direct], made_from, unlisted)
+
+    def _direct_definitions(self) -> tuple[Definitions, list[str]]:
+        return direct_definitions(direct_tools(self._services.catalog(), self._config.settings), self._config.redactor)
+
+    def _add_listed(self, offered: _Offered) -> None:
+        """Add the tools of servers that were listed for the first time since the list was made. No other tool is added,
+        changed or taken away, so that hosts can cache prompts."""
+        listed = set(filter(self._has_tools, offered.unlisted))
+        if not listed:
+            return
+        offered.unlisted -= listed
+        names = {it["name"] for it in offered.definitions}
+        direct, _ = self._direct_definitions()
+        added = [it for it in direct if it["_meta"][TARGET][0] in listed and it["name"] not in names]
+        offered.definitions = [*offered.definitions, *added]
+
+    def _has_tools(self, server: str) -> bool:
+        return any(it.raw_name == server and it.tools for it in self._services.catalog().servers)
+
+    async def announce_changes(self) -> None:
+        """Announce direct tools of servers that were listed for the first time, and each change of the prompts, until
+        cancelled."""
+        servers = self._config.settings.servers
+        waiting = {name for name, it in servers.items() if it.may_have_direct_tools and not self._has_tools(name)}
+        prompts, revision = self.prompts(), 0
+        while True:
+            revision = await self._services.wait_for_newer_listings(revision)
+            await anyio.sleep(_ANNOUNCED_AFTER_S)
+            listed, now = set(filter(self._has_tools, waiting)), self.prompts()
+            is_new = now != prompts
+            waiting, prompts = waiting - listed, now
+            if listed and self._announce is not None:
+                await self._announce("tools")
+            if is_new and self._announce is not None:
+                await self._announce("prompts")
+
+    def prompts(self) -> Definitions:
+        """The answer to `prompts/list`: the prompts of upstreams as they are now."""
+        return prompt_definitions(self._services.catalog(), self._config.redactor)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str], session: Session, host: HostRequests
+    ) -> GetPromptResult:
+        return await get_prompt(name, arguments, await self._context(session, host))
+
+    async def call_direct(self, name: str, arguments: dict[str, Any], session: Session, host: HostRequests) -> Answer:
+        """Call a direct tool. Raises if this session was not offered one of that name."""
+        await self._services.wait_for_listing()
+        direct = {it["name"]: it for it in self.definitions(session) if _is_direct(it)}
+        context = await self._context(session, host)
+        if name not in direct:
+            refusals = self._services.refusals(context.request)
+            advice = unknown_tool(name, direct, self._services.catalog(), refusals.of)
+            raise MetaToolError(context.request.redactor.text(advice))
+        server, tool = direct[name]["_meta"][TARGET]
+        answer = await call_direct_tool(server, tool, arguments, context)
+        return await self._exchanges.take(DIRECT_TOOL, arguments, answer, context.request, self._offered_to(session))
+
+    async def call(
+        self, spec: MetaToolSpec[Any], arguments: ToolArguments, session: Session, host: HostRequests
+    ) -> Answer:
+        context = await self._context(session, host)
+        try:
+            answer = await spec.handle(arguments, context)
+        except CodemodeError as error:
+            answer = Answer(str(error), {}, is_error=True)
+        given = arguments.model_dump(exclude_none=True)
+        return await self._exchanges.take(spec.name, given, answer, context.request, self._offered_to(session))
+
+    def _offered_to(self, session: Session) -> Definitions:
+        offered = self._offered.get(_key(session))
+        return definitions(self._config.settings) if offered is None else offered.definitions
+
+    async def _context(self, session: Session, host: HostRequests) -> ToolContext:
+        return ToolContext(await self._request(session), self._services, host)
+
+    async def _request(self, session: Session) -> RequestContext:
+        """The context of a request, whose redactor knows what other products have found until now."""
+        request = RequestContext.of(session, self._config)
+        await self._services.refresh_privacy(request.principal)
+        return request
+
+    async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
+        """A stored result of an earlier program of the session, as a resource."""
+        name = artifact_name(uri)
+        if name is None:
+            raise MetaToolError(
+                f"there is no resource {clean_line(uri, 200)!r}; if a server has it, a program reads it"
+            )
+        request = await self._request(session)
+        item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, request.owner, name)
+        return contents_of(item, data, request.redactor)
 
 
-def _property(field: dict[str, Any]) -> dict[str, Any]:
-    short = {key: value for key, value in field.items() if key != "title"}
-    match short:
-        case {"anyOf": [dict(one), {"type": "null"}], "default": None}:
-            return one | {key: value for key, value in short.items() if key not in ("anyOf", "default")}
-    return short
+def _key(session: Session) -> str:
+    return "" if session.is_ephemeral else session.session_id
+
+
+def _is_direct(definition: dict[str, Any]) -> bool:
+    return TARGET in definition["_meta"]

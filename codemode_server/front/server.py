@@ -38,21 +38,16 @@ from opentelemetry import context as trace_context
 from opentelemetry import propagate
 from pydantic import AnyUrl, ValidationError
 
-from codemode_server.domain.errors import CodemodeError, MetaToolError
+from codemode_server.domain.errors import CodemodeError, MetaToolError, SettingsError
 from codemode_server.domain.input_requests import Feature
 from codemode_server.domain.principals import Session
 from codemode_server.front.host_requests import HostRequests, features_of, input_required
 from codemode_server.front.instructions import instructions
 from codemode_server.front.sessions import Sessions
-from codemode_server.front.tools.registry import (
-    Answer,
-    Changed,
-    MetaToolSpec,
-    Progress,
-    ToolArguments,
-    meta_tools,
-)
+from codemode_server.front.tools.registry import Changed, MetaToolSpec, ToolArguments, definitions, meta_tools
 from codemode_server.sandbox.guest.similar_names import similar_name
+from codemode_server.settings import Settings
+from codemode_server.text import clean
 
 MAX_CHARACTERS = 20_000
 """Maximum length of an argument, such as a path or a query, that answers quote."""
@@ -60,48 +55,19 @@ _MAX_UNKNOWN = 5
 """Maximum number of unknown arguments that one answer names."""
 _MAX_QUOTED = 100
 _MAX_URI = 2_000
-
-if TYPE_CHECKING:
-    from codemode_server.front.configured_meta_tools import ConfiguredMetaTools
-    from codemode_server.front.unconfigured import Unconfigured
-
-    MetaTools = ConfiguredMetaTools | Unconfigured
-
-
+_MAX_FAILURE_LINES = 4
+"""Lines of an error that are shown; `config check` shows all."""
 _MAX_SESSIONS = 256
 """As many as `front/http.py` has; what is sent to one that has ended is dropped."""
 _SEND_S = 5.0
 """A host that does not read its stream must not keep the others waiting."""
 
-
-class Announcements:
-    """The sessions that have asked for a list, each with its way to the host."""
-
-    def __init__(self) -> None:
-        self._sessions: dict[str, ServerSession] = {}
-
-    def note(self, session: Session, request: ServerRequestContext[object, object] | None) -> None:
-        """The session has asked for a list in this request."""
-        if request is None or session.is_ephemeral or request.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            return
-        self._sessions.pop(session.session_id, None)
-        self._sessions[session.session_id] = request.session  # the latest last
-        if len(self._sessions) > _MAX_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-
-    async def send(self, changed: Changed) -> None:
-        """Tell all of them that a list has changed."""
-        async with anyio.create_task_group() as tasks:
-            for session in list(self._sessions.values()):
-                tasks.start_soon(_send, session, changed)
+if TYPE_CHECKING:
+    from codemode_server.front.meta_tools import MetaTools
 
 
-async def _send(session: ServerSession, changed: Changed) -> None:
-    with anyio.move_on_after(_SEND_S), suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        if changed == "tools":
-            await session.send_tool_list_changed()
-        else:
-            await session.send_prompt_list_changed()
+class _NotStarted(MetaToolError):
+    """The product can't start."""
 
 
 class FrontServer(MCPServer[None]):
@@ -110,15 +76,14 @@ class FrontServer(MCPServer[None]):
 
     def __init__(
         self,
-        tools: MetaTools | None = None,
         *,
         version: str,
         on_connected: Callable[[frozenset[Feature]], None],
         server_names: str = "",
         given: list[dict[str, Any]] | None = None,
     ) -> None:
-        """`tools`: None if they come later (`serve`); until then calls wait. `given`: the answer to `tools/list`, if it
-        is fixed already (`Opening.definitions`)."""
+        """Calls wait for `set_ready` or `set_failed`. `given`: the answer to `tools/list`, if it is fixed already
+        (`Opening.definitions`)."""
         self._sessions = Sessions()
         super().__init__(
             "codemode-server",
@@ -126,36 +91,46 @@ class FrontServer(MCPServer[None]):
             instructions=instructions(server_names),
             version=version,
             log_level="WARNING",
-            middleware=[_Handshake(on_connected), _remember_request],
+            middleware=[partial(_report_connected, on_connected), _remember_request],
         )
         self._lowlevel_server.middleware.insert(0, continue_host_trace)
         self._given = given
         self._tools: MetaTools | None = None
-        self._is_there = anyio.Event()
-        self._announcements = Announcements()
+        self._failure = ""
+        """Why there are no tools."""
+        self._is_settled = anyio.Event()
+        self._listeners: dict[str, ServerSession] = {}
+        """The sessions that have asked for a list, each with its way to the host; the latest last."""
         # Over HTTP, MCPServer gives no way to say that changes are announced.
         self._lowlevel_server.create_initialization_options = partial(  # type: ignore[method-assign]
             self._lowlevel_server.create_initialization_options,
             NotificationOptions(tools_changed=True, prompts_changed=True),
         )
-        if tools is not None:
-            self.serve(tools)
 
-    def serve(self, tools: MetaTools) -> None:
-        """Serve these from now on; they may be replaced later."""
-        tools.on_change(self._announce)
+    def set_ready(self, tools: MetaTools) -> None:
+        """Serve these from now on."""
+        tools.attach(self._given, self._announce)
         self._tools = tools
-        self._is_there.set()
+        self._is_settled.set()
 
-    async def _present(self) -> MetaTools:
-        await self._is_there.wait()
-        assert self._tools is not None  # noqa: S101 - `serve` has been called
+    def set_failed(self, error: CodemodeError) -> None:
+        """Serve only the reason why the product can't start, without servers and programs."""
+        lines = clean(str(error)).splitlines()
+        shown = [*lines[:_MAX_FAILURE_LINES], *(["…"] if len(lines) > _MAX_FAILURE_LINES else [])]
+        head, tail = "No servers: codemode-server can't start. The user must fix this:", list[str]()
+        if isinstance(error, SettingsError):
+            head = "No servers: the configuration of codemode-server can't be used. The user must fix this:"
+            tail = [
+                "A saved correction is picked up without a restart; `codemode-server config check` shows all errors."
+            ]
+        self._tools, self._failure = None, "\n".join([head, *shown, *tail])
+        self._is_settled.set()
+
+    async def _ready(self) -> MetaTools:
+        await self._is_settled.wait()
+        if self._tools is None:
+            raise _NotStarted(self._failure)
         return self._tools
-
-    async def _definitions(self, session: Session) -> list[dict[str, Any]]:
-        if self._tools is None and self._given:
-            return self._given
-        return await (await self._present()).definitions(session, self._given)
 
     async def run_streams(self, received: TextIOBase, sent: TextIOBase) -> None:
         """Serve one host over these, in place of standard input and output."""
@@ -166,28 +141,33 @@ class FrontServer(MCPServer[None]):
 
     async def list_tools(self) -> list[McpTool]:
         session = self._session_that_lists()
-        return [McpTool.model_validate(tool) for tool in await self._definitions(session)]
+        if self._tools is None and not self._given:
+            await self._is_settled.wait()
+        given = self._given or definitions(Settings())
+        listed = given if self._tools is None else self._tools.definitions(session)
+        return [McpTool.model_validate(tool) for tool in listed]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        session, progress = self._sessions.session_of(context), _progress(context)
-        host = HostRequests(context)
+        session, host = self._sessions.session_of(_request.get()), HostRequests(context)
+        spec = meta_tools().get(name)
         try:
-            if (spec := meta_tools().get(name)) is None:
-                tools = await self._present()
-                await tools.definitions(session, self._given)
-                answer = await tools.call_direct(name, arguments, session, progress, host)
+            if spec is None:
+                tools = await self._ready()
+                answer = await tools.call_direct(name, arguments, session, host)
             else:
                 checked = _checked(spec, arguments)
-                tools = await self._present()
-                answer = await tools.call(spec, checked, session, progress, host)
+                tools = await self._ready()
+                answer = await tools.call(spec, checked, session, host)
         except CodemodeError as error:
-            return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
+            is_shown = isinstance(error, _NotStarted) and spec is not None and spec.shows_failure
+            return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=not is_shown)
         if answer.input_requests:
             return input_required(answer.input_requests, answer.state)
+        text = [TextContent(type="text", text=answer.text)] if answer.text or not answer.blocks else []
         return CallToolResult(
-            content=[*_text_blocks(answer), *answer.blocks],
+            content=[*text, *answer.blocks],
             structured_content=answer.content or None if tools.has_structured_content else None,
             is_error=answer.is_error,
         )
@@ -198,37 +178,50 @@ class FrontServer(MCPServer[None]):
         if len(str(uri)) > _MAX_URI:
             raise ResourceNotFoundError(f"a URI here has at most {_MAX_URI:,} characters")
         try:
-            return [await (await self._present()).read_resource(str(uri), self._sessions.session_of(context))]
+            return [await (await self._ready()).read_resource(str(uri), self._sessions.session_of(_request.get()))]
         except CodemodeError as error:
             raise ResourceNotFoundError(str(error)) from error
 
     async def list_prompts(self) -> list[McpPrompt]:
         self._session_that_lists()
-        return [McpPrompt.model_validate(prompt) for prompt in await (await self._present()).prompts()]
+        await self._is_settled.wait()
+        listed = self._tools.prompts() if self._tools is not None else []
+        return [McpPrompt.model_validate(prompt) for prompt in listed]
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
     ) -> GetPromptResult:
-        session, progress = self._sessions.session_of(context), _progress(context)
+        session, host = self._sessions.session_of(_request.get()), HostRequests(context)
         try:
-            host = HostRequests(context)
-            return await (await self._present()).get_prompt(name, arguments or {}, session, progress, host)
+            return await (await self._ready()).get_prompt(name, arguments or {}, session, host)
         except CodemodeError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
 
     def _session_that_lists(self) -> Session:
         """The session of the request, to which changes are announced from now on."""
-        session = self._sessions.session_of_request(_request.get())
-        self._announcements.note(session, _request.get())
+        request = _request.get()
+        session = self._sessions.session_of(request)
+        is_legacy = request is not None and request.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
+        if request is not None and is_legacy and not session.is_ephemeral:
+            self._listeners.pop(session.session_id, None)
+            self._listeners[session.session_id] = request.session
+            if len(self._listeners) > _MAX_SESSIONS:
+                del self._listeners[next(iter(self._listeners))]
         return session
 
     async def _announce(self, changed: Changed) -> None:
         await self._subscriptions.publish(ToolsListChanged() if changed == "tools" else PromptsListChanged())
-        await self._announcements.send(changed)
+        async with anyio.create_task_group() as tasks:
+            for session in list(self._listeners.values()):
+                tasks.start_soon(_send, session, changed)
 
 
-def _text_blocks(answer: Answer) -> list[TextContent]:
-    return [TextContent(type="text", text=answer.text)] if answer.text or not answer.blocks else []
+async def _send(session: ServerSession, changed: Changed) -> None:
+    with anyio.move_on_after(_SEND_S), suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        if changed == "tools":
+            await session.send_tool_list_changed()
+        else:
+            await session.send_prompt_list_changed()
 
 
 _request: ContextVar[ServerRequestContext[Any, Any] | None] = ContextVar("_request", default=None)
@@ -243,37 +236,16 @@ async def _remember_request(ctx: ServerRequestContext[Any, Any], call_next: Call
         _request.reset(token)
 
 
-_HANDSHAKE_METHODS = ("initialize", "server/discover")
-
-
-class _Handshake:
+async def _report_connected(
+    on_connected: Callable[[frozenset[Feature]], None], ctx: ServerRequestContext[Any, Any], call_next: CallNext
+) -> HandlerResult:
     """Middleware that reports when the host has had its first answer; work that would delay that answer starts then."""
-
-    def __init__(self, on_connected: Callable[[frozenset[Feature]], None]) -> None:
-        self._on_connected = on_connected
-
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method not in _HANDSHAKE_METHODS:
-            self._report(ctx)  # it has its answer, or its protocol needs none
-        try:
-            return await call_next(ctx)
-        finally:
-            self._report(ctx)
-
-    def _report(self, ctx: ServerRequestContext[Any, Any]) -> None:
-        self._on_connected(features_of(ctx.session.client_capabilities))
-
-
-def _progress(context: Context[None, Any] | None) -> Progress:
-    async def report(done: float, total: float | None, message: str) -> None:
-        if context is not None:
-            # A host that closed the stream in the meantime is no reason to end the program.
-            try:
-                await context.report_progress(done, total, message)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return
-
-    return report
+    if ctx.method not in ("initialize", "server/discover"):
+        on_connected(features_of(ctx.session.client_capabilities))  # it has its answer, or its protocol needs none
+    try:
+        return await call_next(ctx)
+    finally:
+        on_connected(features_of(ctx.session.client_capabilities))
 
 
 def _checked(spec: MetaToolSpec[Any], arguments: dict[str, Any]) -> ToolArguments:

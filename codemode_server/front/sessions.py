@@ -18,7 +18,6 @@ import secrets
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
-from mcp.server.mcpserver import Context
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from codemode_server.domain.principals import Session
@@ -35,12 +34,8 @@ class Sessions:
         self._key = secrets.token_bytes(32)
         self._without_http = Session(_new())
 
-    def session_of(self, context: Context[None, Any] | None) -> Session:
-        """The session of a tool call; the same for all requests of one session, and never another's."""
-        return self.session_of_request(None if context is None else context.request_context)
-
-    def session_of_request(self, context: ServerRequestContext[Any, Any] | None) -> Session:
-        """As `session_of`, for any request."""
+    def session_of(self, context: ServerRequestContext[Any, Any] | None) -> Session:
+        """The session of a request; the same for all requests of one session, and never another's."""
         if context is None or context.request is None:
             return self._without_http
         identity, issued = identity_of(context.request.scope), context.request.headers.get(_HEADER)

@@ -98,7 +98,8 @@ async def product(folder: Path, *, watch: bool = False, **sections: Any) -> Asyn
 async def connected(app: App, folder: Path, person: Person | None = None, era: str = "auto") -> AsyncIterator[Product]:
     """A host with a session of its own, as over HTTP."""
     callbacks: dict[str, Any] = {} if person is None else {"elicitation_callback": person.elicit}
-    front = FrontServer(app.meta_tools, version="1", on_connected=app.connect)
+    front = FrontServer(version="1", on_connected=app.connect)
+    front.set_ready(app.meta_tools)
     async with Client(front, mode=era, **callbacks) as client:
         yield Product(app, Host(client, folder))
 

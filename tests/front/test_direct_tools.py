@@ -18,7 +18,7 @@ from anyio import to_thread
 from mcp.types import ImageContent, TextContent
 
 from codemode_server.cli import run
-from codemode_server.front.meta_tools import definitions
+from codemode_server.front.tools.registry import definitions
 from codemode_server.settings import Settings
 from codemode_server.storage.database import FILE_NAME
 from tests.behaviour.product import PLAIN, Host, configuration, in_memory, in_memory_for_all, over_stdio

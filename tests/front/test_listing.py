@@ -19,7 +19,7 @@ from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing
 from codemode_server.first_listing import LastRun
 from codemode_server.front.instructions import instructions
 from codemode_server.front.listing import list_servers
-from codemode_server.front.meta_tools import definitions
+from codemode_server.front.tools.registry import definitions
 from codemode_server.search.usage_store import ToolName, Use
 from codemode_server.settings import PermissionRule, PermissionSettings, Settings
 from tests.behaviour.product import configuration, in_memory, office

@@ -18,7 +18,7 @@ from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.front.instructions import instructions
 from codemode_server.front.listing import Listing
-from codemode_server.front.meta_tools import definitions
+from codemode_server.front.tools.registry import definitions
 from codemode_server.settings import Settings
 from tests.behaviour.product import Host, configuration, in_memory, office, over_stdio
 from tests.vocabulary import tokens_of

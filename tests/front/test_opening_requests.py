@@ -16,10 +16,9 @@ import pytest
 
 from codemode_server.domain.errors import SettingsError
 from codemode_server.front.instructions import instructions
-from codemode_server.front.meta_tools import definitions
 from codemode_server.front.opening import HostStreams, Opening
 from codemode_server.front.server import FrontServer
-from codemode_server.front.unconfigured import Unconfigured
+from codemode_server.front.tools.registry import definitions
 from codemode_server.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -182,8 +181,8 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
                 host.write(encoded(line))
             host.flush()
 
-        tools = Unconfigured(SettingsError("no file"))
-        server = FrontServer(tools, version=VERSION, on_connected=lambda _: None, given=listed)
+        server = FrontServer(version=VERSION, on_connected=lambda _: None, given=listed)
+        server.set_failed(SettingsError("no file"))
         found: list[dict[str, Any]] = []
 
         def read_until_the_last() -> None:

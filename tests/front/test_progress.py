@@ -13,7 +13,7 @@ from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.execution import Execution, Phase
 from codemode_server.executions.scheduling import QueuePlace
-from codemode_server.front.progress import Meter, progress_line
+from codemode_server.front.waiting import Meter, progress_line
 from codemode_server.gateway.execution_calls import ExecutionCalls, RunningCall
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Limits

@@ -75,5 +75,5 @@ META_TOOL = MetaToolSpec(
     annotations=READS,
     output_schema=TEXT_RESULT,
     handle=_list_dir,
-    message_content=lambda message: {"text": message},
+    shows_failure=True,
 )

@@ -3,6 +3,11 @@
 `tools/list`, the check of arguments and the dispatch of calls go through `meta_tools()`; nothing else names a
 meta-tool. A host gets the list before the MCP library is imported, so a module here imports only what its text needs;
 its handler imports the rest when it is called.
+
+Every word of the list costs every user tokens: what does not depend on the user's servers stays, with the instructions,
+under 1,200 tokens with the default settings. Hosts show different parts of it: some leave out the instructions, Qwen
+Code shows 150 characters of a description until the tool is used, Claude Code cuts a description at 2 KB. So each first
+sentence says what the tool is for, and the rules for programs are with the argument `code`.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -25,17 +30,21 @@ if TYPE_CHECKING:
 
     from codemode_server.catalog.catalog import Catalog
     from codemode_server.config.live import RequestContext
-    from codemode_server.domain.input_requests import Feature, InputRequest
+    from codemode_server.domain.input_requests import InputRequest
     from codemode_server.domain.principals import Principal
     from codemode_server.executions.artifacts import ArtifactStore
     from codemode_server.executions.execution import Execution
     from codemode_server.executions.service import ExecutionService
     from codemode_server.executions.skills.library import SkillLibrary
     from codemode_server.executions.workspace import Workspace
+    from codemode_server.front.host_requests import HostRequests
     from codemode_server.gateway.policy.refusals import ToolRefusals
     from codemode_server.gateway.read_sources import ReadSources
     from codemode_server.search.results import SearchResults
     from codemode_server.workflows.folder import Workflows
+
+    ToolSearch = Callable[[RequestContext, str, str, str | None, int, str | None], Awaitable[SearchResults]]
+    """The search over the tools of all servers and the skills, with the arguments of `search_tools`."""
 
 READS: Mapping[str, bool] = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 """Annotations of a meta-tool that changes nothing."""
@@ -48,8 +57,6 @@ TEXT_RESULT: Mapping[str, Any] = {
 
 Changed = Literal["tools", "prompts"]
 """A list of ours that has changed."""
-Progress = Callable[[float, float | None, str], Awaitable[None]]
-"""Sends one notification: the progress, which must grow; its final value if that is known; and a one-line message."""
 
 
 class ToolArguments(BaseModel):
@@ -84,37 +91,6 @@ class Answer:
     """The execution that it is about: settled, or waiting for a person."""
 
 
-class Host(Protocol):
-    """The host of one call."""
-
-    @property
-    def is_modern(self) -> bool:
-        """True if it speaks protocol 2026-07-28, in which it is asked by an `Answer`, not by `ask`."""
-
-    @property
-    def features(self) -> frozenset[Feature]:
-        """Features that the host supports."""
-
-    @property
-    def state(self) -> str | None:
-        """The `state` of the answer that asked it, if it repeats its call."""
-
-    @property
-    def responses(self) -> Mapping[str, dict[str, Any]]:
-        """Its answers to that, by the keys of the requests."""
-
-    async def ask(self, request: InputRequest) -> dict[str, Any]:
-        """Its answer to a request. Raises `InputRefused`."""
-
-
-class ToolSearch(Protocol):
-    """The search over the tools of all servers and the skills."""
-
-    async def search(
-        self, context: RequestContext, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
-    ) -> SearchResults: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The parts of a product that meta-tools use."""
@@ -144,9 +120,8 @@ class ToolContext:
     """Who calls a meta-tool, and what its handler may use."""
 
     request: RequestContext
-    progress: Progress
     services: Services
-    host: Host
+    host: HostRequests
 
 
 Arguments = TypeVar("Arguments", bound=ToolArguments)
@@ -168,9 +143,8 @@ class MetaToolSpec(Generic[Arguments]):
     """Additions to the `_meta` of the definition."""
     unbounded_arguments: frozenset[str] = frozenset()
     """Texts that may be longer than `front.server.MAX_CHARACTERS`, since no answer quotes them."""
-    message_content: Callable[[str], dict[str, Any]] | None = None
-    """Structured content of an answer that is only a message, for a product without a configuration; None if that
-    message is an error instead."""
+    shows_failure: bool = False
+    """True if the reason why the product can't start is a normal answer; otherwise it is an error."""
 
     @property
     def parameters(self) -> str:
@@ -185,3 +159,52 @@ def meta_tools() -> Mapping[str, MetaToolSpec[Any]]:
     names = [module.name for module in iter_modules(package.__path__) if module.name != "registry"]
     specs: list[MetaToolSpec[Any]] = [import_module(f"{package.__name__}.{name}").META_TOOL for name in names]
     return {spec.name: spec for spec in sorted(specs, key=lambda it: (not it.annotations["readOnlyHint"], it.name))}
+
+
+NO_SERVERS = Listing()
+_LOADED_AT_ONCE = {"anthropic/alwaysLoad": True}
+"""Without this, Claude Code shows only the names of the tools and finds them by a search that knows no servers."""
+
+
+def definitions(settings: Settings, servers: Listing = NO_SERVERS) -> list[dict[str, Any]]:
+    """Always the same tools, in the same order."""
+    return [_definition(spec, settings, servers) for spec in meta_tools().values()]
+
+
+def _definition(spec: MetaToolSpec[Any], settings: Settings, servers: Listing) -> dict[str, Any]:
+    description = spec.describe(settings, servers)
+    arguments: type[BaseModel] = spec.arguments
+    schema = _schema(arguments)
+    properties = {
+        name: {**field, **description.arguments.get(name, {})} for name, field in schema["properties"].items()
+    }
+    has_output_schema = settings.results.structured_content
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "description": description.text,
+        "inputSchema": schema | {"properties": properties},
+        **({"outputSchema": dict(spec.output_schema)} if has_output_schema else {}),
+        "annotations": dict(spec.annotations),
+        "_meta": {**_LOADED_AT_ONCE, **spec.meta},
+    }
+
+
+@cache
+def _schema(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The schema without titles, and without null for optional arguments; null is still accepted.
+
+    pydantic takes milliseconds for each schema, and hosts wait for the list. The result is not to be changed.
+    """
+    schema = arguments.model_json_schema()
+    properties = {name: _property(field) for name, field in schema["properties"].items()}
+    dropped = ("title", "description")
+    return {key: value for key, value in schema.items() if key not in dropped} | {"properties": properties}
+
+
+def _property(field: dict[str, Any]) -> dict[str, Any]:
+    short = {key: value for key, value in field.items() if key != "title"}
+    match short:
+        case {"anyOf": [dict(one), {"type": "null"}], "default": None}:
+            return one | {key: value for key, value in short.items() if key not in ("anyOf", "default")}
+    return short

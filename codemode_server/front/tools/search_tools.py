@@ -41,7 +41,7 @@ def _describe(settings: Settings, servers: Listing) -> Description:
 async def _search_tools(arguments: SearchToolsArguments, context: ToolContext) -> Answer:
 
     services = context.services
-    found = await services.search.search(
+    found = await services.search(
         context.request,
         arguments.query,
         arguments.detail_level,
@@ -78,5 +78,5 @@ META_TOOL = MetaToolSpec(
         "required": ["tools"],
     },
     handle=_search_tools,
-    message_content=lambda message: {"tools": [], "note": message},
+    shows_failure=True,
 )

@@ -88,7 +88,12 @@ example:
 
 def run(arguments: Sequence[str]) -> int:
     arguments, command_line = _split(list(arguments))
-    parsed = _parser(arguments).parse_args(arguments, argparse.Namespace(command_line=command_line))
+    parser = _parser(arguments)
+    parsed, others = parser.parse_known_args(arguments, argparse.Namespace(command_line=command_line))
+    if parsed.command in _TAKES_COMMAND_LINE and not any(it.startswith("-") for it in others):
+        parsed.words += others  # argparse takes no positional arguments behind an option
+    elif others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
         code: int = _function("run", parsed.command or "serve")(parsed)
         sys.stdout.flush()

@@ -8,10 +8,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from codemode_server.cli.terminal import announce, configuration, is_confirmed, show
-from codemode_server.config import LoadedSettings
+from codemode_server.cli.arguments import config_file
+from codemode_server.cli.terminal import announce, is_confirmed, show
+from codemode_server.config import LoadedSettings, load
 from codemode_server.config import trust as store
-from codemode_server.config.description import describe, may_start, preview
+from codemode_server.config.description import describe, preview
 from codemode_server.config.loading import Untrusted, load_place
 from codemode_server.config.places import NAME, ConfigFile, in_folder
 from codemode_server.domain.errors import CodemodeError, SettingsError
@@ -29,7 +30,7 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.action == "schema":
         print(json.dumps(json_schema(), indent=2))
         return 0
-    loaded = configuration(parsed, require_trust=False)
+    loaded = load(config_file(parsed), require_trust=False)
     for error in loaded.server_errors:
         announce(error)
     show(describe(loaded, _rules_without_tools(loaded)))
@@ -38,7 +39,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _rules_without_tools(loaded: LoadedSettings) -> Sequence[str]:
     """Warnings of rules that match no tool as of the last run; the state folder of an untrusted file is not opened."""
-    if not loaded.settings.permissions.rules or not may_start(loaded):
+    if not loaded.settings.permissions.rules or not loaded.is_trusted:
         return ()
     from codemode_server.gateway.policy.rules_without_tools import rules_without_tools
     from codemode_server.records.known_tools import KnownTools

@@ -43,10 +43,14 @@ def located(parsed: argparse.Namespace) -> ConfigFile:
     config = config_file(parsed)
     place = locate(config)
     here = in_folder(Path.cwd())
-    if here is None or here.path == place.path or trust.find(here.path) is None:
+    if here is None or here.path == place.path:
         return place
-    with saving.locked(here):
-        return locate(config)
+    if trust.find(here.path) is not None:
+        with saving.locked(here):
+            place = locate(config)
+    if here.path != place.path:
+        announce(f"{here.path} is not trusted, so {place.path} is edited")
+    return place
 
 
 @contextmanager

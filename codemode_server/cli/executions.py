@@ -36,7 +36,7 @@ from codemode_server.cli.terminal import (
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.executions import CallRecord, ExecutionRecord
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.history import CallRetry
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.first_listing import state_folder
@@ -227,7 +227,7 @@ def execution_json(records: Records, it: ExecutionRecord) -> dict[str, Any]:
         "sandbox": it.level.value if it.level else None,
         "session": it.session.session_id,
         "started_at": local_time(it.started_at),
-        "ended_at": local_time(it.ended_at) if it.ended_at else None,
+        "ended_at": local_time(it.ended_at) if it.ended_at and it.status is not ExecutionStatus.WAITING else None,
         "milliseconds": None if it.milliseconds is None else round(it.milliseconds),
         "error": records.masked(it.error, _MAX_ERROR_CHARACTERS),
         "code": it.code,
@@ -254,7 +254,7 @@ def call_fields(records: Records, it: CallRecord, *, is_waiting: bool = False) -
         "decision": it.decision.kind,
         "reason": clean_line(it.decision.reason, 100),
         "status": "waiting" if is_waiting else status,
-        "milliseconds": round(outcome.milliseconds) if outcome else None,
+        "milliseconds": round(outcome.milliseconds) if outcome and not is_waiting else None,
         "error": records.masked(error, _MAX_ERROR_CHARACTERS),
     }
 

@@ -35,5 +35,6 @@ def run(parsed: argparse.Namespace) -> int:
     present = [host for host in HOSTS.values() if host.is_present(system)]
     option = f" --config {shlex.quote(str(file.place.path))}" if given else ""
     lines = [f"  {host.name}: codemode-server connect {host.id}{option}" for host in present]
-    show("\n".join([_NEXT, *(lines or ["  no host was found here; they are: " + ", ".join(HOSTS)])]))
+    none = f"  codemode-server connect HOST{option}    no host was found here; HOST is one of {', '.join(HOSTS)}"
+    show("\n".join([_NEXT, *(lines or [none])]))
     return 0

@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from codemode_server.cli.terminal import announce, configuration, show
 from codemode_server.config.description import masked
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.records.known_tools import NOT_KNOWN, KnownTools, arguments_of
+from codemode_server.records.known_tools import KnownTools, arguments_of
 from codemode_server.setting_types import RuleEffect, Section
 from codemode_server.text import one_line
 
@@ -68,7 +68,7 @@ def _test(known: KnownTools, file: Path) -> int:
         subject = known.subject(row.call, row.effect)
         found = known.explain(subject, row.args)
         if not subject.is_known:
-            announce(NOT_KNOWN.format(row.call))
+            announce(known.not_known(row.call))
         if found.decision is not None and found.decision.kind != row.expect:
             differing += 1
             arguments = one_line(json.dumps(row.args, ensure_ascii=False), _MAX_CHARACTERS) if row.args else ""

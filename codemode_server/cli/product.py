@@ -8,6 +8,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
+
 from codemode_server import logs
 from codemode_server.app import App
 from codemode_server.config import LoadedSettings
@@ -37,6 +39,8 @@ async def inspected(loaded: LoadedSettings, wait_seconds: float) -> AsyncIterato
         yield app
 
 
+_ANSWER_SECONDS = 0.3
+"""Time in which an answer that was given before is read from the database."""
 COMMAND_SESSION = Session("command", is_ephemeral=True)
 
 
@@ -57,16 +61,19 @@ async def run_again(loaded: LoadedSettings, action: str, execution_id: str, *, a
 
 async def ended(app: App, execution: Execution, *, as_json: bool) -> tuple[str, bool]:
     """The answer of the program of a live execution once it has ended, and whether it succeeded."""
-    await _tell_of_questions(app.executions.subscribe(execution.execution_id))
+    await _tell_of_questions(app.executions.subscribe(execution.execution_id), execution)
     await execution.done.wait()
     answer = program_answer(execution, app.config.settings.limits, app.config.redactor)
     text = json.dumps(answer.content, indent=2) if as_json else answer.text
     return text, execution.status is ExecutionStatus.SUCCEEDED
 
 
-async def _tell_of_questions(events: Subscription) -> None:
-    """Print each question's command, until the execution has ended."""
+async def _tell_of_questions(events: Subscription, execution: Execution) -> None:
+    """Print each question's command, until the execution has ended; not of those that have an answer already."""
     async for event in events:
         if isinstance(event, ExecutionWaiting) and event.awaited:
-            names = ", ".join(event.awaited)
+            await anyio.sleep(_ANSWER_SECONDS)
+            if not execution.awaited:
+                continue
+            names = ", ".join(execution.awaited.values())
             print(f"{names}: waits for your approval; see `codemode-server approvals list`", file=sys.stderr)

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 
 from codemode_server.cli import edited_config
 from codemode_server.cli.arguments import add_config
 from codemode_server.cli.terminal import HOW_TO_ADD, announce, configuration, show, table
 from codemode_server.config import saving
+from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.host_entries import entry_of
 from codemode_server.config.host_reading import FoundServer
 from codemode_server.config.import_plan import plan
+from codemode_server.config.places import Sources
 from codemode_server.config.yaml_edits import Plain
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.settings import SERVER_NAME
@@ -57,9 +60,15 @@ def run_remove(parsed: argparse.Namespace) -> int:
     place = edited_config.located(parsed)
     saving.check_exists(place)
     with edited_config.locked(place) as file:
+        servers = file.text.servers()
+        used = json.dumps([servers[name] for name in parsed.names if name in servers])
         unprotected = [glob for name in parsed.names for glob in file.text.remove_server(name)]
+        left = json.dumps(file.text.servers())
         copy = file.save(keeps_copy=True)
     show(f"removed {', '.join(parsed.names)} from {file.place.path}; the file as it was: {copy}")
+    stored = read_dotenv(file.dotenv, Sources(), [], ".env")
+    if stay := [it for it in stored if f"${{{it}" in used and f"${{{it}" not in left]:
+        show(f"{file.dotenv} still has {', '.join(stay)}; delete what nothing else needs")
     if unprotected:
         names = ", ".join(unprotected)
         show(f"removed from privacy.servers as well: {names}; protect it again if you add the server again")
@@ -105,14 +114,12 @@ def _entry(parsed: argparse.Namespace) -> dict[str, Plain]:
     words = [*parsed.words, *parsed.command_line]
     if not words:
         raise CodemodeError(f"give an address, or the command behind `--`: add {parsed.name} -- npx -y PACKAGE")
-    entry = entry_of(words, transport=parsed.transport)
+    entry = entry_of(words, transport=parsed.transport, cwd=parsed.cwd)
     if env := dict(_pair(it, "=", "-e KEY=VALUE") for it in parsed.env):
         entry["env"] = env
     if headers := dict(_pair(it, ":", "--header 'NAME: VALUE'") for it in parsed.header):
         entry["headers"] = headers
-    if parsed.cwd:
-        entry["cwd"] = parsed.cwd
-    for key, selector in (("env", "command"), ("cwd", "command"), ("headers", "url")):
+    for key, selector in (("env", "command"), ("headers", "url")):
         if key in entry and selector not in entry:
             raise CodemodeError(f"{key} is for servers with a {selector} only")
     return entry

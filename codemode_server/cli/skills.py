@@ -39,8 +39,8 @@ _CONTINUED = "…"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("list", help="list the skills, those that wait for you first")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    actions.add_parser("list", help="list the skills, those that wait for you first; the default")
     for name, summary in (
         ("show", "print the whole text of one, and where it came from"),
         ("diff", "print what a proposal changes in the skill that is in use"),
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     loaded = configuration(parsed, require_trust=False, resolve=False)
     store = SkillStore(state_folder(loaded.settings), local_principal(loaded.settings))
-    if parsed.action == "list":
+    if parsed.action in (None, "list"):
         show(_page(loaded, store))
         return 0
     found = _find(store, parsed.name)

@@ -70,8 +70,11 @@ def local_time(seconds: float) -> str:
 
 
 def configuration(parsed: argparse.Namespace, *, require_trust: bool = True, resolve: bool = True) -> LoadedSettings:
-    """The configuration of a command, read as `load` says."""
-    return load(config_file(parsed), require_trust=require_trust, resolve=resolve)
+    """The configuration of a command, read as `load` says. Tells the person if hosts do not use that file."""
+    loaded = load(config_file(parsed), require_trust=require_trust, resolve=resolve)
+    if not loaded.is_trusted:
+        announce(f"{loaded.path} is not trusted, so no host uses it; what follows is about it all the same")
+    return loaded
 
 
 def load_with_warnings(parsed: argparse.Namespace) -> LoadedSettings:

@@ -16,10 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-from codemode_server.config import trust
 from codemode_server.config.document import Node
 from codemode_server.config.loading import LoadedSettings
-from codemode_server.config.problems import printable
+from codemode_server.config.problems import joined, printable
 from codemode_server.config.secrecy import looks_secret, named_arguments
 from codemode_server.text import escaped
 
@@ -30,12 +29,6 @@ _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)")
 _USER_IN_ADDRESS = re.compile(r"(?<=://)[^/@?#\s]*@")
 
 
-def may_start(loaded: LoadedSettings) -> bool:
-    """True if the servers of the file may be started: it needs no trust, or is trusted."""
-    place = loaded.place
-    return place is None or not place.is_in_current_folder or trust.is_trusted(place.path, loaded.digests)
-
-
 def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
     """A page of text: the file, the warnings, and each setting that it has."""
     lines = [f"file: {loaded.path or 'none'}"]
@@ -43,7 +36,7 @@ def describe(loaded: LoadedSettings, more_warnings: Sequence[str] = ()) -> str:
         lines.append(f"relative paths: from {loaded.base_dir}")
     if loaded.place and loaded.place.is_in_current_folder:
         none = "not trusted, so its servers are not started; run `codemode-server trust`"
-        lines.append(f"trust: {'given' if may_start(loaded) else none}")
+        lines.append(f"trust: {'given' if loaded.is_trusted else none}")
     if loaded.expanded_from:
         lines.append(f"variables: {', '.join(sorted(loaded.expanded_from))}")
     if names := [str(reference) for reference in loaded.references if reference.kind == "keyring"]:
@@ -124,11 +117,13 @@ def _lines(name: str, node: Node, *, is_masked: bool = False) -> Iterator[str]:
         for key, child in members.items():
             if is_masked and key in ("env", "headers"):
                 yield f"{name}.{key}: {', '.join(child.entries)}"
+            elif is_masked and key == "headers_command":  # its arguments may hold a secret in any form
+                yield f"{name}.{key}: {_word(_text(child).split()[0])} …"
             else:
                 yield from _lines(f"{name}.{key}", child, is_masked=is_masked)
     elif isinstance(node.value, list):
         for index, child in enumerate(node.value):
-            yield from _lines(f"{name}[{index}]", child, is_masked=is_masked)
+            yield from _lines(joined(name, index), child, is_masked=is_masked)
     else:
         is_secret = is_masked and looks_secret(name.rpartition(".")[2]) and "${" not in _text(node)
         yield f"{name}: {MASK if is_secret and isinstance(node.value, str) else _text(node)}"

@@ -8,8 +8,10 @@ is disabled. Nothing in an entry (`autoApprove`, `alwaysAllow`, `trust`) grants 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -278,19 +280,42 @@ def _in_our_variables(value: Any, dialect: Dialect) -> Any:
     return value
 
 
-def entry_of(words: Sequence[str], *, transport: str | None = None) -> dict[str, Plain]:
-    """The entry for `https://…`, or for a program with its arguments. Raises `CodemodeError` if an address with
-    arguments behind it, or a transport that does not fit."""
+def entry_of(words: Sequence[str], *, transport: str | None = None, cwd: str | None = None) -> dict[str, Plain]:
+    """The entry for `https://…`, or for a program with its arguments; relative paths are those of the current folder.
+    Raises `CodemodeError` if an address has arguments, a transport does not fit, or one word is no program's name."""
     first, *rest = words
     if re.match(r"https?://", first, re.IGNORECASE):
         if rest:
             raise CodemodeError(f"an address has no arguments; remove {' '.join(rest)!r}")
         if transport == "stdio":
             raise CodemodeError("stdio needs a command, not an address")
+        if cwd is not None:
+            raise CodemodeError("cwd is for servers with a command only")
         return {"url": first, **({"transport": "sse"} if transport == "sse" else {})}
     if transport in ("http", "sse"):
         raise CodemodeError(f"--transport {transport} needs an address that begins with https:// or http://")
-    return {"command": first, **({"args": rest} if rest else {})}
+    if not rest and shutil.which(first) is None:
+        if len(inner := first.split()) > 1:
+            raise CodemodeError(f"{first!r} is one word; write the command without quotes, behind `--`: -- {first}")
+        if re.match(r"(?:localhost|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?:/|$)", inner[0] if inner else ""):
+            raise CodemodeError(f"{first!r} is no program here; an address begins with a scheme: https://{first}")
+    if "/" in first:
+        first = _absolute(first)
+    if cwd is None:
+        rest = [_absolute(it) if _is_path_here(it) else it for it in rest]
+    entry: dict[str, Plain] = {"command": first, **({"args": rest} if rest else {})}
+    return entry if cwd is None else {**entry, "cwd": _absolute(cwd)}
+
+
+def _absolute(path: str) -> str:
+    """The path, absolute unless it begins with `~`: the server resolves others against the folder of its file."""
+    return path if path.startswith("~") else os.path.abspath(path)  # noqa: PTH100 - links stay
+
+
+def _is_path_here(word: str) -> bool:
+    """True if a word is the relative path of something that exists, and not likely to be anything else."""
+    looks_like_path = "/" in word or word in (".", "..") or Path(word).suffix != ""
+    return looks_like_path and not word.startswith(("-", "/", "~")) and os.path.exists(word)  # noqa: PTH110 - any word
 
 
 def server_name(name: str) -> str:

@@ -61,6 +61,12 @@ class LoadedSettings:
     stamp: Stamp = field(default=(), repr=False, compare=False)
 
     @property
+    def is_trusted(self) -> bool:
+        """True if the servers of the file may be started: it needs no trust, or the person has trusted it."""
+        place = self.place
+        return place is None or not place.is_in_current_folder or trust.is_trusted(place.path, self.digests)
+
+    @property
     def server_errors(self) -> tuple[str, ...]:
         """Errors of single servers, a line each."""
         return tuple(line for lines in self.invalid_servers.values() for line in lines)

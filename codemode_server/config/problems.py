@@ -89,9 +89,10 @@ def no_server(name: str, known: Iterable[str], place: str = "", *, others: str =
 
 
 def joined(where: str, member: str | int) -> str:
-    """`where` extended by a member: `servers.github`, `args[0]`, `servers."a.b"`."""
+    """`where` extended by a member: `servers.github`, `args[0]`, `servers."a.b"`. Rules are counted from 1, as in the
+    reasons of decisions: `permissions.rules[rule 1]`."""
     if isinstance(member, int):
-        return f"{where}[{member}]"
+        return f"{where}[rule {member + 1}]" if where.endswith(".rules") else f"{where}[{member}]"
     step = member if re.fullmatch(r"[\w-]+", member) else f'"{printable(member)}"'
     return f"{where}.{step}" if where else step
 

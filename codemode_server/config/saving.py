@@ -64,7 +64,7 @@ def switch_servers(place: ConfigFile, names: Sequence[str], *, is_enabled: bool)
         for name in names:
             file.text.set_enabled(name, is_enabled=is_enabled)
         file.save()
-    done = f"{'enabled' if is_enabled else 'disabled'}: {', '.join(names)}"
+    done = f"{'enabled' if is_enabled else 'disabled'} in {place.path}: {', '.join(names)}"
     if file.needs_trust:
         return done, file.trust_needed
     return f"{done}; a running codemode-server notices in seconds", ""

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from codemode_server.secrets.commands import words_of
 from codemode_server.settings import ServerSettings
 
 MIN_LENGTH = 6
@@ -92,6 +93,8 @@ class Secrets:
         for name, value in server.headers.items():
             self._add_named(name, value)
         self._add_arguments(server.args)
+        if server.headers_command is not None:
+            self._add_arguments(words_of(server.headers_command))
         if server.oauth is not None:
             self.add_named("oauth.client_secret", server.oauth.client_secret)
             self.add_named("oauth.private_key", server.oauth.private_key)

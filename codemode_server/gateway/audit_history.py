@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from codemode_server.domain.calls import (
     Allow,
@@ -43,9 +44,11 @@ async def read_execution(
     started = next((event for event in events if event.kind is AuditEventKind.EXECUTION_STARTED), None)
     if started is None:
         return None
-    ended = next((event for event in reversed(events) if event.kind is AuditEventKind.EXECUTION_ENDED), None)
+    ends = [event for event in events if event.kind is AuditEventKind.EXECUTION_ENDED]
     calls = _call_records(events)
-    return execution_record(started, ended, len(calls)), calls
+    record = execution_record(started, ends[-1] if ends else None, len(calls))
+    took = sum(event.milliseconds or 0.0 for event in ends) if ends else None  # a resumed one ended several times
+    return replace(record, milliseconds=took), calls
 
 
 def execution_record(started: AuditEvent, ended: AuditEvent | None, calls: int) -> ExecutionRecord:

@@ -10,6 +10,7 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Server
 from codemode_server.catalog.naming import Kind, name_alone
+from codemode_server.catalog.nearest_names import nearest_names, nearest_servers
 from codemode_server.config import LoadedSettings
 from codemode_server.config.description import masked
 from codemode_server.config.live import LiveConfig, RequestContext, local_principal
@@ -32,10 +33,6 @@ from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.text import one_line
 
 _MAX_CHARACTERS = 200
-
-NOT_KNOWN = (
-    "{} is not known from the last run, so only its name was compared; `codemode-server status` connects to the servers"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +116,20 @@ class KnownTools:
         decided = self.explain(named, arguments, self.other_steps(named, session))
         labels = f"labels: {', '.join(sorted(named.labels)) or 'none'}"
         lines = [decided.text, labels, *self.flows(named), *self.protection(named)]
-        return masked("\n".join(lines if named.is_known else [*lines, NOT_KNOWN.format(call)]), self.loaded)
+        return masked("\n".join(lines if named.is_known else [*lines, self.not_known(call)]), self.loaded)
+
+    def not_known(self, call: str) -> str:
+        """Why only the name of `server/tool` was compared, with the names that were probably meant."""
+        server_name, _, tool_name = call.partition("/")
+        if (server := self.catalog.by_name.get(server_name)) is not None:
+            near = nearest_names(tool_name, (it.raw_name for it in server.tools))
+        else:
+            near = nearest_servers(server_name, self.loaded.settings.servers)
+        hint = f"; {one_line(near, _MAX_CHARACTERS)}" if near else ""
+        return (
+            f"{one_line(call, _MAX_CHARACTERS)} is not known from the last run{hint}, so only its name was compared; "
+            "`codemode-server status` connects to the servers"
+        )
 
     def flows(self, found: NamedTool) -> list[str]:
         """The rules of flows that also decide, a line each."""

@@ -151,8 +151,9 @@ class SqliteJournal:
             self._raise_unwritten(execution_id)
             connection.execute(
                 # Another product may have marked it as interrupted, if somebody removed the folder of this one.
-                "UPDATE journal_executions SET ended_at = ?, status = ?, error = ?, calls = ?, milliseconds = ?,"
-                " bytes = ? WHERE execution_id = ? AND (ended_at IS NULL OR status = ?)",
+                "UPDATE journal_executions SET ended_at = ?, status = ?, error = ?, calls = ?,"
+                " milliseconds = coalesce(milliseconds, 0) + ?, bytes = ?"
+                " WHERE execution_id = ? AND (ended_at IS NULL OR status = ?)",
                 (
                     ended_at,
                     status,

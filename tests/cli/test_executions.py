@@ -21,7 +21,9 @@ import pytest
 
 from codemode_server import logs
 from codemode_server.cli import run
+from codemode_server.config import load
 from codemode_server.config.live import LiveConfig
+from codemode_server.domain.approvals import ApprovalAnswer
 from codemode_server.domain.calls import (
     Allow,
     CallKey,
@@ -32,6 +34,7 @@ from codemode_server.domain.calls import (
 from codemode_server.domain.executions import INTERRUPTED, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
+from codemode_server.records.executions import stored_records
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
@@ -170,6 +173,33 @@ async def test_a_program_is_resumed_and_replayed(tmp_path: Path, capsys: pytest.
     assert (tmp_path / "diary").read_text() == "a\n"
     assert await command(path, "resume", name) == 2
     assert "has succeeded" in capsys.readouterr().err
+
+
+async def test_one_that_waited_and_was_answered_goes_on_with_the_time_of_all_its_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sections = {"permissions": {"rules": [{"ask": "github/*"}]}, "approvals": {"answer_seconds": 1, "browser": "never"}}
+    path = configuration(tmp_path, office(tmp_path, "github"), **sections)
+    async with in_memory(path) as host:
+        answer = await host.run("from servers.github import list_issues\nlen(list_issues(repo='a'))")
+    name = answer.content["execution_id"]
+
+    async def shown() -> Any:
+        capsys.readouterr()
+        assert await command(path, "show", name, "--json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    before = await shown()
+    assert (before["status"], before["ended_at"], before["calls"][0]["milliseconds"]) == ("waiting", None, None)
+    with stored_records(load(path)) as records:
+        assert records is not None
+        (question,) = await records.approvals()
+        await records.answer(question.approval_id, ApprovalAnswer(True, channel="command"))
+    assert await command(path, "resume", name) == 0
+    assert "waits for your approval" not in capsys.readouterr().err
+    after = await shown()
+    assert after["status"] == "succeeded"
+    assert after["milliseconds"] > before["milliseconds"] > 1_000
 
 
 SECRET = "ghp_Zk3vX9mQ2rT7wL5nB8cD4fG6hJ1"

@@ -102,6 +102,10 @@ class TestInit:
         assert "Codex: codemode-server connect codex" in machine.output
         assert "goose" not in machine.output
 
+    def test_where_no_host_is_found_connect_is_named(self, machine: Machine) -> None:
+        assert machine.run("init") == 0
+        assert "codemode-server connect HOST" in machine.output
+
 
 class TestImport:
     def test_takes_servers_over_with_their_secrets_apart(self, machine: Machine) -> None:
@@ -336,23 +340,24 @@ class TestATrustedFolder:
         assert list(machine.servers()) == ["a", "b"]
         assert (machine.project / ".env").exists()
 
+    def test_until_it_is_trusted_each_command_names_the_file_that_it_means(self, machine: Machine) -> None:
+        here = machine.project / "upstream.yaml"
+        for command in ("list", "permissions explain a/b"):
+            machine.run(*command.split())
+            assert f"{here} is not trusted, so no host uses it" in machine.errors
+        machine.run("add", "a", "--no-test", "--", "x")
+        assert f"{here} is not trusted, so {machine.file} is edited" in machine.errors
+        machine.run("disable", "a")
+        assert machine.output.startswith(f"disabled in {machine.file}: a")
+        machine.run("trust", "--yes")
+        machine.run("list")
+        assert machine.errors == "", "control"
+
 
 class TestAdd:
     def test_a_program_gets_its_secrets_as_references(self, machine: Machine) -> None:
-        line = (
-            "add",
-            "airtable",
-            "--no-test",
-            "-e",
-            f"AIRTABLE_API_KEY={TOKEN}",
-            "-e",
-            "LEVEL=2",
-            "--",
-            "npx",
-            "-y",
-            "airtable",
-        )
-        assert machine.run(*line) == 0
+        line = f"add airtable --no-test -e AIRTABLE_API_KEY={TOKEN} -e LEVEL=2 -- npx -y airtable"
+        assert machine.run(*line.split()) == 0
 
         server = machine.servers()["airtable"]
         assert (server.command, server.args) == ("npx", ("-y", "airtable"))
@@ -361,10 +366,8 @@ class TestAdd:
 
     def test_an_address_with_a_header(self, machine: Machine) -> None:
         header = f"Authorization: Bearer {TOKEN}"
-        assert (
-            machine.run("add", "--no-test", "--transport", "http", "web", "https://a.example/mcp", "--header", header)
-            == 0
-        )
+        line = ["add", "web", "--transport", "http", "https://a.example/mcp", "--no-test", "--header", header]
+        assert machine.run(*line) == 0
 
         assert machine.servers()["web"].headers == {"Authorization": f"Bearer {TOKEN}"}
         assert "Bearer ${WEB_TOKEN}" in machine.file.read_text()
@@ -375,12 +378,25 @@ class TestAdd:
             (("a b", "--", "x"), "can't be a name"),
             (("a", "-e", "X", "--", "x"), "is not of the form -e KEY=VALUE"),
             (("a", "https://a.example", "-e", "A=1"), "env is for servers with a command only"),
+            (("a", "mcp.example.com/x"), "an address begins with a scheme: https://mcp.example.com/x"),
+            (("a", "npx -y b"), "write the command without quotes, behind `--`: -- npx -y b"),
+            (("a", "--no-test", "https://a.example", "--what"), "unrecognized arguments: https://a.example --what"),
         ],
     )
     def test_a_mistake_is_told(self, machine: Machine, arguments: tuple[str, ...], told: str) -> None:
         assert machine.run("add", "--no-test", *arguments) == 2
         assert told in machine.errors
         assert not machine.file.exists()
+
+    def test_relative_paths_are_those_of_the_current_folder(self, machine: Machine) -> None:
+        (machine.project / "server.py").touch()
+        words = ["./run", "server.py", "build", "-m"]
+        assert machine.run("add", "a", "--no-test", "--cwd", "sub", "--", *words) == 0
+        assert machine.run("add", "b", "--no-test", "--", *words) == 0
+        a, b = machine.servers().values()
+        program, script = str(machine.project / "run"), str(machine.project / "server.py")
+        assert (a.command, a.args, a.cwd) == (program, ("server.py", "build", "-m"), str(machine.project / "sub"))
+        assert (b.command, b.args) == (program, (script, "build", "-m"))
 
 
 class TestTheRest:
@@ -402,10 +418,12 @@ class TestTheRest:
         ]
 
     def test_remove_keeps_the_comments_and_a_copy(self, machine: Machine) -> None:
+        machine.run("add", "a", "--no-test", "-e", f"A_TOKEN={TOKEN}", "--", "x")
         before = machine.file.read_text()
 
-        assert machine.run("remove", "notes") == 0
+        assert machine.run("remove", "notes", "a") == 0
 
+        assert f"{machine.file.with_name('.env')} still has A_TOKEN" in machine.output
         assert list(machine.servers()) == ["dead"]
         assert machine.file.read_text().startswith("# mine\n")
         (copy,) = machine.file.parent.glob("upstream.yaml.*.bak")

@@ -122,6 +122,16 @@ def test_the_rule_that_decides_is_printed_with_those_before_it(
     ]
 
 
+@pytest.mark.parametrize(
+    ("call", "near"), [("github/create_isue", "create_issue, get-issue"), ("githb/get-issue", "github")]
+)
+def test_of_an_unknown_name_the_nearest_is_named(
+    config: Path, capsys: pytest.CaptureFixture[str], call: str, near: str
+) -> None:
+    last = explained(config, capsys, call).splitlines()[-1]
+    assert last.startswith(f"{call} is not known from the last run; nearest: {near}, so only its name was compared")
+
+
 def table(folder: Path, *rows: object) -> str:
     (folder / "table.yaml").write_text(json.dumps(list(rows)))
     return str(folder / "table.yaml")

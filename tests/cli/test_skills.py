@@ -55,7 +55,7 @@ def _agrees(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_list_has_what_waits_with_its_signature_and_its_tools(
     store: SkillStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(store, "list") == 0
+    assert call(store) == 0
     assert capsys.readouterr().out.splitlines()[:4] == [
         "count@x7f3a9c21b04: waits for you; saved 2026-09-21T14:13:20Z",
         "    count(rows: list[int]) -> int",

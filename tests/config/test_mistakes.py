@@ -56,7 +56,7 @@ def test_a_rule_for_a_server_that_is_not_there_is_warned_of(folder: Folder) -> N
         """
     )
     assert loaded.warnings == (
-        "upstream.yaml:5: permissions.rules[0].deny: matches no server; did you mean 'git-hub'?",
+        "upstream.yaml:5: permissions.rules[rule 1].deny: matches no server; did you mean 'git-hub'?",
     )
 
 
@@ -171,5 +171,5 @@ def test_a_flow_between_servers_that_are_not_there_is_warned_of_and_one_between_
     servers = 'servers: {crm: {command: x, labels: {"*": [own]}}, git-hub: {command: x}}\n'
     loaded = folder.load(f"{servers}permissions: {{flows: {{rules: {rules}}}}}")
     assert loaded.warnings == (
-        "upstream.yaml:2: permissions.flows.rules[0].from: matches no server; did you mean 'crm'?",
+        "upstream.yaml:2: permissions.flows.rules[rule 1].from: matches no server; did you mean 'crm'?",
     )

@@ -69,7 +69,7 @@ def test_the_groups_of_a_principal_are_those_of_the_file_and_of_its_token(folder
 def test_a_rule_for_a_group_that_there_is_not_is_told(folder: Folder) -> None:
     rules = "groups: {ops: [alice]}\npermissions: {rules: [{deny: a, principals: [alice, 'group:opps']}]}"
     (warning,) = folder.load(rules).warnings
-    assert warning == "upstream.yaml:2: permissions.rules[0].principals: no group 'opps'; did you mean 'ops'?"
+    assert warning == "upstream.yaml:2: permissions.rules[rule 1].principals: no group 'opps'; did you mean 'ops'?"
     assert folder.load(rules.replace("opps", "ops")).warnings == ()
     oidc = "http: {oidc: {issuer: 'https://login.example.com', audience: a, groups_claim: groups}}"
     assert folder.load(f"{rules}\n{oidc}").warnings == (), "the issuer may know it"

@@ -18,9 +18,9 @@ def rules_without_tools(permissions: PermissionSettings, catalog: Catalog) -> It
 
     A glob may be a precaution for tools that come later, so it is reported only if it looks like a typing mistake.
     """
-    for index, rule in enumerate(permissions.rules):
+    for number, rule in enumerate(permissions.rules, start=1):
         if (found := _without_tool(rule, catalog)) is not None:
-            yield f"permissions.rules[{index}].{rule.answer}: {found}"
+            yield f"permissions.rules[rule {number}].{rule.answer}: {found}"
 
 
 def _without_tool(rule: PermissionRule, catalog: Catalog) -> str | None:

@@ -29,12 +29,12 @@ def warnings(*rules: dict[str, str]) -> list[str]:
 @pytest.mark.parametrize("answer", ["deny", "ask", "allow"])
 def test_a_mistyped_tool_is_reported_with_the_one_that_was_meant(answer: str) -> None:
     assert warnings({"deny": "git/git_reset"}, {answer: "git/git_rest"}) == [
-        f"permissions.rules[1].{answer}: matches no tool of git; did you mean 'git_reset'?"
+        f"permissions.rules[rule 2].{answer}: matches no tool of git; did you mean 'git_reset'?"
     ]
 
 
 def test_a_tool_that_no_other_resembles_is_reported_without_a_guess() -> None:
-    assert warnings({"deny": "git/push_force"}) == ["permissions.rules[0].deny: matches no tool of git"]
+    assert warnings({"deny": "git/push_force"}) == ["permissions.rules[rule 1].deny: matches no tool of git"]
 
 
 def test_a_mistyped_glob_is_reported() -> None:

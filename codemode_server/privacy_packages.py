@@ -10,7 +10,6 @@ from typing import NamedTuple
 from codemode_server.extras import install_command
 
 _LIBRARIES = ("phonenumbers", "stdnum")
-_LIBRARIES_FOR_NAMES = ("presidio_analyzer", "spacy")
 
 
 class Missing(NamedTuple):
@@ -35,12 +34,10 @@ def missing(models: tuple[str, ...] = ()) -> Missing | None:
     """Missing packages of the detection, with these models for names in free text if any; checked once."""
     if not is_installed():
         return Missing("the detection of personal data is not installed", install_command("privacy"))
-    if models and not all(map(find_spec, _LIBRARIES_FOR_NAMES)):
-        return Missing(
-            "Presidio, which privacy.recognizer asks for, is not installed", install_command("privacy-names")
-        )
+    if models and find_spec("spacy") is None:
+        return Missing("spaCy, which privacy.name_models asks for, is not installed", install_command("privacy-names"))
     for model in models:
         if find_spec(model) is None:
-            why = f"the model {model}, which privacy.recognizer asks for, is not installed"
+            why = f"the model {model}, which privacy.name_models asks for, is not installed"
             return Missing(why, f"{sys.executable} -m spacy download {model}")
     return None

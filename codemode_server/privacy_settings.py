@@ -62,13 +62,6 @@ class DetectionFields(Section):
                 raise ValueError(f"there is no kind {name!r}; the kinds are {', '.join(sorted(self.kinds))}")
 
 
-class RecognizerSettings(Section):
-    """Presidio, which finds names of persons in free text with models of spaCy. Needs the extra `privacy-names`."""
-
-    models: tuple[ModelName, ...] = Field(default=("en_core_web_sm",), min_length=1, max_length=4)
-    """Names of installed models, one for each language; each searches all free text, in its own time."""
-
-
 class PrivacySettings(DetectionFields):
     """Personal data in results of servers: the model sees tokens such as `<EMAIL_1>`, and tools receive the values.
     Needs the extra `privacy`."""
@@ -86,9 +79,9 @@ class PrivacySettings(DetectionFields):
     shown_files: Literal["refuse", "mark"] = "refuse"
     """Images and other binary files that are shown to the model. They can't be searched: they are left out, or shown
     with a remark that says so."""
-    recognizer: Literal["presidio"] | RecognizerSettings | None = None
-    """The recognizer of names in free text: `presidio`, or `{"models": ["en_core_web_lg"]}`.
-    Default: none."""
+    name_models: tuple[ModelName, ...] = Field(default=(), max_length=4)
+    """Installed models of spaCy that find names of persons in free text, one for each language: `[en_core_web_sm]`. All
+    of them search all free text, in their own time. Needs the extra `privacy-names`. Default: none."""
     max_tokens: int = Field(default=DEFAULT_MAX_TOKENS, ge=1, le=1_000_000)
     """How many tokens of a principal may stand for something. A server gets at most half of what the others leave; a
     result that would need more is withheld."""
@@ -129,12 +122,6 @@ class PrivacySettings(DetectionFields):
         return any(mode != "values" for mode in self.servers.values())
 
     @property
-    def models(self) -> tuple[str, ...]:
-        """Those that find names in free text."""
-        settings = RecognizerSettings() if self.recognizer == "presidio" else self.recognizer
-        return settings.models if settings else ()
-
-    @property
     def summary(self) -> str:
         """The protection on a line."""
         if not self.is_on:
@@ -143,8 +130,8 @@ class PrivacySettings(DetectionFields):
         release = "; ".join(
             f"{glob} may receive {', '.join(kinds) or 'nothing'}" for glob, kinds in self.release.items()
         )
-        names = f"; Presidio finds names in free text with {', '.join(self.models)}" if self.models else ""
-        if names and (lacking := missing(self.models)):
+        names = f"; {', '.join(self.name_models)} finds names in free text" if self.name_models else ""
+        if names and (lacking := missing(self.name_models)):
             names += f", but {lacking}"
         return f"{servers}; {release or 'no tool may receive any'}{names}"
 

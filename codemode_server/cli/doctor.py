@@ -79,7 +79,7 @@ async def _examine(configured: Settings, boot: bool) -> Report:
 
 
 def _privacy(settings: PrivacySettings) -> Check:
-    if settings.is_on and (lacking := missing(settings.models)):
+    if settings.is_on and (lacking := missing(settings.name_models)):
         why = f"privacy.servers protects results, and {lacking.reason}"
         return Check("privacy", "missing", why, lacking.command)
     return Check("privacy", "ok", settings.summary)

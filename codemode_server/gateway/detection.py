@@ -33,7 +33,7 @@ class Detection:
         """Load the recognizer of the settings, so that the first search does not wait. If that fails, the log has the
         reason, and each search tries again."""
         settings = self._config.settings.privacy
-        if settings.is_on and settings.models and not missing(settings.models):
+        if settings.is_on and settings.name_models and not missing(settings.name_models):
             self._current()
             if self._recognizer is not None:
                 try:
@@ -53,7 +53,7 @@ class Detection:
         except RecognizerFailed as error:
             raise ResultWithheld(
                 f"{withheld}: it could not be searched for names, which "
-                f"privacy.recognizer in upstream.yaml asks for ({error}); `codemode-server doctor` and the log of the "
+                f"privacy.name_models in upstream.yaml asks for ({error}); `codemode-server doctor` and the log of the "
                 "product say more to the user"
             ) from error
         if not found.is_complete:
@@ -69,7 +69,7 @@ class Detection:
 
     def find_at_once(self, text: str) -> Findings | None:
         """The findings in a short text; None for free text if a recognizer would have to search it."""
-        from codemode_server.privacy.free_text import is_free
+        from codemode_server.privacy.name_recognizer import is_free
 
         detector = self._current()
         return None if self._recognizer is not None and is_free(text) else detector.in_value(text)
@@ -83,11 +83,11 @@ class Detection:
         if self._made is None or self._made[0] is not settings:
             from codemode_server.privacy.detector import Detector
 
-            if not settings.models:
+            if not settings.name_models:
                 self._recognizer = None
-            elif self._recognizer is None or self._recognizer.models != settings.models:
+            elif self._recognizer is None or self._recognizer.models != settings.name_models:
                 from codemode_server.privacy.name_recognizer import NameRecognizer
 
-                self._recognizer = NameRecognizer(settings.models)
+                self._recognizer = NameRecognizer(settings.name_models)
             self._made = settings, Detector(settings.detection, self._recognizer)
         return self._made[1]

@@ -127,7 +127,7 @@ class CallPrivacy:
         """The restriction of a call because of the values that it would send, or because its answer can't be
         protected."""
         if self.mode_of(target.server) != "values":
-            lacking = missing(self._settings.models)
+            lacking = missing(self._settings.name_models)
             if lacking is not None or self._tokens is None:
                 why = lacking or "there is no store of tokens"
                 return Deny(f"`privacy.servers` in upstream.yaml protects what it answers, and {why}")
@@ -307,7 +307,7 @@ def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
         SettingsError: servers are to be protected, and the detection is not installed.
     """
     settings = config.settings.privacy
-    if settings.is_on and (lacking := missing(settings.models)):
+    if settings.is_on and (lacking := missing(settings.name_models)):
         raise SettingsError(f"privacy: {lacking.reason}: {lacking.command}")
     privacy = CallPrivacy(config, TokenMap(store))
     config.values_of = privacy.values_of

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
-from typing import Protocol
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.privacy_tokens import TOKEN, label_of
@@ -36,8 +35,8 @@ from codemode_server.privacy.findings import (
     Findings,
     Kind,
 )
-from codemode_server.privacy.free_text import Piece, Span, free_pieces, names_in
 from codemode_server.privacy.given_names import is_person
+from codemode_server.privacy.name_recognizer import NameRecognizer, Piece, free_pieces, names_in
 from codemode_server.privacy.numbers import numbers_in
 from codemode_server.privacy.texts import emails_in, ip_confidence, ips_in, name_before, streets_in
 from codemode_server.privacy.walk import SearchedText, searched_value
@@ -57,18 +56,11 @@ _MIN_REST_CHARACTERS = 3
 Candidate = tuple[int, int, str, float]
 
 
-class FindsPersons(Protocol):
-    """A recognizer of names in free text; `NameRecognizer` is one."""
-
-    async def persons_in(self, texts: Sequence[str]) -> list[list[Span]]:
-        """The names of persons in each text."""
-
-
 class Detector:
     """Searches values under one set of settings. Holds no values; may be used in any thread. A recognizer is asked by
     `find` alone, since it takes long."""
 
-    def __init__(self, settings: DetectionSettings | None = None, recognizer: FindsPersons | None = None) -> None:
+    def __init__(self, settings: DetectionSettings | None = None, recognizer: NameRecognizer | None = None) -> None:
         self._settings = settings or DetectionSettings()
         self._recognizer = recognizer
         self._own = [(name, re.compile(text)) for name, text in self._settings.patterns.items()]

@@ -15,7 +15,7 @@ import pytest
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.errors import SettingsError
-from tests.privacy.presidio_kit import FAILS, FINDS, install, needs_presidio
+from tests.privacy.spacy_kit import FAILS, FINDS, install, needs_spacy
 
 from .product import configuration, in_memory
 
@@ -148,9 +148,9 @@ FOUND = "<NAME_1> called about the Desk Lamp, see <NAME_2>'s letter."
 async def test_names_in_prose_become_tokens_if_a_recognizer_is_set(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_set: bool
 ) -> None:
-    needs_presidio()
+    needs_spacy()
     install(monkeypatch, tmp_path / "installed", "finds_two", FINDS)
-    recognizer: dict[str, Any] = {"recognizer": {"models": ["finds_two"]}} if is_set else {}
+    recognizer: dict[str, Any] = {"name_models": ["finds_two"]} if is_set else {}
     async with in_memory(files(tmp_path, text(TEXT), **recognizer)) as host:
         assert (await host.run(GET.format("files"))).value == (FOUND if is_set else TEXT)
 
@@ -158,18 +158,18 @@ async def test_names_in_prose_become_tokens_if_a_recognizer_is_set(
 async def test_a_result_is_withheld_if_the_recognizer_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    needs_presidio()
+    needs_spacy()
     install(monkeypatch, tmp_path / "installed", "failing_model", FAILS)
-    async with in_memory(files(tmp_path, text(TEXT), recognizer={"models": ["failing_model"]})) as host:
+    async with in_memory(files(tmp_path, text(TEXT), name_models=["failing_model"])) as host:
         refused = (await host.run(GET.format("files"))).text
     assert "its result is withheld: it could not be searched for names" in refused
-    assert "privacy.recognizer in upstream.yaml" in refused
+    assert "privacy.name_models in upstream.yaml" in refused
     assert "Ann" not in refused + caplog.text
 
 
 async def test_a_product_does_not_start_without_the_model_and_names_the_command(tmp_path: Path) -> None:
-    needs_presidio()
+    needs_spacy()
     with pytest.raises(SettingsError) as refused:
-        async with App.open(load(files(tmp_path, text(TEXT), recognizer={"models": ["no_such_model"]}))):
+        async with App.open(load(files(tmp_path, text(TEXT), name_models=["no_such_model"]))):
             pass
     assert f"is not installed: {sys.executable} -m spacy download no_such_model" in str(refused.value)

@@ -1,8 +1,7 @@
-"""Presidio and real models: they find names, are loaded from what is installed, and reach no network."""
+"""Real models of spaCy: they find names, are loaded from what is installed, and reach no network."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -15,14 +14,14 @@ from codemode_server.privacy.detector import Detector
 from codemode_server.privacy.findings import RecognizerFailed
 from codemode_server.privacy.name_recognizer import NameRecognizer
 
-from .presidio_kit import FAILS, MODEL, install, needs_presidio
+from .spacy_kit import FAILS, MODEL, install, needs_spacy
 
 pytestmark = pytest.mark.slow
 
-needs_presidio()
+needs_spacy()
 
 LETTER = "Ann Lee called about the lamp in New York. Please tell Peter O'Neil's assistant, and write to Ann Lee."
-_WATCHED = f"""
+_WATCHED = """
 import sys
 
 def refuse(event, arguments):
@@ -33,7 +32,7 @@ def refuse(event, arguments):
 sys.addaudithook(refuse)
 import anyio
 from codemode_server.privacy.name_recognizer import NameRecognizer
-models = NameRecognizer(({MODEL!r},))
+models = NameRecognizer(MODELS)
 found = anyio.run(models.persons_in, ["Ann Lee: ann.lee@example.co.uk, see www.example.co.uk"])
 print([len(it) for it in found])
 """
@@ -48,24 +47,20 @@ async def test_names_in_a_letter_are_found_without_places_and_with_one_confidenc
     ]
 
 
-def watched(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """Run in a process of its own, since a hook stays, and with no list of domains in the cache of tldextract."""
-    environment = {**os.environ, "TLDEXTRACT_CACHE": str(folder)}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+def watched(models: str) -> subprocess.CompletedProcess[str]:
+    """Run in a process of its own, since a hook stays."""
+    code = _WATCHED.replace("MODELS", models)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_nothing_is_downloaded_and_no_address_is_looked_up(tmp_path: Path) -> None:
-    """Presidio brings tldextract, which asks for a list of domains when it is first used."""
-    done = watched(tmp_path, _WATCHED)
+def test_nothing_is_downloaded_and_no_address_is_looked_up() -> None:
+    done = watched(repr((MODEL,)))
     assert (done.returncode, done.stdout) == (0, "[1]\n"), done.stderr
-    control = _WATCHED.replace("models =", "import tldextract\ntldextract.extract('example.co.uk')\nmodels =")
-    assert "asked for socket.getaddrinfo" in watched(tmp_path, control).stdout, "the control"
-
-
-def test_a_model_that_is_not_installed_is_not_downloaded(tmp_path: Path) -> None:
-    done = watched(tmp_path, _WATCHED.replace(MODEL, "no_such_model"))
-    assert "Can't find model 'no_such_model'" in done.stderr
-    assert done.stdout == ""
+    missing = watched("('no_such_model',)")
+    assert "Can't find model 'no_such_model'" in missing.stderr
+    assert missing.stdout == ""
+    control = "__import__('socket').getaddrinfo('localhost', 1)"
+    assert "asked for socket.getaddrinfo" in watched(control).stdout, "the control"
 
 
 async def test_an_error_of_a_model_is_reported_without_the_text(
@@ -87,4 +82,4 @@ async def test_a_cancelled_search_ends_after_its_batch() -> None:
         await recognizer.persons_in(texts)
     assert scope.cancelled_caught
     assert time.monotonic() - began < 5
-    assert await recognizer.persons_in(["Ann Lee came to the house."]) == [[(0, 7, 0.85)]], "the control"
+    assert await recognizer.persons_in(["Ann Lee came to the house."]) == [[(0, 7)]], "the control"

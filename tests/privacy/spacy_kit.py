@@ -44,12 +44,11 @@ def load(**options):
     nlp.add_pipe("failing_for_a_test")
     return nlp
 """
-KNOWS_NOBODY = 'import spacy\n\ndef load(**options):\n    return spacy.blank("en")\n'
 
 
-def needs_presidio() -> None:
+def needs_spacy() -> None:
     """Skip the module, or the test, where what development installs is not there."""
-    for name in ("presidio_analyzer", "spacy", MODEL):
+    for name in ("spacy", MODEL):
         if find_spec(name) is None:
             pytest.skip(f"{name} is not installed: make setup", allow_module_level=True)
 

@@ -30,6 +30,7 @@ from codemode_server.settings import Settings
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_tokens import TokenCipher
 from codemode_server.storage.tool_tables import SqliteObservedTypeStore, SqliteUsageStore
@@ -49,6 +50,7 @@ class LastRun:
 
     database: Database
     thread: DatabaseThread
+    texts: ServerTexts
     listings: ListingStore
     definition_store: SqliteDefinitions
     accepted: ToolDefinitions
@@ -66,15 +68,16 @@ class LastRun:
         database = Database(state_folder(settings))
         thread = DatabaseThread(database.path.parent)
         cipher = TokenCipher(database.path.parent)
-        listings = ListingStore(database, thread, cipher, partial(is_protected, config))
+        texts = ServerTexts(cipher, partial(is_protected, config))
+        listings = ListingStore(database, thread, texts)
         pool = upstream_pool(loaded, listings, config)
         observed = learned_types(config, database, thread).known
-        store = SqliteDefinitions(database, thread, cipher, partial(is_protected, config))
+        store = SqliteDefinitions(database, thread, texts)
         accepted = ToolDefinitions(store, config)
         visible = VisibleListings(accepted, config)
         protected = ProtectedListings(config, cipher.fingerprint)
         catalog = Catalog.build(protected.within(visible.within(pool.listings())), observed=observed)
-        return cls(database, thread, listings, store, accepted, visible, catalog)
+        return cls(database, thread, texts, listings, store, accepted, visible, catalog)
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """Answer to `tools/list` before anything is connected. Servers that were never listed are only named."""

@@ -13,7 +13,6 @@ from codemode_server.storage.interrupted import Ownership
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals, SqliteCancelRequests
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_journal import SqliteJournal
 from codemode_server.storage.sqlite_savings import SqliteExchanges
 from codemode_server.storage.sqlite_sources import SqliteSources
@@ -51,7 +50,6 @@ class Stores:
         self.sources = SqliteSources(database, thread)
         self.exchanges = SqliteExchanges(thread)
         self.token_cipher = TokenCipher(folder)
-        self.definitions = SqliteDefinitions(database, self.thread, self.token_cipher)
         self.tokens = SqliteTokens(self.thread, self.token_cipher, token_limits)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)

@@ -43,8 +43,8 @@ class UpstreamCatalog:
         """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
         self.definitions = last_run.accepted
         self._visible = last_run.visible
-        last_run.listings.is_protected = partial(is_protected, config)
-        last_run.definition_store.protect(partial(is_protected, config))
+        last_run.texts.is_protected = partial(is_protected, config)
+        last_run.definition_store.delete_plain()
         last_run.listings.delete_plain()
         listings = SeenListings(last_run.listings, self.definitions, stores.audit)
         self.pool = upstream_pool(loaded, listings, config, self.listings_changed)

@@ -18,6 +18,7 @@ from codemode_server.first_listing import state_folder
 from codemode_server.gateway.policy.tool_definitions import accepted_event, change_of, is_hidden, kind_of
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_tokens import TokenCipher
@@ -55,7 +56,7 @@ class StoredTools:
     def __init__(self, loaded: LoadedSettings, database: Database, thread: DatabaseThread) -> None:
         self._permissions = loaded.settings.permissions
         self._principal = local_principal(loaded.settings)
-        self._store = SqliteDefinitions(database, thread, TokenCipher(state_folder(loaded.settings)))
+        self._store = SqliteDefinitions(database, thread, ServerTexts(TokenCipher(state_folder(loaded.settings))))
         self._audit = SqliteAudit(thread)
 
     def waiting(self, server: str | None) -> list[WaitingTool]:

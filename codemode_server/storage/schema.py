@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-VERSION = 25
+VERSION = 26
 """Stored as SQLite's `user_version`. Increase it with each change of the tables."""
 
 SCHEMA = """
 CREATE TABLE listings (
-    upstream TEXT NOT NULL, fingerprint TEXT NOT NULL, listing TEXT NOT NULL, stored_at REAL NOT NULL,
+    upstream TEXT NOT NULL, fingerprint TEXT NOT NULL, listing BLOB NOT NULL, stored_at REAL NOT NULL,
     PRIMARY KEY (upstream, fingerprint)
 ) WITHOUT ROWID;
 CREATE TABLE shapes (

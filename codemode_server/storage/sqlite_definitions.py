@@ -1,16 +1,12 @@
-"""The store of tools' definitions on SQLite. Texts are compressed, and those of servers whose answers are searched for
-personal data are encrypted too, as their listings are."""
+"""The store of tools' definitions on SQLite."""
 
 from __future__ import annotations
 
-import logging
 import sqlite3
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codemode_server.domain.definitions import KnownDefinition, ListedDefinition, by_tool, new_definitions
-from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.domain.principals import Principal
 from codemode_server.gateway.policy.definition_store import (
     MAX_ACCEPTED,
@@ -18,38 +14,25 @@ from codemode_server.gateway.policy.definition_store import (
     MAX_TEXT_BYTES,
     MAX_WAITING,
 )
-from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.server_texts import ServerTexts
 
 _COLUMNS = "server, tool, digest, former, seen_at, accepted_at, description_mark, schema_mark"
-_COMPRESSED = b"\x78"
-"""How a text begins that is not encrypted."""
-
-logger = logging.getLogger(__name__)
 
 
 class SqliteDefinitions:
     """Implements `gateway.policy.definition_store.DefinitionStore`."""
 
-    def __init__(
-        self,
-        database: Database,
-        thread: DatabaseThread,
-        cipher: PrivateCipher | None = None,
-        is_protected: Callable[[str], bool] = lambda _: False,
-    ) -> None:
-        """`database` reads, `thread` writes. `is_protected`: whether the definitions of the server of this name are to
-        be encrypted, with `cipher`."""
+    def __init__(self, database: Database, thread: DatabaseThread, texts: ServerTexts | None = None) -> None:
+        """`database` reads, `thread` writes."""
         self._database = database
         self._thread = thread
-        self._cipher = cipher
-        self._is_protected = is_protected
+        self._texts = texts or ServerTexts()
 
-    def protect(self, is_protected: Callable[[str], bool]) -> None:
-        """Encrypt the texts of these servers' definitions from now on, and delete those that are stored in plain text:
-        a definition is then known by its digest alone."""
-        self._is_protected = is_protected
+    def delete_plain(self) -> None:
+        """Delete the texts that are stored without encryption of servers that are protected now: a definition is then
+        known by its digest alone."""
         self._thread.post(self._delete_plain, "tool definitions of protected servers can't be deleted")
 
     def known(self, principal: Principal, server: str | None = None, tool: str | None = None) -> list[KnownDefinition]:
@@ -62,24 +45,19 @@ class SqliteDefinitions:
                 "SELECT definition FROM tool_definitions WHERE (principal, server, tool, digest) = (?, ?, ?, ?)",
                 (principal.principal_id, server, tool, digest),
             ).fetchone()
-        data = self._opened(row[0], _place(principal.principal_id, server, tool, digest)) if row is not None else b""
-        return zlib.decompress(data).decode(errors="surrogatepass") if data else ""
+        return self._texts.opened(row[0], _place(principal.principal_id, server, tool, digest)) if row else ""
 
     async def take(
         self, principal: Principal, server: str, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
     ) -> list[KnownDefinition]:
-        is_protected = self._is_protected(server)
-
         def take(connection: sqlite3.Connection) -> list[KnownDefinition]:
             known = by_tool(_known(connection, principal, server))
             new = new_definitions(server, known, listed, accept_new=accept_new, at=at)
             texts = {(it.tool, it.digest): it.text for it in listed}
             room = _Room(connection, principal, server)
             for it in new:
-                data = zlib.compress(texts[it.tool, it.digest].encode(errors="surrogatepass"), 1)
-                if is_protected:
-                    data = self._sealed(data, _place(principal.principal_id, server, it.tool, it.digest))
-                room.put(it, data)
+                place = _place(principal.principal_id, server, it.tool, it.digest)
+                room.put(it, self._texts.sealed(server, texts[it.tool, it.digest], place))
             for tool in {it.tool for it in new} & known.keys():
                 _forget_oldest(connection, principal, server, tool)
             return _known(connection, principal, server)
@@ -99,32 +77,12 @@ class SqliteDefinitions:
 
         return await self._thread.run(accept, is_durable=True)
 
-    def _opened(self, data: bytes, place: str) -> bytes:
-        """A stored text, compressed; empty if it can't be read."""
-        if not data or data.startswith(_COMPRESSED):
-            return data
-        try:
-            return self._cipher.decrypt(data, place) if self._cipher else b""
-        except (JournalUnavailable, ValueUnreadable) as error:
-            logger.warning("the accepted definition of a tool can't be read: %s", error)
-            return b""
-
-    def _sealed(self, data: bytes, place: str) -> bytes:
-        """Empty if the key can't be used: the definition is known by its digest, without its text."""
-        try:
-            return self._cipher.encrypt(data, place) if self._cipher else b""
-        except JournalUnavailable as error:
-            logger.warning("the definition of a tool of a protected server is stored without its text: %s", error)
-            return b""
-
     def _delete_plain(self, connection: sqlite3.Connection) -> None:
-        for (server,) in connection.execute("SELECT DISTINCT server FROM tool_definitions").fetchall():
-            if self._is_protected(server):
-                connection.execute(
-                    "UPDATE tool_definitions SET definition = x'', size = 0"
-                    " WHERE server = ? AND substr(definition, 1, 1) = ?",
-                    (server, _COMPRESSED),
-                )
+        self._texts.change_plain(
+            connection,
+            "SELECT DISTINCT server FROM tool_definitions",
+            "UPDATE tool_definitions SET definition = x'', size = 0 WHERE server = ? AND substr(definition, 1, 1) = ?",
+        )
 
 
 def _place(principal_id: str, server: str, tool: str, digest: str) -> str:
@@ -152,10 +110,10 @@ class _Room:
 
     def put(self, it: KnownDefinition, data: bytes) -> None:
         """`data` is the text as it is stored."""
-        if self._size + len(data) > MAX_TEXT_BYTES:
-            data = b""
         if self._count >= MAX_DEFINITIONS:
             return
+        if self._size + len(data) > MAX_TEXT_BYTES:
+            data = b""
         self._count, self._size = self._count + 1, self._size + len(data)
         values: tuple[Any, ...] = (it.server, it.tool, it.digest, it.former, it.seen_at, it.accepted_at)
         values += (it.description_mark, it.schema_mark, self._principal_id, data, len(data))

@@ -17,6 +17,7 @@ from codemode_server.config import load
 from codemode_server.domain.definitions import waiting
 from codemode_server.first_listing import LastRun
 from codemode_server.gateway.policy.visible_listings import HIDDEN
+from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from tests.behaviour.product import Host
 from tests.behaviour.test_changed_tools import RULES, Product, settled
 
@@ -111,7 +112,7 @@ async def test_once_another_process_has_accepted_the_change_the_next_answer_has_
     async with settled(tmp_path) as it:
         await it.list_as(HOSTILE)
         assert POISON not in await everything_to_read(it)
-        store = it.app.stores.definitions
+        store = SqliteDefinitions(it.app.stores.database, it.app.stores.thread)
         (changed,) = waiting(store.known(it.app.principal))
         assert await store.accept(it.app.principal, changed, at=2e9)
         text = (await it.host.call("read_tool", path="/servers/post/send.py")).text
@@ -134,7 +135,7 @@ async def test_what_a_server_says_of_itself_is_held_back_as_well_until_it_is_acc
         review = ["tools", "review", "--config", str(tmp_path / "upstream.yaml")]
         assert await anyio.to_thread.run_sync(run, review) == 0
         assert "post/(its own description): changed; hidden" in capfd.readouterr().out
-        store = it.app.stores.definitions
+        store = SqliteDefinitions(it.app.stores.database, it.app.stores.thread)
         (changed,) = waiting(store.known(it.app.principal))
         assert await store.accept(it.app.principal, changed, at=2e9)
         assert POISON in (await it.host.call("list_dir", path="/servers")).text

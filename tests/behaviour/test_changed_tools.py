@@ -18,6 +18,7 @@ from mcp import Client
 from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.domain.definitions import waiting
+from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from tests import fork_server
 
 from .person import Person
@@ -106,7 +107,7 @@ async def test_a_changed_tool_is_refused_until_it_is_accepted_even_where_a_rule_
         assert "changed since it was accepted" in (await it.send()).text
         assert (it.person.seen, it.sent()) == ([], 1)
         assert await it.audited("tool_changed") == [("send", "waiting")]
-        store = it.app.stores.definitions
+        store = SqliteDefinitions(it.app.stores.database, it.app.stores.thread)
         (changed,) = waiting(store.known(it.app.principal))
         assert await store.accept(it.app.principal, changed, at=2e9)
         assert "sent to ada" in (await it.send()).text

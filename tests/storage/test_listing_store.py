@@ -11,6 +11,7 @@ from codemode_server.domain.tools import ToolDefinition
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_tokens import TokenCipher
 from codemode_server.upstreams.cache import CachedListing
 
@@ -28,7 +29,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
             thread.close()
         databases.append(Database(tmp_path))
         threads[:] = [DatabaseThread(tmp_path)]
-        return ListingStore(databases[-1], threads[0], TokenCipher(tmp_path), lambda _: is_protected)
+        return ListingStore(databases[-1], threads[0], ServerTexts(TokenCipher(tmp_path), lambda _: is_protected))
 
     yield again
     for thread in threads:

@@ -10,6 +10,7 @@ from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
+from codemode_server.storage.server_texts import ServerTexts
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_tokens import TokenCipher
 
@@ -20,10 +21,12 @@ async def test_texts_are_encrypted_and_those_of_before_the_protection_are_delete
     database, thread = Database(tmp_path), DatabaseThread(tmp_path)
     earlier, later = (ListedDefinition(tool=name, digest="d", text=f"{TEXT} {name}") for name in ("one", "two"))
     principal = Principal(PrincipalId("ann"))
-    definitions = SqliteDefinitions(database, thread, TokenCipher(tmp_path))
+    texts = ServerTexts(TokenCipher(tmp_path))
+    definitions = SqliteDefinitions(database, thread, texts)
     await definitions.take(principal, "crm", [earlier], accept_new=True, at=1.0)
     await definitions.take(principal, "git", [earlier], accept_new=True, at=1.0)
-    definitions.protect(lambda name: name == "crm")
+    texts.is_protected = lambda name: name == "crm"
+    definitions.delete_plain()
     await definitions.take(principal, "crm", [later], accept_new=True, at=2.0)
     thread.close()  # once all is written
     assert [definitions.text(principal, "crm", name, "d") for name in ("one", "two")] == ["", later.text]

@@ -45,9 +45,9 @@ from codemode_server.records.executions import Records, stored_records
 from codemode_server.records.state_database import state_database
 from codemode_server.records.token_reveals import TokenReveals, revealed_line
 from codemode_server.redaction import Redactor, payload
-from codemode_server.storage.database import Database
+from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.interrupted import settle_before_reading
-from codemode_server.storage.sqlite_audit import AuditTail
+from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.text import clean_line, one_line
 
 _POLL_SECONDS = 0.3
@@ -124,12 +124,17 @@ async def tail(loaded: LoadedSettings, execution_id: ExecutionId | None, *, rows
     lines = AuditLines(LiveConfig(loaded.settings, Redactor(loaded.secrets)))
     folder = state_folder(loaded.settings)
     await anyio.to_thread.run_sync(settle_before_reading, folder)
-    with closing(Database(folder)) as database:
-        followed = AuditTail(database, local_principal(loaded.settings), execution_id, rows=rows)
+    with closing(DatabaseThread(folder)) as thread:
+        audit, principal = SqliteAudit(thread), local_principal(loaded.settings)
+        new = await audit.newest(principal, execution_id=execution_id, limit=rows + 1)
+        after = new[-1].number if new else 0
+        new = new[-rows:] if rows else []
         while True:
-            for row in followed.new_rows():
+            for row in new:
                 show(json.dumps(lines.json(row)) if as_json else lines.line(row))
+                after = row.number
             await anyio.sleep(_POLL_SECONDS)
+            new = await audit.rows(principal, execution_id=execution_id, after=after)
 
 
 async def export(loaded: LoadedSettings, *, since: float, output: Path | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
 
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
@@ -42,10 +41,10 @@ class TokenReveals:
         self._audit = SqliteAudit(thread)
 
     async def known_in(self, text: str) -> list[str]:
-        """The tokens in a text that stand for something, in order; nothing is decrypted."""
+        """The tokens in a text that stand for something, in order."""
         tokens = await run_sized(len(text) > _SHORT_CHARACTERS, _tokens_in, text)
-        known: Collection[str] = await self._tokens.existing(self._principal.principal_id, tokens) if tokens else ()
-        return [it for it in tokens if it in known]
+        known = await self._tokens.find(self._principal.principal_id, tokens)
+        return [it.token for it in known if it.original is not None]
 
     async def find(self, token: str) -> KnownToken:
         """A token that stands for something. Raises `CodemodeError` if there is none (any more)."""

@@ -13,11 +13,12 @@ import os
 import re
 import shutil
 import sqlite3
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
 from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
@@ -27,8 +28,12 @@ from codemode_server.storage.schema import SCHEMA, VERSION
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Values = Sequence[object] | Mapping[str, object]
+"""The parameters of a statement."""
 
 FILE_NAME = "codemode.db"
+ASIDE_NAME = f"{FILE_NAME}.set-aside"
+"""Name of the database of another version, the last one that was met."""
 FILE_SUFFIXES = ("", "-wal", "-shm")
 """Suffixes of the files that make up the database."""
 _WAL_BYTES = 4 * 2**20
@@ -53,6 +58,7 @@ class Database:
         self.path = folder / FILE_NAME
         self._is_closed = False
         self._connection = _open(self.path)
+        self._reading = threading.Lock()
         self._identity = _identity(self.path)
 
     @contextmanager
@@ -80,6 +86,20 @@ class Database:
         with self.use() as connection:
             return connection.execute(statement, values).rowcount
 
+    async def read(self, step: Callable[[sqlite3.Connection], T]) -> T:
+        """Do a step that only reads in a thread, one at a time. Raises `JournalUnavailable`: as `use`."""
+        from anyio import to_thread
+
+        def read() -> T:
+            with self._reading, self.use() as connection:
+                return step(connection)
+
+        return await to_thread.run_sync(read)
+
+    async def rows(self, statement: str, values: Values = ()) -> list[Any]:
+        """The rows of a query. Raises `JournalUnavailable`: as `use`."""
+        return await self.read(lambda connection: connection.execute(statement, values).fetchall())
+
     def close(self) -> None:
         self._is_closed = True
         with suppress(sqlite3.Error):
@@ -101,12 +121,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def placeholders(count: int) -> str:
     """The text of so many parameters in an SQL statement: `?, ?, ?`."""
     return ", ".join("?" * count)
-
-
-def set_aside(folder: Path) -> list[str]:
-    """Names of the databases that were set aside in a folder, oldest first."""
-    name = re.compile(rf"({re.escape(FILE_NAME)}\.set-aside-\d{{8}}-\d{{6}}-\d{{6}})(?:-wal|-shm)?")
-    return sorted({match[1] for path in folder.iterdir() if (match := name.fullmatch(path.name))})
 
 
 def unavailable(path: Path, error: Exception) -> JournalUnavailable:
@@ -176,16 +190,14 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _set_aside(path: Path) -> Path:
-    """Rename the files to a new name that `set_aside` lists. The caller holds the lock, so names do not collide."""
-    aside = path
-    while any(os.path.lexists(aside.with_name(aside.name + suffix)) for suffix in FILE_SUFFIXES):
-        now = time.time()
-        at = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{int(now % 1 * 1e6):06}"
-        aside = path.with_name(f"{FILE_NAME}.set-aside-{at}")
+    """Rename the files, which replaces those that were set aside before. The caller holds the lock."""
+    aside = path.with_name(ASIDE_NAME)
     # The main file comes last: as soon as it is gone, a process that opens the database makes a new one.
     for suffix in reversed(FILE_SUFFIXES):
+        renamed = aside.with_name(ASIDE_NAME + suffix)
+        renamed.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
-            path.with_name(FILE_NAME + suffix).rename(aside.with_name(aside.name + suffix))
+            path.with_name(FILE_NAME + suffix).rename(renamed)
     return aside
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
-from codemode_server.storage.database import Database, is_locked, transaction
+from codemode_server.storage.database import Database, Values, is_locked, transaction
 
 if TYPE_CHECKING:
     import asyncio  # not at run time before the first answer to the host
@@ -75,6 +75,10 @@ class DatabaseThread:
         if not self._put(_Request(step, is_durable, future)):
             raise JournalUnavailable(_ENDING)
         return await future
+
+    async def rows(self, statement: str, values: Values = ()) -> list[Any]:
+        """The rows of a query, after all that was queued before. Raises as `run`."""
+        return await self.run(lambda connection: connection.execute(statement, values).fetchall())
 
     def post(
         self,

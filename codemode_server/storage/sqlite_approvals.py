@@ -131,8 +131,7 @@ class SqliteApprovals:
 
     async def _select(self, which: str, values: tuple[object, ...]) -> list[Approval]:
         statement = f"SELECT {_COLUMNS} FROM approvals WHERE {which}"  # noqa: S608
-        rows = await self._thread.run(lambda connection: connection.execute(statement, values).fetchall())
-        return list(self._approvals(rows))
+        return list(self._approvals(await self._thread.rows(statement, values)))
 
     def _one(self, connection: sqlite3.Connection, which: str, values: tuple[object, ...]) -> Approval | None:
         statement = f"SELECT {_COLUMNS} FROM approvals WHERE {which}"  # noqa: S608

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from codemode_server.domain.approvals import ApprovalId
@@ -26,7 +27,6 @@ from codemode_server.domain.history import (
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import Database
-from codemode_server.storage.database_reader import DatabaseReader
 
 MAX_EXAMINED = 20_000
 """Executions that one search looks at."""
@@ -62,87 +62,67 @@ class SqliteHistory:
 
     def __init__(self, database: Database) -> None:
         """`database` is used by nothing else."""
-        self._run = DatabaseReader(database).run
+        self._database = database
 
     async def search(self, principal: Principal, query: HistoryQuery) -> HistoryPage:
         """The newest executions of the principal that fit. Raises `JournalUnavailable` as all methods do."""
-        return await self._run(lambda connection: _search(connection, principal, query))
+        return await self._database.read(lambda connection: _search(connection, principal, query))
 
     async def calls(
         self, principal: Principal, execution_id: ExecutionId, *, after: int = 0, limit: int = MAX_CALLS
     ) -> list[CallSummary]:
         """Calls of an execution in the order of their numbers, as the journal has them."""
-
-        def select(connection: sqlite3.Connection) -> list[CallSummary]:
-            rows = connection.execute(
-                "SELECT c.seq, c.server, c.tool, c.decision, c.reason, c.started_at, c.status, c.ended_at,"
-                " c.milliseconds, c.result_bytes FROM journal_calls c JOIN journal_executions j USING (execution_id)"
-                " WHERE j.principal = ? AND c.execution_id = ? AND c.seq > ? ORDER BY c.seq LIMIT ?",
-                (principal.principal_id, execution_id, after, limit),
-            )
-            return [_call(row) for row in rows]
-
-        return await self._run(select)
+        rows = await self._database.rows(
+            "SELECT c.seq, c.server, c.tool, c.decision, c.reason, c.started_at, c.status, c.ended_at,"
+            " c.milliseconds, c.result_bytes FROM journal_calls c JOIN journal_executions j USING (execution_id)"
+            " WHERE j.principal = ? AND c.execution_id = ? AND c.seq > ? ORDER BY c.seq LIMIT ?",
+            (principal.principal_id, execution_id, after, limit),
+        )
+        return [_call(row) for row in rows]
 
     async def waits(self, principal: Principal, execution_id: ExecutionId) -> dict[int, ApprovalWait]:
         """How long calls of an execution waited for a person, by their numbers."""
-
-        def select(connection: sqlite3.Connection) -> dict[int, ApprovalWait]:
-            rows = connection.execute(
-                "SELECT kind, seq, at, reason FROM audit WHERE principal = ? AND execution_id = ?"
-                " AND kind IN ('approval_requested', 'approval_settled') AND seq IS NOT NULL ORDER BY number",
-                (principal.principal_id, execution_id),
-            )
-            found: dict[int, ApprovalWait] = {}
-            for kind, seq, at, reason in rows:
-                asked_at = found[seq].asked_at if seq in found else at
-                is_settled = kind == "approval_settled"
-                found[seq] = ApprovalWait(seq, asked_at, at if is_settled else None, reason or "" if is_settled else "")
-            return found
-
-        return await self._run(select)
+        rows = await self._database.rows(
+            "SELECT kind, seq, at, reason FROM audit WHERE principal = ? AND execution_id = ?"
+            " AND kind IN ('approval_requested', 'approval_settled') AND seq IS NOT NULL ORDER BY number",
+            (principal.principal_id, execution_id),
+        )
+        waits: dict[int, ApprovalWait] = {}
+        for kind, seq, at, reason in rows:
+            asked_at = waits[seq].asked_at if seq in waits else at
+            is_settled = kind == "approval_settled"
+            waits[seq] = ApprovalWait(seq, asked_at, at if is_settled else None, reason or "" if is_settled else "")
+        return waits
 
     async def retries(self, principal: Principal, execution_id: ExecutionId) -> dict[int, list[CallRetry]]:
         """When and why calls of an execution were tried again, by their numbers."""
-
-        def select(connection: sqlite3.Connection) -> dict[int, list[CallRetry]]:
-            rows = connection.execute(
-                "SELECT seq, at, reason FROM audit WHERE principal = ? AND execution_id = ?"
-                " AND kind = 'call_retried' AND seq IS NOT NULL ORDER BY number",
-                (principal.principal_id, execution_id),
-            )
-            found: dict[int, list[CallRetry]] = {}
-            for seq, at, reason in rows:
-                found.setdefault(seq, []).append(CallRetry(seq, at, RetryReason(reason)))
-            return found
-
-        return await self._run(select)
+        rows = await self._database.rows(
+            "SELECT seq, at, reason FROM audit WHERE principal = ? AND execution_id = ?"
+            " AND kind = 'call_retried' AND seq IS NOT NULL ORDER BY number",
+            (principal.principal_id, execution_id),
+        )
+        retries: dict[int, list[CallRetry]] = {}
+        for seq, at, reason in rows:
+            retries.setdefault(seq, []).append(CallRetry(seq, at, RetryReason(reason)))
+        return retries
 
     async def open_questions(self, principal: Principal, at: float) -> list[tuple[ExecutionId, ApprovalId]]:
         """The questions that can be answered at this time, oldest first, each with the execution that it is of."""
-
-        def select(connection: sqlite3.Connection) -> list[tuple[ExecutionId, ApprovalId]]:
-            rows = connection.execute(
-                "SELECT execution_id, approval_id FROM approvals"
-                " WHERE principal = ? AND answer IS NULL AND expires_at > ? ORDER BY asked_at",
-                (principal.principal_id, at),
-            )
-            return [(ExecutionId(execution_id), ApprovalId(name)) for execution_id, name in rows]
-
-        return await self._run(select)
+        rows = await self._database.rows(
+            "SELECT execution_id, approval_id FROM approvals"
+            " WHERE principal = ? AND answer IS NULL AND expires_at > ? ORDER BY asked_at",
+            (principal.principal_id, at),
+        )
+        return [(ExecutionId(execution_id), ApprovalId(name)) for execution_id, name in rows]
 
     async def decisions(self, principal: Principal) -> list[DecisionCount]:
         """How often each reason decided, in the newest rows of the audit; the most frequent first."""
-
-        def select(connection: sqlite3.Connection) -> list[DecisionCount]:
-            rows = connection.execute(
-                "SELECT decision, reason, COUNT(*) FROM audit WHERE principal = ? AND kind = 'call_decided'"
-                " AND number > (SELECT MAX(number) FROM audit) - ? GROUP BY decision, reason ORDER BY 3 DESC LIMIT 200",
-                (principal.principal_id, MAX_COUNTED_ROWS),
-            )
-            return [DecisionCount(decision or "", reason or "", calls) for decision, reason, calls in rows]
-
-        return await self._run(select)
+        rows = await self._database.rows(
+            "SELECT decision, reason, COUNT(*) FROM audit WHERE principal = ? AND kind = 'call_decided'"
+            " AND number > (SELECT MAX(number) FROM audit) - ? GROUP BY decision, reason ORDER BY 3 DESC LIMIT 200",
+            (principal.principal_id, MAX_COUNTED_ROWS),
+        )
+        return [DecisionCount(decision or "", reason or "", calls) for decision, reason, calls in rows]
 
 
 def statement(query: HistoryQuery) -> str:
@@ -212,10 +192,7 @@ def _with_tools(connection: sqlite3.Connection, principal: Principal, it: Execut
             "SELECT DISTINCT server, tool FROM journal_calls WHERE execution_id = ? LIMIT ?",
             (it.execution_id, _MAX_TOOLS),
         ).fetchall()
-    tools = tuple(f"{server}.{tool}" for server, tool in rows)
-    return ExecutionSummary(
-        it.execution_id, it.session_id, it.level, it.started_at, it.status, it.milliseconds, it.calls, tools
-    )
+    return replace(it, tools=tuple(f"{server}.{tool}" for server, tool in rows))
 
 
 def _call(row: Sequence[Any]) -> CallSummary:

@@ -238,7 +238,7 @@ class SqliteJournal:
         return await self._execution(principal, "applies", execution_id)
 
     async def _execution(self, principal: Principal, column: str, execution_id: ExecutionId) -> ExecutionRecord | None:
-        rows = await self._select(
+        rows = await self._thread.rows(
             f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
             f" AND {column} = :execution_id",
             {"principal": principal.principal_id, "execution_id": execution_id},
@@ -248,7 +248,7 @@ class SqliteJournal:
     async def executions(
         self, principal: Principal, *, limit: int, before: float | None = None
     ) -> Sequence[ExecutionRecord]:
-        rows = await self._select(
+        rows = await self._thread.rows(
             f"SELECT {EXECUTION_COLUMNS} FROM journal_executions WHERE principal = :principal"  # noqa: S608
             " AND started_at < :before ORDER BY started_at DESC LIMIT :limit",
             {"principal": principal.principal_id, "before": before or float("inf"), "limit": limit},
@@ -256,35 +256,31 @@ class SqliteJournal:
         return await run_large(self._execution_records, rows)
 
     async def calls(self, principal: Principal, execution_id: ExecutionId) -> Sequence[CallRecord]:
-        if await self.execution(principal, execution_id) is None:
-            return []
-        rows = await self._select(
-            f"SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = :execution_id ORDER BY seq",  # noqa: S608
-            {"execution_id": execution_id},
-        )
-        return await run_large(self._call_records, execution_id, rows)
+        return await self._calls(principal, execution_id, "seq > 0", {})
 
     async def call(self, principal: Principal, execution_id: ExecutionId, seq: int) -> CallRecord | None:
         """One call of an execution of this principal; None if there is none (any more)."""
-        rows = await self._select(
-            f"SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = :execution_id AND seq = :seq"  # noqa: S608
+        return next(iter(await self._calls(principal, execution_id, "seq = :seq", {"seq": seq})), None)
+
+    async def _calls(
+        self, principal: Principal, execution_id: ExecutionId, which: str, values: dict[str, object]
+    ) -> list[CallRecord]:
+        rows = await self._thread.rows(
+            f"SELECT {_CALL_COLUMNS} FROM journal_calls WHERE execution_id = :execution_id AND {which}"  # noqa: S608
             " AND EXISTS (SELECT 1 FROM journal_executions j WHERE j.execution_id = :execution_id"
-            " AND j.principal = :principal)",
-            {"execution_id": execution_id, "seq": seq, "principal": principal.principal_id},
+            " AND j.principal = :principal) ORDER BY seq",
+            {"execution_id": execution_id, "principal": principal.principal_id, **values},
         )
-        return (await run_large(self._call_records, execution_id, rows))[0] if rows else None
+        return await run_large(self._call_records, execution_id, rows)
 
     async def repeat(self, principal: Principal, execution_id: ExecutionId) -> Repeat | None:
-        rows = await self._select(READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id})
+        rows = await self._thread.rows(READ_SEED, {"principal": principal.principal_id, "execution_id": execution_id})
         if not rows or rows[0][0] is None:
             return None
         try:
             return to_repeat(self._decrypted(rows[0][0], f"{execution_id}/seed"))
         except ValueUnreadable:
             return None
-
-    async def _select(self, statement: str, values: dict[str, object]) -> list[_Row]:
-        return await self._thread.run(lambda connection: connection.execute(statement, values).fetchall())
 
     def _raise_unwritten(self, execution_id: ExecutionId) -> None:
         if error := self._unwritten.get(execution_id):

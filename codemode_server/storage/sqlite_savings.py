@@ -9,13 +9,14 @@ from typing import Any
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.savings import Exchange, ServerRow, ServerTokens, TokenUsage, UsageRow
-from codemode_server.storage.database import Database
-from codemode_server.storage.database_reader import DatabaseReader
+from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.database_thread import DatabaseThread
 
 MAX_EXCHANGES = 200_000
 """The newest exchanges are stored, of all principals."""
 _MAX_NAME_CHARACTERS = 1_000
+_COLUMNS = ("at", "tool", "execution_id", "sent", "returned", "own_definitions", "all_definitions", "turns")
+"""Columns that are fields of an exchange."""
 _SUMS = (  # in the order of the fields of `TokenUsage`
     "COUNT(*), COUNT(DISTINCT execution_id), SUM(calls), SUM(turns), SUM(sent), SUM(returned), SUM(own_definitions),"
     " SUM(arguments), SUM(results), SUM(all_definitions * turns)"
@@ -38,19 +39,13 @@ class SqliteSavings:
 
     def __init__(self, database: Database) -> None:
         """`database` is used by nothing else."""
-        self._run = DatabaseReader(database).run
+        self._database = database
 
     async def total(self, principal: Principal, since: float) -> TokenUsage:
         """Raises `JournalUnavailable`, as all that reads."""
-
-        def select(connection: sqlite3.Connection) -> TokenUsage:
-            row = connection.execute(
-                f"SELECT {_SUMS} FROM savings WHERE principal = ? AND at >= ?",  # noqa: S608
-                (principal.principal_id, since),
-            ).fetchone()
-            return _usage(row)
-
-        return await self._run(select)
+        statement = f"SELECT {_SUMS} FROM savings WHERE principal = ? AND at >= ?"  # noqa: S608
+        (row,) = await self._database.rows(statement, (principal.principal_id, since))
+        return _usage(row)
 
     async def days(self, principal: Principal, since: float, limit: int) -> list[UsageRow]:
         """The days of this machine's clock with exchanges, newest first."""
@@ -65,32 +60,25 @@ class SqliteSavings:
             f"SELECT {name} AS name, MIN(at), {_SUMS} FROM savings WHERE principal = ? AND at >= ? AND {which}"  # noqa: S608
             " GROUP BY name ORDER BY MAX(at) DESC LIMIT ?"
         )
-        rows = await self._run(lambda it: it.execute(statement, (principal.principal_id, since, limit)).fetchall())
+        rows = await self._database.rows(statement, (principal.principal_id, since, limit))
         return [UsageRow(row[0], row[1], _usage(row[2:])) for row in rows]
 
     async def servers(self, principal: Principal, since: float, limit: int) -> list[ServerRow]:
         """The servers whose direct calls would have cost most first."""
-
-        def select(connection: sqlite3.Connection) -> list[ServerRow]:
-            found = connection.execute(
-                "SELECT b.server, SUM(b.calls), SUM(b.arguments), SUM(b.results) FROM savings s"
-                " JOIN savings_by_server b USING (number) WHERE s.principal = ? AND s.at >= ?"
-                " GROUP BY b.server ORDER BY SUM(b.arguments + b.results) DESC, b.server LIMIT ?",
-                (principal.principal_id, since, limit),
-            )
-            return [ServerRow(name, ServerTokens(*sums)) for name, *sums in found]
-
-        return await self._run(select)
+        rows = await self._database.rows(
+            "SELECT b.server, SUM(b.calls), SUM(b.arguments), SUM(b.results) FROM savings s"
+            " JOIN savings_by_server b USING (number) WHERE s.principal = ? AND s.at >= ?"
+            " GROUP BY b.server ORDER BY SUM(b.arguments + b.results) DESC, b.server LIMIT ?",
+            (principal.principal_id, since, limit),
+        )
+        return [ServerRow(name, ServerTokens(*sums)) for name, *sums in rows]
 
     async def execution(self, principal: Principal, execution_id: ExecutionId) -> TokenUsage | None:
         """Usage of one execution; None if nothing of it is stored (any more)."""
-
-        def select(connection: sqlite3.Connection) -> TokenUsage:
-            # The plus keeps SQLite from the index by time, which has all of the principal's exchanges.
-            statement = f"SELECT {_SUMS} FROM savings WHERE execution_id = ? AND +principal = ?"  # noqa: S608
-            return _usage(connection.execute(statement, (execution_id, principal.principal_id)).fetchone())
-
-        usage = await self._run(select)
+        # The plus keeps SQLite from the index by time, which has all of the principal's exchanges.
+        statement = f"SELECT {_SUMS} FROM savings WHERE execution_id = ? AND +principal = ?"  # noqa: S608
+        (row,) = await self._database.rows(statement, (execution_id, principal.principal_id))
+        usage = _usage(row)
         return usage if usage.exchanges else None
 
 
@@ -115,30 +103,20 @@ def delete_savings(connection: sqlite3.Connection, *, until: int, limit: int) ->
 
 def _insert(connection: sqlite3.Connection, exchange: Exchange) -> None:
     usage = exchange.usage
+    row = {name: getattr(exchange, name) for name in _COLUMNS} | {
+        "principal": exchange.principal.principal_id,
+        "calls": usage.calls,
+        "arguments": usage.arguments,
+        "results": usage.results,
+    }
     added = connection.execute(
-        "INSERT INTO savings (principal, at, tool, execution_id, sent, returned, own_definitions, all_definitions,"
-        " turns, calls, arguments, results) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            exchange.principal.principal_id,
-            exchange.at,
-            exchange.tool,
-            exchange.execution_id,
-            exchange.sent,
-            exchange.returned,
-            exchange.own_definitions,
-            exchange.all_definitions,
-            exchange.turns,
-            usage.calls,
-            usage.arguments,
-            usage.results,
-        ),
+        f"INSERT INTO savings ({', '.join(row)}) VALUES ({placeholders(len(row))})",  # noqa: S608
+        (*row.values(),),
     )
+    servers = exchange.servers.items()
     connection.executemany(
         "INSERT OR IGNORE INTO savings_by_server VALUES (?, ?, ?, ?, ?)",
-        [
-            (added.lastrowid, server[:_MAX_NAME_CHARACTERS], it.calls, it.arguments, it.results)
-            for server, it in exchange.servers.items()
-        ],
+        [(added.lastrowid, name[:_MAX_NAME_CHARACTERS], it.calls, it.arguments, it.results) for name, it in servers],
     )
 
 

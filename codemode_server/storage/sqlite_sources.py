@@ -94,23 +94,16 @@ class SqliteSources:
         self._forgotten.note(holders)
 
     async def of_session(self, holder: Holder) -> Sequence[Source]:
-        def select(connection: sqlite3.Connection) -> list[Any]:
-            return connection.execute(
-                f"SELECT {_COLUMNS} FROM flow_sources WHERE (principal, holder) = (?, ?) ORDER BY at",  # noqa: S608
-                holder,
-            ).fetchall()
-
-        return [_source(row, holder[1]) for row in await self._thread.run(select)]
+        statement = f"SELECT {_COLUMNS} FROM flow_sources WHERE (principal, holder) = (?, ?) ORDER BY at"  # noqa: S608
+        return [_source(row, holder[1]) for row in await self._thread.rows(statement, holder)]
 
     async def of_other_products(self, principal: PrincipalId) -> Sequence[Source]:
-        def select(connection: sqlite3.Connection) -> list[Any]:
-            return connection.execute(
-                f"SELECT {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder = ? OR holder IN"  # noqa: S608
-                " (SELECT holder FROM flow_programs WHERE principal = ? AND run != ?)) ORDER BY at",
-                (principal, WORKSPACE, principal, self._run),
-            ).fetchall()
-
-        return [_source(row, WORKSPACE) for row in await self._thread.run(select)]
+        rows = await self._thread.rows(
+            f"SELECT {_COLUMNS} FROM flow_sources WHERE principal = ? AND (holder = ? OR holder IN"  # noqa: S608
+            " (SELECT holder FROM flow_programs WHERE principal = ? AND run != ?)) ORDER BY at",
+            (principal, WORKSPACE, principal, self._run),
+        )
+        return [_source(row, WORKSPACE) for row in rows]
 
     def _post(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         if rows := list(rows):

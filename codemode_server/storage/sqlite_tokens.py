@@ -161,24 +161,6 @@ class SqliteTokens:
         rows = await self._thread.run(select)
         return await run_sized(len(rows) > _FEW, self._known, principal, rows)
 
-    async def existing(self, principal: PrincipalId, tokens: Collection[str]) -> set[str]:
-        """Those of these tokens that stand for something; nothing is decrypted."""
-        names = _names_of(tokens)
-        now = self._clock()
-
-        def select(connection: sqlite3.Connection) -> set[str]:
-            self._expire(connection, principal, now)
-            statement = (
-                "SELECT 1 FROM privacy_tokens WHERE (principal, label, number) = (?, ?, ?) AND value IS NOT NULL"
-            )
-            return {
-                f"<{label}_{number}>"
-                for label, number in names
-                if connection.execute(statement, (principal, label, number)).fetchone()
-            }
-
-        return await self._thread.run(select)
-
     async def all(self, principal: PrincipalId) -> Sequence[KnownToken]:
         found = (await self.changes(principal, 0)).tokens
         return sorted(

@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.private_files import NotPrivate
-from codemode_server.storage.database import FILE_SUFFIXES, Database, placeholders, set_aside
+from codemode_server.storage.database import Database, placeholders
 from codemode_server.storage.interrupted import Ownership, settle_interrupted
 from codemode_server.storage.sqlite_audit import delete_audit_rows
 from codemode_server.storage.sqlite_savings import delete_savings, last_to_delete
@@ -40,8 +40,6 @@ _LOG_PAGES = 100
 _BATCH_PAGES = 128
 _FREE_PAGES = 256
 """Free pages that stay in the file for the next writes."""
-_MAX_SET_ASIDE = 2
-"""Number of the newest databases that were set aside and are not deleted."""
 
 CACHES = (
     ("listings", "upstream, fingerprint", "stored_at", 90),
@@ -129,7 +127,6 @@ class Upkeep:
             logger.warning("old records can't be deleted: %s", problem)
 
     def _steps(self, database: Database) -> Iterator[Callable[[], object]]:
-        yield self._delete_set_aside
         yield partial(settle_interrupted, database, self._ownership, self._clock())
         yield partial(self._delete_executions, database)
         # A product that was taken for dead may go on calling after its execution was deleted.
@@ -208,11 +205,6 @@ class Upkeep:
 
             self._in_batches(free_pages)
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def _delete_set_aside(self) -> None:
-        for name in set_aside(self._folder)[:-_MAX_SET_ASIDE]:
-            for suffix in FILE_SUFFIXES:
-                (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def _too_much(database: Database, most: int) -> float | None:

@@ -15,8 +15,8 @@ from codemode_server.storage.database import Database, placeholders
 
 logger = logging.getLogger(__name__)
 
-MAX_BYTES = 256 * 2**20
-"""Limit for all vectors, enough for 300,000 texts with a small model. Beyond it the least recently used are deleted."""
+MAX_VECTORS = 50_000
+"""Beyond it, the least recently used are deleted; with a small model each has 1.5 KB."""
 _AT_ONCE = 500
 """Keys in one query."""
 _DAY = 86_400.0
@@ -28,12 +28,11 @@ class SqliteVectorCache:
     The first failure is logged, and after it the cache stays empty.
     """
 
-    def __init__(self, folder: Path, *, most_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, folder: Path, *, max_vectors: int = MAX_VECTORS) -> None:
         self._folder = folder
-        self._most_bytes = most_bytes
+        self._max_vectors = max_vectors
         self._turn = threading.Lock()
         self._database: Database | None = None
-        self._bytes = 0
         self._is_closed = False
 
     def get(self, model: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
@@ -65,8 +64,6 @@ class SqliteVectorCache:
         """The database; None after `close` or a failure."""
         if self._database is None and not self._is_closed:
             self._database = Database(self._folder)
-            with self._database.use() as connection:
-                (self._bytes,) = connection.execute("SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM vectors").fetchone()
         return self._database
 
     def _write(self, model: str, vectors: Mapping[bytes, bytes], connection: sqlite3.Connection) -> None:
@@ -75,9 +72,11 @@ class SqliteVectorCache:
             "INSERT OR REPLACE INTO vectors (model, key, vector, used_at) VALUES (?, ?, ?, ?)",
             [(model, key, vector, now) for key, vector in vectors.items()],
         )
-        self._bytes += sum(map(len, vectors.values()))
-        if self._bytes > self._most_bytes:
-            self._bytes = _forget(connection, self._most_bytes // 10 * 9)
+        connection.execute(
+            "DELETE FROM vectors WHERE rowid IN"
+            " (SELECT rowid FROM vectors ORDER BY used_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
+            (self._max_vectors,),
+        )
 
     def _give_up(self, error: JournalUnavailable) -> None:
         logger.warning("vectors of tools are not stored between runs: %s", error)
@@ -103,15 +102,3 @@ def _read(connection: sqlite3.Connection, model: str, keys: Sequence[bytes]) -> 
             "UPDATE vectors SET used_at = ? WHERE model = ? AND key = ?", [(now, model, key) for key in stale]
         )
     return {key: vector for key, vector, _ in rows if isinstance(key, bytes) and isinstance(vector, bytes)}
-
-
-def _forget(connection: sqlite3.Connection, most_bytes: int) -> int:
-    (total,) = connection.execute("SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM vectors").fetchone()
-    gone = []
-    for rowid, size in connection.execute("SELECT rowid, LENGTH(vector) FROM vectors ORDER BY used_at, rowid"):
-        if total <= most_bytes:
-            break
-        total -= size
-        gone.append((rowid,))
-    connection.executemany("DELETE FROM vectors WHERE rowid = ?", gone)
-    return int(total)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
-from codemode_server.storage.database import FILE_NAME, Database, set_aside, unavailable
+from codemode_server.storage.database import ASIDE_NAME, FILE_NAME, Database, unavailable
 from codemode_server.storage.schema import VERSION
 from tests.storage.at_once import STARTS, run_at_once
 from tests.storage.journal_rows import begin_execution as record
@@ -69,7 +69,7 @@ def test_a_damaged_file_is_refused_and_stays_as_it_is(folder: Path, damage: Call
     with pytest.raises(JournalDamaged, match=r"it is damaged \(.+\)\. Restore it from a backup, or move it away"):
         Database(folder)
     assert (folder / FILE_NAME).read_bytes() == before
-    assert set_aside(folder) == []
+    assert not (folder / ASIDE_NAME).exists()
 
 
 @pytest.mark.parametrize("version", [1, VERSION - 1, VERSION + 1])
@@ -77,15 +77,15 @@ def test_a_database_of_another_version_is_set_aside_with_one_line(
     folder: Path, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     execute(f"PRAGMA user_version = {version}")(folder)
+    (folder / ASIDE_NAME).write_text("of an earlier one")
     with closing(Database(folder)) as database:
         record(database, "x2")
-    (aside,) = set_aside(folder)
     (line,) = caplog.messages
     assert line == (
         f"the record {folder / FILE_NAME} was written by another version of codemode-server (schema {version}). "
-        f"It was set aside as {folder / aside}, and a new one is made."
+        f"It was set aside as {folder / ASIDE_NAME}, and a new one is made."
     )
-    assert (executions(folder), executions(folder, aside)) == (["x2"], ["x1"])
+    assert (executions(folder), executions(folder, ASIDE_NAME)) == (["x2"], ["x1"])
 
 
 @pytest.mark.parametrize("what", ["removed", "moved", "replaced"])
@@ -162,7 +162,7 @@ def test_a_full_disk_is_an_error_of_its_own_and_the_record_is_usable_once_there_
             (disk / "filler").unlink()
             record(database, "x3")
         assert executions(disk / "state") == ["x1", "x3"]
-        assert set_aside(disk / "state") == []
+        assert not (disk / "state" / ASIDE_NAME).exists()
 
 
 OPENS_AND_CLOSES = """
@@ -200,5 +200,5 @@ begin_execution(database, sys.argv[2])
 def test_of_processes_that_meet_another_version_at_once_one_sets_it_aside_and_all_go_on(folder: Path) -> None:
     execute(f"PRAGMA user_version = {VERSION - 1}")(folder)
     run_at_once(SETS_ASIDE, folder, *"abcd")
-    assert len(set_aside(folder)) == 1
+    assert executions(folder, ASIDE_NAME) == ["x1"]
     assert sorted(executions(folder)) == ["a", "b", "c", "d"]

@@ -237,19 +237,6 @@ class TestBySize:
         keep(tmp_path, Retention(0, 2 * 2**20))
         assert names(tmp_path) == ["newer"], "control: once it is not the newest, it goes"
 
-    def test_of_files_that_were_set_aside_the_newest_two_stay(self, tmp_path: Path) -> None:
-        """Also a log whose database is gone."""
-        Database(tmp_path).close()
-        names = ["20260101-120000-000000", "20260102-120000-000000", "20260102-120000-000001", "20260102-120000-100000"]
-        for name in names:
-            for suffix in ("-wal",) if name == names[0] else ("", "-wal"):
-                (tmp_path / f"{FILE_NAME}.set-aside-{name}{suffix}").touch()
-        own = tmp_path / f"{FILE_NAME}.set-aside-2026-copy-1"
-        own.touch()
-        keep(tmp_path)
-        left = {path.name.partition("set-aside-")[2] for path in tmp_path.glob("*.set-aside-*")}
-        assert left == {f"{name}{suffix}" for name in names[2:] for suffix in ("", "-wal")} | {"2026-copy-1"}
-
 
 def test_the_log_of_changes_is_cut_back_after_a_large_one(tmp_path: Path) -> None:
     with closing(Database(tmp_path)) as database:

@@ -39,11 +39,13 @@ class Upstreams(Protocol):
         tool: str,
         arguments: dict[str, Any],
         *,
+        is_raw: bool,
         progress: CallProgress,
         revision: int,
         definition: str,
     ) -> Reply:
-        """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`.
+        """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`. With `is_raw` the
+        result is as it came, also if it says that it is an error.
         `revision` is that of the configuration under which the call was allowed, `definition` the digest of the tool's
         definition, empty for any.
 
@@ -52,24 +54,12 @@ class Upstreams(Protocol):
             ToolFailed, CallTimedOut, UpstreamUnavailable: as their docstrings say.
         """
 
-    async def call_raw(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str,
-    ) -> dict[str, Any]:
-        """As `call_tool`, but the result as it came, also if it says that it is an error."""
-
     async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
         """Read a resource of a server by its raw name; raises as `call_tool` does."""
 
     async def get_prompt(
         self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
-    ) -> dict[str, Any]:
+    ) -> Reply:
         """A prompt with these arguments, as it came; raises as `call_tool` does."""
 
 
@@ -125,11 +115,8 @@ class ToolTarget:
         revision: int,
     ) -> Reply:
         server, tool, digest = self.server.raw_name, self.tool.raw_name, self.tool.definition.digest
-        if self.is_raw:
-            raw = upstreams.call_raw(server, tool, arguments, progress=progress, revision=revision, definition=digest)
-            return Reply(await raw)
         return await upstreams.call_tool(
-            server, tool, arguments, progress=progress, revision=revision, definition=digest
+            server, tool, arguments, is_raw=self.is_raw, progress=progress, revision=revision, definition=digest
         )
 
     def marked_error(self, value: JsonValue) -> str | None:
@@ -252,7 +239,7 @@ class PromptTarget(_ReadTarget):
         revision: int,
     ) -> Reply:
         names = self.server.raw_name, self.prompt.name
-        return Reply(await upstreams.get_prompt(*names, arguments, progress=progress, revision=revision))
+        return await upstreams.get_prompt(*names, arguments, progress=progress, revision=revision)
 
 
 CallTarget = ToolTarget | ResourceTarget | PromptTarget

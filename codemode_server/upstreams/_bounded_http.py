@@ -2,9 +2,9 @@
 
 mcp reads a body of any size, and validates it on the event loop: 5 s for 23 MiB of rows. So bodies pass through here
 first. A message that is small goes on as it came. One that is large, or nested deeper than mcp can read, is parsed in a
-thread; mcp gets a token in its place, and `_large_results` puts the message back behind mcp. One that is too large, or
-can't be taken for another reason, becomes the error of the call that it answers: the connection goes on. A body that
-holds no message is cut off.
+thread; mcp gets a token in its place, and `Restored` puts the message back behind mcp. One that is too large, or can't
+be taken for another reason, becomes the error of the call that it answers: the connection goes on. A body that holds no
+message is cut off.
 """
 
 from __future__ import annotations
@@ -12,26 +12,24 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import anyio
 import httpx2
+from anyio.abc import ObjectReceiveStream
 
+from codemode_server.change_signal import ChangeSignal
 from codemode_server.json_values import is_nested_deeper
 from codemode_server.off_loop import LARGE_BYTES, Pace, read_large
 from codemode_server.processes.stream_readers import BoundedBytes
-from codemode_server.upstreams._large_results import LargeResults
-from codemode_server.upstreams._messages import (
-    Unread,
-    first_fields,
-    not_decodable,
-    parse_line,
-    too_large,
-)
+from codemode_server.upstreams._messages import Unread, dropped, first_fields, not_decodable, parse_line, too_large
 
 if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
     from mcp_types import JSONRPCMessage
 
 logger = logging.getLogger(__name__)
@@ -44,14 +42,22 @@ _MAX_HEAD_BYTES = 4 * 2**10
 """Beginning of a request in which its id is looked for."""
 _MAX_MCP_DEPTH = 190
 """Nesting of a message that mcp is left to read: pydantic refuses more than 200, in words that are of no use."""
+_MAX_FIELD_BYTES = 4 * 2**10
+"""Longest id and type of an event."""
+_MAX_BODIES = 2
+"""Large bodies of one upstream that are received at once."""
+_MAX_WAITING = 2
+"""Large results of one upstream that wait for their caller, parsed."""
+_WAIT_S = 10.0
+_STANDS_FOR = "codemode-server/large-result"
 
 
 class Bounds:
     """Limits on the input of one connection. `bound` is a response hook of its client."""
 
-    def __init__(self, large: LargeResults, max_bytes: Callable[[], int], *, answers_in_posts: bool) -> None:
+    def __init__(self, max_bytes: Callable[[], int], *, answers_in_posts: bool) -> None:
         """`answers_in_posts`: a POST is answered by its response; of HTTP+SSE that says nothing."""
-        self._large = large
+        self.large = LargeResults()
         self._max_bytes = max_bytes
         self._answers_in_posts = answers_in_posts
 
@@ -63,11 +69,13 @@ class Bounds:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         is_stream = kind == "text/event-stream"
         if is_stream:
-            pieces = _up_to_mistake(self._events(sent, request_id), sent, request_id, is_stream=True)
+            pieces = self._events(sent, request_id)
         elif kind.startswith("application/json") and response.status_code < 400 and request_id is not None:
-            pieces = _up_to_mistake(self._answer(sent, request_id), sent, request_id, is_stream=False)
+            pieces = self._answer(sent, request_id)
         else:
             pieces = sent.beginning()
+        if request_id is not None:
+            pieces = _up_to_mistake(pieces, sent, request_id, is_stream=is_stream)
         for name in ("content-encoding", "content-length"):
             response.headers.pop(name, None)
         response.stream = _Body(pieces, sent.response.aclose)
@@ -82,7 +90,7 @@ class Bounds:
             if body.size <= LARGE_BYTES and not _is_deep(body.data):
                 yield bytes(body.data)
                 return
-            async with self._large.receiving:
+            async with self.large.receiving:
                 async for piece in pieces:
                     body.add(piece)
                     if body.is_too_long:
@@ -99,7 +107,7 @@ class Bounds:
                     if event.data.size > LARGE_BYTES or _is_deep(event.data.data):
                         if event.data is refused:
                             continue
-                        async with self._large.receiving:
+                        async with self.large.receiving:
                             said = await self._passed_on(event.data, request_id)
                         if said is None:
                             logger.debug("an event of %d bytes holds no message and is left out", event.data.size)
@@ -126,7 +134,7 @@ class Bounds:
         if len(messages) != 1:
             return None
         if isinstance(result := getattr(messages[0], "result", None), dict):
-            return _encoded(messages[0].model_copy(update={"result": await self._large.put(result)}))
+            return _encoded(messages[0].model_copy(update={"result": await self.large.put(result)}))
         return _encoded(messages[0])
 
 
@@ -206,7 +214,7 @@ def _is_deep(data: bytearray) -> bool:
 
 
 async def _up_to_mistake(
-    pieces: AsyncGenerator[bytes], sent: _Sent, request_id: int | str | None, *, is_stream: bool
+    pieces: AsyncGenerator[bytes], sent: _Sent, request_id: int | str, *, is_stream: bool
 ) -> AsyncGenerator[bytes]:
     """`pieces`, and the error of their call where the body is not in the content coding that its header names."""
     try:
@@ -214,14 +222,9 @@ async def _up_to_mistake(
             async for piece in pieces:
                 yield piece
     except httpx2.DecodingError:
-        if request_id is None:
-            raise
         coding = sent.response.headers.get("content-encoding", "").strip()[:_MAX_CODING_CHARACTERS]
-        yield _as_body(not_decodable(request_id, coding), is_stream=is_stream)
-
-
-def _as_body(message: JSONRPCMessage, *, is_stream: bool) -> bytes:
-    return b"data: " + _encoded(message) + b"\n\n" if is_stream else _encoded(message)
+        said = _encoded(not_decodable(request_id, coding))
+        yield b"data: " + said + b"\n\n" if is_stream else said
 
 
 def _encoded(message: JSONRPCMessage) -> bytes:
@@ -235,10 +238,6 @@ def _id_of(request: httpx2.Request) -> int | str | None:
     fields = first_fields(request.content[:_MAX_HEAD_BYTES].decode("utf-8", "replace")) or {}
     found = fields.get("id")
     return found if isinstance(found, int | str) else None
-
-
-_MAX_FIELD_BYTES = 4 * 2**10
-"""Longest id and type of an event."""
 
 
 @dataclass
@@ -317,3 +316,59 @@ class EventReader:
             self._event.data = line
         elif not line.data.startswith(b":"):
             self._add(bytes(line.data))
+
+
+class LargeResults:
+    """The large results of one connection, on their way past mcp. Each is taken once."""
+
+    def __init__(self) -> None:
+        self.receiving = anyio.Semaphore(_MAX_BODIES)
+        self._waiting: dict[str, dict[str, Any]] = {}
+        self._taken = ChangeSignal()
+
+    async def put(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The small result that stands for this one. Waits while several wait to be taken; one that nobody takes for
+        long is dropped, since its caller has gone."""
+        with anyio.move_on_after(_WAIT_S):
+            while len(self._waiting) >= _MAX_WAITING:
+                await self._taken.wait()
+        while len(self._waiting) >= _MAX_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        token = secrets.token_hex(16)
+        self._waiting[token] = result
+        return {_STANDS_FOR: token}
+
+    def take(self, result: dict[str, Any]) -> dict[str, Any] | None:
+        """The result that this one stands for, or the same; None if that was dropped."""
+        if not isinstance(result.get(_STANDS_FOR), str):
+            return result
+        found = self._waiting.pop(result[_STANDS_FOR], None)
+        if found is not None:
+            self._taken.notify()
+        return found
+
+
+class Restored(ObjectReceiveStream[Any]):
+    """A stream of messages in which each large result is back in its place."""
+
+    def __init__(self, stream: Any, large: LargeResults) -> None:
+        self._stream = stream
+        self._large = large
+
+    @property
+    def last_context(self) -> Any:
+        return self._stream.last_context
+
+    async def receive(self) -> SessionMessage | Exception:
+        item: SessionMessage | Exception = await self._stream.receive()
+        message = getattr(item, "message", None)
+        if isinstance(result := getattr(message, "result", None), dict):
+            found = self._large.take(result)
+            if found is None:
+                item.message = dropped(message.id)  # type: ignore[union-attr]
+            else:
+                message.result = found  # type: ignore[union-attr]
+        return item
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -10,8 +10,7 @@ type, an `outputSchema` without `structuredContent`. The dispatcher below them r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -23,25 +22,11 @@ from codemode_server.off_loop import run_sized
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.client.session import ClientSession, MessageHandlerFnT
-    from mcp.shared.dispatcher import CallOptions
+    from mcp.shared.dispatcher import CallOptions, ProgressFnT
 
     from codemode_server.upstreams._session import OnInput
 
 T = TypeVar("T")
-
-
-class Progress(Protocol):
-    """Called for each progress notification of a call: progress, total and message."""
-
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class InputRequired:
-    """A result of protocol 2026-07-28 that asks for input: the request is repeated with the answers and the state."""
-
-    requests: dict[str, Any]
-    state: str | None
 
 
 class Answer:
@@ -53,12 +38,9 @@ class Answer:
         self._is_read = is_read
 
     @property
-    def input_required(self) -> InputRequired | None:
-        """Requests of the server before it answers, if this result has any."""
-        if self._result.get("resultType") != "input_required":
-            return None
-        requests, state = self._result.get("inputRequests"), self._result.get("requestState")
-        return InputRequired(requests if isinstance(requests, dict) else {}, state if isinstance(state, str) else None)
+    def requires_input(self) -> bool:
+        """True for a result of protocol 2026-07-28 that asks for input: the request is repeated with the answers."""
+        return self._result.get("resultType") == "input_required"
 
     async def read(self, function: Callable[[dict[str, Any]], T]) -> T:
         """Applies `function` to the result; in a thread if it is large. Called once."""
@@ -111,21 +93,24 @@ class Link:
         self,
         method: str,
         params: dict[str, Any],
-        progress: Progress | None = None,
+        progress: ProgressFnT | None = None,
         features: frozenset[Feature] | None = None,
     ) -> Answer:
-        """Send a request; its result is to be read soon. Cancelling this cancels the request at the server.
-
-        `features`: what is declared with this request in protocol 2026-07-28; None: those of the link.
-
-        Raises:
-            MCPError: the server answered with an error, or the connection ended.
-        """
+        """Send a request; its result is to be read soon. Cancelling this cancels the request at the server. `features`:
+        what is declared with this request in protocol 2026-07-28; None: those of the link. Raises `MCPError`: the
+        server answered with an error, or the connection ended."""
         data: dict[str, Any] = {"method": method, "params": params}
         options: CallOptions = {}
         self.session._stamp(data, options)
         if self.is_modern:
-            _declare(self.features if features is None else features, data["params"]["_meta"])
+            from mcp_types import CLIENT_CAPABILITIES_META_KEY
+
+            from codemode_server.upstreams._session import client_capabilities
+
+            declared = client_capabilities(self.features if features is None else features)
+            data["params"]["_meta"][CLIENT_CAPABILITIES_META_KEY] = declared.model_dump(
+                by_alias=True, mode="json", exclude_none=True
+            )
         if progress is not None:
             options["on_progress"] = progress
         return await self._dispatcher.answer(method, data["params"], options)
@@ -151,15 +136,6 @@ class Link:
             # The 2026-07-28 result has two required cache fields, of no use here.
             result = types.ListToolsResult(tools=listed, ttl_ms=0, cache_scope="private")
             self.session._absorb_tool_listing(result, complete=True)
-
-
-def _declare(features: frozenset[Feature], meta: dict[str, Any]) -> None:
-    from mcp_types import CLIENT_CAPABILITIES_META_KEY
-
-    from codemode_server.upstreams._session import client_capabilities
-
-    capabilities = client_capabilities(features)
-    meta[CLIENT_CAPABILITIES_META_KEY] = capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def is_end(error: BaseException | None) -> bool:

@@ -11,8 +11,7 @@ the answer to a call, so nothing has to be guessed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -91,33 +90,14 @@ class CallInFlight:
         return responses
 
 
-class CallsInFlight:
-    """The calls that one connection has under way, the oldest first."""
-
-    def __init__(self) -> None:
-        self._calls: list[CallInFlight] = []
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._calls
-
-    @contextmanager
-    def one_more(self, call: CallInFlight) -> Iterator[None]:
-        """The call is in flight until this is left."""
-        self._calls.append(call)
-        try:
-            yield
-        finally:
-            self._calls.remove(call)
-
-    def owner(self) -> CallInFlight:
-        """The call that a request of the upstream belongs to. Raises `InputRefused`: there is none, or it can't be
-        known."""
-        if not self._calls:
-            raise InputRefused("requests are answered only during a call")
-        if len({call.provider.session_id if call.provider else "" for call in self._calls}) > 1:
-            raise InputRefused("calls of several users are under way, so it is not known whom this request is for")
-        return self._calls[-1]
+def call_asking(in_flight: Sequence[CallInFlight]) -> CallInFlight:
+    """The call that a request of the upstream belongs to, of those under way, the oldest first. Raises `InputRefused`:
+    there is none, or it can't be known."""
+    if not in_flight:
+        raise InputRefused("requests are answered only during a call")
+    if len({call.provider.session_id if call.provider else "" for call in in_flight}) > 1:
+        raise InputRefused("calls of several users are under way, so it is not known whom this request is for")
+    return in_flight[-1]
 
 
 class Requests:
@@ -141,7 +121,7 @@ class Requests:
         self._digest_of = digest_of
         self._ready_link = ready_link
         self._starts_process = transport_of(settings()).starts_process
-        self._in_flight = CallsInFlight()
+        self._in_flight: list[CallInFlight] = []
         self.last_link: Link | None = None
         """The link of the last request; over another link, the server has lost its state in memory."""
 
@@ -149,7 +129,7 @@ class Requests:
         """Answer a request of an upstream of protocol 2025-11-25 or older, which belongs to a call. Raises
         `InputRefused`: there is no answer."""
         try:
-            return await self._in_flight.owner().answer(request)
+            return await call_asking(self._in_flight).answer(request)
         except InputRefused as refusal:
             logger.info("upstream %r: its %s was refused: %s", self._name, request.method, refusal)
             raise
@@ -212,13 +192,16 @@ class Requests:
         try:
             with anyio.move_on_after(timeout_s) as patience:
                 call = CallInFlight(reported.input_provider, patience, timeout_s)
-                with self._in_flight.one_more(call):
+                self._in_flight.append(call)
+                try:
                     return await self._exchange(link, call, method, params, reported)
+                finally:
+                    self._in_flight.remove(call)
         except MCPError as error:
             if is_end(error):
                 link.lost.set()
             if refused and refused[-1].startswith("401") and self._deps.tokens is not None:
-                if self._in_flight.is_empty:  # the others get their answers, or their own 401
+                if not self._in_flight:  # the others get their answers, or their own 401
                     link.lost.set()
                 reason = self._deps.tokens.problem or f"answered with HTTP {refused[-1]}"
                 problem = error_text(reason, self._deps.redactor())
@@ -242,13 +225,13 @@ class Requests:
         features = call.provider.features if call.provider is not None else frozenset()
         answer, pause_s = await link.request(method, {**params}, take_progress, features), _FIRST_PAUSE_S
         for _ in range(MAX_ROUNDS):
-            required = answer.input_required
-            if required is None:
+            if not answer.requires_input:
                 return answer
-            await answer.read(lambda _: None)
-            more: dict[str, Any] = {} if required.state is None else {"requestState": required.state}
-            if required.requests:
-                more["inputResponses"], pause_s = await call.answer_all(required.requests), _FIRST_PAUSE_S
+            required = await answer.read(lambda result: result)
+            requests, state = required.get("inputRequests"), required.get("requestState")
+            more: dict[str, Any] = {"requestState": state} if isinstance(state, str) else {}
+            if requests and isinstance(requests, dict):
+                more["inputResponses"], pause_s = await call.answer_all(requests), _FIRST_PAUSE_S
             else:  # the server has nothing to ask yet
                 await anyio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _MAX_PAUSE_S)

@@ -49,14 +49,11 @@ class CachedListing:
             data = json.loads(text)
             if data.pop("format") != _FORMAT:
                 return None
-            tools = _tools(data.pop("tools"))
-            offers = {
-                "resources": tuple(ResourceDefinition(**it) for it in data.pop("resources", [])),
-                "prompts": tuple(map(_prompt, data.pop("prompts", []))),
-                "offer_problems": tuple(data.pop("offer_problems", [])),
-            }
-            data |= {"problems": tuple(data["problems"]), **offers}
-            return cls(tools=tools, **data)
+            data["tools"] = tuple(ToolDefinition(**{**it, "effect": Effect(it["effect"])}) for it in data["tools"])
+            data["resources"] = tuple(ResourceDefinition(**it) for it in data["resources"])
+            data["prompts"] = tuple(map(_prompt, data["prompts"]))
+            data |= {name: tuple(data[name]) for name in ("problems", "offer_problems")}
+            return cls(**data)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
 
@@ -67,10 +64,6 @@ def _fields(definition: Any) -> dict[str, Any]:
 
 def _prompt(data: dict[str, Any]) -> PromptDefinition:
     return PromptDefinition(**{**data, "arguments": tuple(PromptArgument(**it) for it in data["arguments"])})
-
-
-def _tools(data: list[dict[str, Any]]) -> tuple[ToolDefinition, ...]:
-    return tuple(ToolDefinition(**{**tool, "effect": Effect(tool["effect"])}) for tool in data)
 
 
 class ListingCache(Protocol):

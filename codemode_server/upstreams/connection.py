@@ -242,7 +242,7 @@ class Connection:
             raise
 
     async def _serve_once(self, *, legacy: bool) -> None:
-        transport = self._transport()
+        transport = self._spec.connect(self._settings, self._deps)
         self._starting = transport, anyio.current_time()
         is_started = anyio.Event()
         refused: list[str] = []
@@ -297,9 +297,6 @@ class Connection:
             tasks.start_soon(self._follow_features, link)
             await link.lost.wait()
             tasks.cancel_scope.cancel()
-
-    def _transport(self) -> Transport:
-        return self._spec.connect(self._settings, self._deps)
 
     async def _hold_slot(
         self, is_started: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED

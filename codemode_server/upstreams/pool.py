@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from codemode_server.upstreams.cache import ListingCache
 from codemode_server.upstreams.connection import Connection
 from codemode_server.upstreams.principal_connections import PrincipalConnections, has_own_connections
 from codemode_server.upstreams.progress import CallProgress
-from codemode_server.upstreams.results import checked, resource_reply, to_reply
+from codemode_server.upstreams.results import raw_reply, resource_reply, to_reply
 
 
 @dataclass(slots=True)
@@ -45,17 +45,13 @@ class RoutedCalls:
     server, and as `Requests.send`.
     """
 
-    def __init__(self, redactor: Callable[[], Redactor]) -> None:
+    def __init__(
+        self, redactor: Callable[[], Redactor], using: Callable[[str], AbstractContextManager[Connection]]
+    ) -> None:
+        """`using` gives the connection for a call to the server of this raw name, held while the call lasts. It raises
+        `UnknownTool`, and `UpstreamUnavailable` if the entry of the server can't be used."""
         self._redactor = redactor
-
-    def _using(self, server: str) -> AbstractContextManager[Connection]:
-        """The connection for a call to the server of this raw name, held while the call lasts.
-
-        Raises:
-            UnknownTool: no such server.
-            UpstreamUnavailable: its entry can't be used.
-        """
-        raise NotImplementedError
+        self._using = using
 
     async def call_tool(
         self,
@@ -63,34 +59,18 @@ class RoutedCalls:
         tool: str,
         arguments: dict[str, Any],
         *,
+        is_raw: bool = False,
         progress: CallProgress | None = None,
         revision: int | None = None,
         definition: str = "",
     ) -> Reply:
-        """Call a tool."""
+        """Call a tool. With `is_raw` the result is as the upstream sent it; an `isError` in it is not raised."""
         with self._using(server) as connection:
             declares = connection.declares_output(tool)
-            read = partial(to_reply, declares_output=declares, redactor=self._redactor())
+            read = raw_reply if is_raw else partial(to_reply, declares_output=declares, redactor=self._redactor())
             params = {"name": tool, "arguments": arguments}
             return await connection.requests.send(
                 "tools/call", params, f"tool {tool!r}", read, progress, revision, definition
-            )
-
-    async def call_raw(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress | None = None,
-        revision: int | None = None,
-        definition: str = "",
-    ) -> dict[str, Any]:
-        """As `call_tool`, but the result as the upstream sent it; an `isError` in it is not raised."""
-        with self._using(server) as connection:
-            params = {"name": tool, "arguments": arguments}
-            return await connection.requests.send(
-                "tools/call", params, f"tool {tool!r}", checked, progress, revision, definition
             )
 
     async def read_resource(
@@ -110,12 +90,12 @@ class RoutedCalls:
         *,
         progress: CallProgress | None = None,
         revision: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> Reply:
         """A prompt, as it came."""
         params = {"name": name, "arguments": arguments}
         with self._using(server) as connection:
             return await connection.requests.send(
-                "prompts/get", params, f"the prompt {name!r}", checked, progress, revision
+                "prompts/get", params, f"the prompt {name!r}", raw_reply, progress, revision
             )
 
 
@@ -140,7 +120,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         sign_ins: SignIns | None = None,
     ) -> None:
         config, timings = config or LiveConfig(), timings or Timings()
-        RoutedCalls.__init__(self, lambda: config.redactor)
+        RoutedCalls.__init__(self, lambda: config.redactor, self._shared)
         self._on_change = on_change
         self._reaper = Reaper()
         self._deps = ConnectionDeps(cache, self._reaper, self._changed, config, timings, sign_ins=sign_ins)
@@ -179,11 +159,11 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
     def for_principal(self, principal: Principal) -> RoutedCalls:
         """The upstreams as this principal uses them: with its own connections, where others must not share them."""
         is_own = self._sign_ins is None or principal.principal_id == self._sign_ins.principal
-        return self if is_own else _OfPrincipal(self, principal)
+        return self if is_own else RoutedCalls(self._redactor, partial(self._using_own, principal))
 
     @contextmanager
-    def using(self, principal: Principal, server: str) -> Iterator[Connection]:
-        """The connection of a principal that does not run the product; raises as `call_tool` does."""
+    def _using_own(self, principal: Principal, server: str) -> Iterator[Connection]:
+        """The connection of a principal that does not run the product."""
         shared = self._connection(server)
         if self._others is None or not has_own_connections(shared.settings):
             yield shared
@@ -191,9 +171,8 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         with self._others.using(principal, server, shared.settings, self._tasks) as own:
             yield own
 
-    @contextmanager
-    def _using(self, server: str) -> Iterator[Connection]:
-        yield self._connection(server)
+    def _shared(self, server: str) -> AbstractContextManager[Connection]:
+        return nullcontext(self._connection(server))
 
     async def sign_in(self, server: str, show: Show) -> None:
         """Let the person sign in to a server that asks for it, by its raw name, and wait until it is connected.
@@ -278,13 +257,3 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
     def _changed(self) -> None:
         self._any_change.notify()
         self._on_change()
-
-
-class _OfPrincipal(RoutedCalls):
-    def __init__(self, pool: UpstreamPool, principal: Principal) -> None:
-        super().__init__(pool._redactor)
-        self._pool = pool
-        self._principal = principal
-
-    def _using(self, server: str) -> AbstractContextManager[Connection]:
-        return self._pool.using(self._principal, server)

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 import mcp_types as types
 from jsonschema import Draft202012Validator
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_ROUNDS = 3
@@ -85,15 +84,6 @@ def questions_server() -> MCPServer[Any]:
         fields: Annotated[list[QuestionField], Field(min_length=1, max_length=30)],
         context: Context[Any, Any],
     ) -> types.CallToolResult | types.InputRequiredResult:
-        request = context.request_context
-        if request.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            problem = ""
-            for _ in range(MAX_ROUNDS):
-                given = await context.session.elicit_form(_shown(message, problem), _form(fields))
-                answer = given.model_dump(by_alias=True, mode="json")
-                if not (problem := _problem(fields, answer)):
-                    return _result(fields, answer)
-            return _invalid(problem)
         responses = context.input_responses or {}
         if _KEY not in responses:
             return _question(message, fields, 1)
@@ -101,28 +91,24 @@ def questions_server() -> MCPServer[Any]:
         if not (problem := _problem(fields, answer)):
             return _result(fields, answer)
         rounds = int(context.request_state or 1)
-        return _invalid(problem) if rounds >= MAX_ROUNDS else _question(_shown(message, problem), fields, rounds + 1)
+        if rounds < MAX_ROUNDS:
+            return _question(f"{message}\n\nPlease correct your answer: {problem}.", fields, rounds + 1)
+        text = f"the answers are not valid after {MAX_ROUNDS} forms: {problem}"
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
     return server
 
 
-def _form(fields: list[QuestionField]) -> dict[str, Any]:
-    required = [it.name for it in fields if it.required]
-    properties = {it.name: it.schema_ for it in fields}
-    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
-
-
 def _question(message: str, fields: list[QuestionField], rounds: int) -> types.InputRequiredResult:
+    required = [it.name for it in fields if it.required]
+    schema = {"type": "object", "properties": {it.name: it.schema_ for it in fields}}
+    schema |= {"required": required} if required else {}
     params = types.ElicitRequestFormParams.model_validate(
-        {"mode": "form", "message": message, "requestedSchema": _form(fields)}
+        {"mode": "form", "message": message, "requestedSchema": schema}
     )
     return types.InputRequiredResult(
         input_requests={_KEY: types.ElicitRequest(params=params)}, request_state=str(rounds)
     )
-
-
-def _shown(message: str, problem: str) -> str:
-    return f"{message}\n\nPlease correct your answer: {problem}." if problem else message
 
 
 def _problem(fields: list[QuestionField], answer: dict[str, Any]) -> str:
@@ -139,8 +125,3 @@ def _result(fields: list[QuestionField], answer: dict[str, Any]) -> types.CallTo
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=json.dumps(content))], structured_content=content
     )
-
-
-def _invalid(problem: str) -> types.CallToolResult:
-    text = f"the answers are not valid after {MAX_ROUNDS} forms: {problem}"
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)

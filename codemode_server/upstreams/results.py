@@ -70,10 +70,10 @@ def failure_of(result: Any, redactor: Redactor = NO_SECRETS) -> str | None:
     return error_text(_error_of(result), redactor) or "the tool reported an error and did not say which"
 
 
-def checked(result: dict[str, Any]) -> dict[str, Any]:
-    """A raw result that is handed on as it came. Raises `ResultTooDeep`: it is nested too deep."""
+def raw_reply(result: dict[str, Any]) -> Reply:
+    """A result as it came. Raises `ResultTooDeep`: it is nested too deep."""
     _check_depth(result)
-    return result
+    return Reply(result)
 
 
 def _check_depth(value: JsonValue) -> None:

@@ -18,7 +18,7 @@ from codemode_server.domain.input_requests import Feature, InputRefused, InputRe
 from codemode_server.gateway.call_input import MAX_REQUESTS_OF_CALL
 from codemode_server.gateway.forwarded_input import checked_url, forwarded_request, returned_answer
 from codemode_server.redaction import NO_SECRETS, Redactor
-from codemode_server.upstreams._requests import CallInFlight, CallsInFlight
+from codemode_server.upstreams._requests import CallInFlight, call_asking
 from tests.behaviour.person import Person
 from tests.behaviour.product import configuration, in_memory
 from tests.behaviour.test_input_requests import (
@@ -85,14 +85,12 @@ def in_flight(session_id: str) -> CallInFlight:
 
 async def test_a_request_is_refused_while_calls_of_two_sessions_are_under_way() -> None:
     """Protocol 2025-11-25 does not say whom it is for."""
-    calls = CallsInFlight()
     mine, same, other = in_flight("a"), in_flight("a"), in_flight("b")
     with pytest.raises(InputRefused, match="only during a call"):
-        calls.owner()
-    with calls.one_more(mine), calls.one_more(same):
-        assert calls.owner() is same
-        with calls.one_more(other), pytest.raises(InputRefused, match="several users"):
-            calls.owner()
+        call_asking([])
+    assert call_asking([mine, same]) is same
+    with pytest.raises(InputRefused, match="several users"):
+        call_asking([mine, same, other])
 
 
 @pytest.mark.parametrize(

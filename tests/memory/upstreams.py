@@ -39,34 +39,22 @@ class MemoryUpstreams:
         tool: str,
         arguments: dict[str, Any],
         *,
+        is_raw: bool = False,
         progress: CallProgress,
         revision: int,
         definition: str = "",
     ) -> Reply:
-        return await self._reply(server, tool, arguments)
-
-    async def call_raw(
-        self,
-        server: str,
-        tool: str,
-        arguments: dict[str, Any],
-        *,
-        progress: CallProgress,
-        revision: int,
-        definition: str = "",
-    ) -> dict[str, Any]:
-        value = (await self._reply(server, tool, arguments)).value
-        is_whole = isinstance(value, dict) and "content" in value
-        return value if is_whole else {"content": [], "structuredContent": value}
+        reply = await self._reply(server, tool, arguments)
+        is_whole = not is_raw or (isinstance(reply.value, dict) and "content" in reply.value)
+        return reply if is_whole else Reply({"content": [], "structuredContent": reply.value})
 
     async def read_resource(self, server: str, uri: str, *, progress: CallProgress, revision: int) -> Reply:
         return await self._reply(server, READ_RESOURCE, {"uri": uri})
 
     async def get_prompt(
         self, server: str, name: str, arguments: dict[str, Any], *, progress: CallProgress, revision: int
-    ) -> dict[str, Any]:
-        prompt: dict[str, Any] = (await self._reply(server, GET_PROMPT, {"name": name, "arguments": arguments})).value
-        return prompt
+    ) -> Reply:
+        return await self._reply(server, GET_PROMPT, {"name": name, "arguments": arguments})
 
     async def _reply(self, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
         self.reached.append((server, tool, arguments))

@@ -132,30 +132,16 @@ async def run(provider: ChoosesIssuer, url: str, transport: str) -> SignIn:
 async def _challenge(provider: OAuthClientProvider, url: str, transport: str, *, is_forced: bool) -> int:
     """Send the request; with `is_forced`, take its first answer for a demand to sign in."""
     method, body = ("GET", None) if transport == "sse" else ("POST", _PING)
-    async with guarded_client(url, provider) as client:
+
+    async def demand_sign_in(response: httpx2.Response) -> None:
+        nonlocal is_forced
         if is_forced:
-            client.event_hooks = {
-                "request": client.event_hooks["request"],
-                "response": [*client.event_hooks["response"], _only_first(_as_challenge)],
-            }
+            is_forced, response.status_code = False, _CHALLENGED
+
+    async with guarded_client(url, provider) as client:
+        client.event_hooks["response"].append(demand_sign_in)
         async with client.stream(method, url, json=body, headers=_HEADERS) as response:
             return response.status_code
-
-
-def _only_first(change: Callable[[httpx2.Response], None]) -> Any:
-    is_first = True
-
-    async def hook(response: httpx2.Response) -> None:
-        nonlocal is_first
-        if is_first:
-            is_first = False
-            change(response)
-
-    return hook
-
-
-def _as_challenge(response: httpx2.Response) -> None:
-    response.status_code = _CHALLENGED
 
 
 def _sign_in(context: OAuthContext, token: OAuthToken, client: OAuthClientInformationFull) -> SignIn:
@@ -257,18 +243,15 @@ async def sign_in(url: str, transport: str, settings: OAuthSettings, scopes: Seq
         SignInRefused, AuthorizationUnavailable: as `flow.run` does.
         OSError: the port of the redirect is in use.
     """
-    async with listening(_redirect_address(settings)) as listener:
+    # Servers take any port on this machine for a client that was registered by hand (RFC 8252).
+    is_registered = settings.client_id is not None or settings.client_metadata_url is not None
+    address = settings.redirect_uri or ("http://127.0.0.1:0/callback" if is_registered else None)
+    async with listening(address) as listener:
         provider = _PersonProvider(url, settings, scopes, listener, show)
         found = await run(provider, url, transport)
     if settings.client_secret is not None:  # it stays where the settings have it
         found = found.model_copy(update={"client": {k: v for k, v in found.client.items() if k != "client_secret"}})
     return found
-
-
-def _redirect_address(settings: OAuthSettings) -> str | None:
-    """Redirect address to register; if the client was registered elsewhere, servers take any port (RFC 8252)."""
-    is_registered = settings.client_id is not None or settings.client_metadata_url is not None
-    return settings.redirect_uri or ("http://127.0.0.1:0/callback" if is_registered else None)
 
 
 class _PersonProvider(ChoosesIssuer):

@@ -21,7 +21,6 @@ import httpx2
 
 from codemode_server.setting_types import is_safe_scheme
 from codemode_server.upstreams._bounded_http import Bounds
-from codemode_server.upstreams._large_results import LargeResults
 
 _TIMEOUT_S = 10.0
 _MAX_BYTES = 256 * 2**10
@@ -35,7 +34,7 @@ class AddressRefused(httpx2.RequestError):
 @asynccontextmanager
 async def guarded_client(server_url: str, auth: httpx2.Auth | None = None) -> AsyncGenerator[httpx2.AsyncClient]:
     """A client for what the server at this address names."""
-    bounds = Bounds(LargeResults(), lambda: _MAX_BYTES, answers_in_posts=False)
+    bounds = Bounds(lambda: _MAX_BYTES, answers_in_posts=False)
     client = httpx2.AsyncClient(
         auth=auth,
         timeout=_TIMEOUT_S,
@@ -103,17 +102,6 @@ class _PublicOnly(httpcore2.AsyncNetworkBackend):
         if any(_network(it) not in (_Network.PUBLIC, kind) for it in addresses):
             raise httpcore2.ConnectError(f"{host} is an address of a private network, which the server is not in")
         return addresses
-
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,  # noqa: ASYNC109
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        raise httpcore2.ConnectError("no sockets of files here")
-
-    async def sleep(self, seconds: float) -> None:
-        await self._backend.sleep(seconds)
 
 
 async def _resolve(host: str) -> list[str]:

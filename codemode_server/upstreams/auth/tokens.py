@@ -15,7 +15,6 @@ _LOOK_S = 3.0
 """How often a server that waits for a sign-in looks whether there is one."""
 _READ_AGAIN_S = 10.0
 """How long a sign-in is used before it is read again: the person may have signed out, or in as somebody else."""
-
 _RENEWAL_S = 25.0
 """Longest that a renewal takes: less than other processes wait for the lock of the token."""
 
@@ -129,22 +128,15 @@ class ServerTokens:
             self._refuse(old, self._why_unusable if old is None else "the last sign-in has expired")
             return
         try:
-            new = await self._new(old)
+            with anyio.fail_after(_RENEWAL_S):
+                new = await self._renew(old)
+        except TimeoutError:
+            raise AuthorizationUnavailable(f"the authorization server did not answer in {_RENEWAL_S:.0f} s") from None
         except SignInRefused as error:
             if old is not None:  # a server may take it for theft if another product sends it again
                 await self._stored.write(old.model_copy(update={"refresh_token": None}))
             self._refuse(old, str(error))
             return
-        await self._store(new)
-
-    async def _new(self, old: SignIn | None) -> SignIn:
-        try:
-            with anyio.fail_after(_RENEWAL_S):
-                return await self._renew(old)
-        except TimeoutError:
-            raise AuthorizationUnavailable(f"the authorization server did not answer in {_RENEWAL_S:.0f} s") from None
-
-    async def _store(self, new: SignIn) -> None:
         self._mask(new.secrets)
         await self._stored.write(new)
         self._take(new)

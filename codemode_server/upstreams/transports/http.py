@@ -107,8 +107,7 @@ class HttpTransport(Transport):
             SecretUnavailable: the command for the headers failed.
             ExceptionGroup: of httpx2's errors, at any time until it is left.
         """
-        from codemode_server.upstreams._bounded_http import Bounds
-        from codemode_server.upstreams._large_results import LargeResults, Restored
+        from codemode_server.upstreams._bounded_http import Bounds, Restored
 
         auth: httpx2.Auth | None = None
         if self._command_headers is not None:
@@ -120,8 +119,7 @@ class HttpTransport(Transport):
             from codemode_server.upstreams.auth.bearer import BearerAuth
 
             auth = BearerAuth(self._url, self._tokens)
-        large = LargeResults()
-        bounds = Bounds(large, self._max_message_bytes, answers_in_posts=self._transport == "http")
+        bounds = Bounds(self._max_message_bytes, answers_in_posts=self._transport == "http")
         if self._transport == "sse":
             from mcp.client.sse import sse_client
 
@@ -133,7 +131,7 @@ class HttpTransport(Transport):
                 httpx_client_factory=partial(_client, bounds),
                 auth=auth,
             ) as (incoming, outgoing):
-                yield Restored(incoming, large), outgoing
+                yield Restored(incoming, bounds.large), outgoing
         else:
             import httpx2
             from mcp.client.streamable_http import streamable_http_client
@@ -143,7 +141,7 @@ class HttpTransport(Transport):
                 _client(bounds, self._headers, timeout, auth) as client,
                 streamable_http_client(self._url, http_client=client) as (incoming, outgoing),
             ):
-                yield Restored(incoming, large), outgoing
+                yield Restored(incoming, bounds.large), outgoing
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
         """Explains an error of httpx2 or mcp; `refused` are the statuses that the server answered with."""

@@ -32,7 +32,6 @@ from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.processes.stream_readers import BoundedBytes, LineReader
 from codemode_server.redaction import Redactor
 from codemode_server.setting_types import ProblemWithin, Section
-from codemode_server.upstreams._inherited import inherited_environment
 from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, Unread, parse_line, too_large
 from codemode_server.upstreams.transports._child_errors import missing_variables, why_not_started
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec
@@ -59,6 +58,13 @@ EXIT_GRACE_S = 0.5
 _FLUSH_S = 0.1
 _WRITE_AHEAD = 256
 """Messages that may wait for a child that does not read; a cancellation must not wait behind it."""
+_POSIX = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+_WINDOWS = (
+    *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE"),
+    *("SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
+    # Beside those of mcp: without them Docker, npx and shells do not start (docker/mcp-gateway issue 424).
+    *("COMSPEC", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432", "TMP", "WINDIR"),
+)
 
 
 class StdioSettings(Section):
@@ -108,7 +114,7 @@ class Launch:
     command: str
     args: Sequence[str] = ()
     env: Mapping[str, str] | None = None
-    """Beside PATH, HOME, USER and the few others of `_inherited`."""
+    """Beside PATH, HOME, USER and the few others that each process inherits."""
     cwd: str | None = None
 
 
@@ -301,6 +307,15 @@ class StdioTransport(Transport):
             self._reaper.forget(process.pid)
         elif process.returncode is None:
             logger.warning("process %d of %r is left behind: SIGKILL did not end it", process.pid, self._launch.command)
+
+
+def inherited_environment(environ: Mapping[str, str], platform: str) -> dict[str, str]:
+    """Variables of `environ` that a process gets on this platform (as `sys.platform`): few, so that it gets no secret
+    of another server. Windows spells names in any case."""
+    names = _WINDOWS if platform == "win32" else _POSIX
+    given = {name.upper() if platform == "win32" else name: value for name, value in environ.items()}
+    found = {name: given[name] for name in names if name in given}
+    return {name: value for name, value in found.items() if not value.startswith("()")}  # bash's functions
 
 
 def _encode(item: SessionMessage) -> bytes:

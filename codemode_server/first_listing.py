@@ -90,7 +90,7 @@ class LastRun:
         if not any(server.listing.prompts for server in self.catalog.servers):
             return []
         from codemode_server.front.prompts import prompt_definitions
-        from codemode_server.gateway.policy.permitted_prompts import with_permitted_prompts
+        from codemode_server.gateway.policy.rules import with_permitted_prompts
 
         permitted = with_permitted_prompts(self.catalog, loaded.settings.permissions)
         return prompt_definitions(permitted, Redactor(loaded.secrets))

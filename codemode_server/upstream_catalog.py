@@ -16,8 +16,8 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import UpstreamListing
 from codemode_server.first_listing import LastRun, is_protected, upstream_pool
 from codemode_server.gateway.learning import Learning
-from codemode_server.gateway.policy.permitted_prompts import with_permitted_prompts
 from codemode_server.gateway.policy.protected_listings import ProtectedListings
+from codemode_server.gateway.policy.rules import with_permitted_prompts
 from codemode_server.gateway.policy.visible_listings import SeenListings
 from codemode_server.stores import Stores
 

@@ -41,7 +41,7 @@ def _rules_without_tools(loaded: LoadedSettings) -> Sequence[str]:
     """Warnings of rules that match no tool as of the last run; the state folder of an untrusted file is not opened."""
     if not loaded.settings.permissions.rules or not loaded.is_trusted:
         return ()
-    from codemode_server.gateway.policy.rules_without_tools import rules_without_tools
+    from codemode_server.gateway.policy.explanation import rules_without_tools
     from codemode_server.records.known_tools import KnownTools
 
     try:

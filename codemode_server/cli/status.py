@@ -25,7 +25,7 @@ from codemode_server.config.problems import no_server
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.front.direct_tools import direct_definitions, direct_tools
-from codemode_server.gateway.policy.rules_without_tools import rules_without_tools
+from codemode_server.gateway.policy.explanation import rules_without_tools
 from codemode_server.gateway.policy.tool_definitions import REVIEW
 from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
 from codemode_server.search.diagnostics import diagnose

@@ -9,7 +9,6 @@ import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.text import escaped
@@ -21,7 +20,6 @@ _PARTS = {
     "inputSchema": "parameters",
     "outputSchema": "result",
     "effect": "effect",
-    "task": "way to be called",
     "closedWorld": "claim to deal with nothing outside of its server",
 }
 _MAX_COMPARED_LINES = 1_000
@@ -30,25 +28,16 @@ _MAX_LINE_CHARACTERS = 160
 MAX_LINES = 400
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionChange:
-    """Difference between two definitions."""
-
-    lines: tuple[str, ...]
-    """A unified diff, without limit of length."""
-
-    def shortened(self) -> tuple[str, ...]:
-        """The first lines, and how many more there are."""
-        if len(self.lines) <= MAX_LINES:
-            return self.lines
-        return (*self.lines[:MAX_LINES], f"… and {len(self.lines) - MAX_LINES:,} more lines")
+def shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The first lines of a difference, and how many more there are."""
+    return lines if len(lines) <= MAX_LINES else (*lines[:MAX_LINES], f"… and {len(lines) - MAX_LINES:,} more lines")
 
 
-def change_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> DefinitionChange:
-    """The difference of two canonical definitions; of an empty one nothing is known, so all of the other is shown."""
+def change_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """The difference of two canonical definitions as a unified diff, without limit of length; of an empty one nothing
+    is known, so all of the other is shown."""
     changed = [part for part in _PARTS if before.get(part) != after.get(part)] if before else []
-    lines = [line for part in changed or _PARTS for line in _diff(part, before.get(part), after.get(part))]
-    return DefinitionChange(tuple(lines))
+    return tuple(line for part in changed or _PARTS for line in _diff(part, before.get(part), after.get(part)))
 
 
 def _diff(part: str, before: Any, after: Any) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Definitions of tools in a form that can be compared, and which of them were accepted. No I/O.
+"""Definitions of tools in a form that can be compared, and which of them were accepted, for each principal
+and server: the contract of their store. No I/O.
 
 The order of keys and of `required` does not count, nor does white space in titles and descriptions. Every other
 character does, also one that looks like another.
@@ -11,13 +12,22 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
+from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
 
 _MARK_CHARACTERS = 16
 SERVER = "(its own description)"
 """In place of a tool's name, for what a server says of itself."""
+MAX_WAITING = 5
+"""Definitions of one tool that wait for a review; the oldest are forgotten."""
+MAX_ACCEPTED = 10
+"""Accepted definitions of one tool, to which it may return; the oldest are forgotten."""
+MAX_DEFINITIONS = 20_000
+"""Definitions of one server; a tool that would be beyond it is not stored, so it stays one that nobody accepted."""
+MAX_TEXT_BYTES = 16 * 2**20
+"""Size of all texts of one server, compressed; definitions beyond it are stored without their text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +190,24 @@ def fields_of(text: str) -> dict[str, Any]:
 def waiting(definitions: Iterable[KnownDefinition]) -> Iterator[KnownDefinition]:
     """Those that the person has not accepted."""
     return (it for it in definitions if not it.is_accepted)
+
+
+class DefinitionStore(Protocol):
+    """All methods raise `JournalUnavailable` if the store can't be used."""
+
+    def known(self, principal: Principal, server: str | None = None, tool: str | None = None) -> list[KnownDefinition]:
+        """The definitions of this principal, of one server or tool by its raw name if one is given. Blocks briefly."""
+
+    def text(self, principal: Principal, server: str, tool: str, digest: str) -> str:
+        """The canonical text of a definition; empty if it is not stored (any more). Blocks briefly."""
+
+    async def take(
+        self, principal: Principal, server: str, listed: Sequence[ListedDefinition], *, accept_new: bool, at: float
+    ) -> list[KnownDefinition]:
+        """Add what `new_definitions` says of a listing; returns what is known of the server then.
+
+        Products that take listings of one server at once see each other's: only one of them is the first.
+        """
+
+    async def accept(self, principal: Principal, definition: KnownDefinition, *, at: float) -> bool:
+        """Note that the person accepts it; False if it is not known (any more)."""

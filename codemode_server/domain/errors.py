@@ -3,19 +3,15 @@
     CodemodeError
     ├── SettingsError          the person: upstream.yaml or the environment is wrong
     ├── SandboxUnavailable     the person: no sandbox can run here
-    ├── JournalUnavailable     the person: the database can't be used (permissions, locked)
-    │   ├── JournalDamaged     its file is not a sound database
-    │   └── JournalFull        the disk is full
+    ├── JournalUnavailable     the person: the database can't be used (permissions, locked, full)
     ├── TokensFull             the person: the privacy tokens of a principal have no more room
     ├── AuditUnavailable       the person: the audit can't be read
     ├── SecretUnavailable      the person: a secret can't be read or stored
-    │   └── SecretLocked       another process is changing it
     ├── NotPrivate             the person: another user could write to the product's folders (`private_files`)
     ├── EncoderFailed          the person: search ranks without the model
     │   └── EncoderMissing     nobody has to act: no package for a model is installed
     ├── DecisionOutdated       nobody has to act: the pipeline decides on the call again
     ├── MetaToolError          the model: a bad argument to one of the four tools
-    │   └── PlanApplied        another execution applies the dry run already
     ├── ExecutionError         the model: the program can't go on
     │   ├── LimitExceeded      a limit of upstream.yaml ended it
     │   └── SandboxFailed      the sandbox died under it
@@ -29,8 +25,7 @@
         ├── CallTimedOut       sent, and not answered in time
         ├── ToolFailed         answered by the upstream with an error
         │   └── ResultWithheld   answered, and a guardrail withholds the answer
-        ├── ResultTooLarge     the answer exceeds the size limit
-        └── ResultTooDeep      the answer exceeds the nesting limit
+        └── ResultTooLarge     the answer exceeds the limit of size or nesting
 
 Errors stay typed up to the edge (the guest's `ToolError`, the host's `ToolError` result, the exit message) and
 become text there once. `docs/programs.md` says what programs see of them. Messages say what, where, and what to
@@ -80,20 +75,8 @@ class AuditUnavailable(CodemodeError):
     """Raised when the audit can't be written or read; it stops no call."""
 
 
-class JournalDamaged(JournalUnavailable):
-    """Raised when the database's file is not a sound database."""
-
-
-class JournalFull(JournalUnavailable):
-    """Raised when the disk has no room for the journal."""
-
-
 class SecretUnavailable(CodemodeError):
     """Raised when a secret can't be read or stored; the message names the remedy and holds no value."""
-
-
-class SecretLocked(SecretUnavailable):
-    """Raised when another process holds the lock of a secret for too long."""
 
 
 class EncoderFailed(CodemodeError):
@@ -118,10 +101,6 @@ class MetaToolError(CodemodeError):
     """Raised for a bad argument to one of the four tools; the message says what is valid."""
 
     code = "bad_argument"
-
-
-class PlanApplied(MetaToolError):
-    """Raised when a dry run is applied that another execution has applied already."""
 
 
 class ExecutionError(CodemodeError):
@@ -209,12 +188,6 @@ class ResultWithheld(ToolFailed):
 
 
 class ResultTooLarge(CallError):
-    """Raised for a result over the size limit; the upstream did answer, so the tool may have acted."""
+    """Raised for a result over the limit of size or nesting; the upstream did answer, so the tool may have acted."""
 
     code = "result_too_large"
-
-
-class ResultTooDeep(CallError):
-    """Raised for a result over the nesting limit; the upstream did answer, so the tool may have acted."""
-
-    code = "result_too_deep"

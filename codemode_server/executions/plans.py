@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from codemode_server.config.live import LiveConfig
-from codemode_server.domain.errors import MetaToolError, PlanApplied
+from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
@@ -46,7 +46,7 @@ async def to_apply(journal: Journal, principal: Principal, execution_id: Executi
         again = (
             "" if other.status is ExecutionStatus.SUCCEEDED else f"; go on with that by resume={other.execution_id!r}"
         )
-        raise PlanApplied(
+        raise MetaToolError(
             f"the plan of {execution_id} is applied already, as {other.execution_id} ({other.status.value}){again}; "
             "to do it a second time, make a new dry run"
         )

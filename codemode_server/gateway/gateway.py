@@ -12,7 +12,7 @@ from typing import Any
 
 from anyio.lowlevel import checkpoint
 
-from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import UnknownTool
 from codemode_server.domain.tools import Effect, UpstreamState
@@ -88,16 +88,15 @@ class Gateway:
             newest=self._newest,
             approver=approver,
             sign_in_offers=sign_in_offers,
-            privacy=privacy,
+            privacy=privacy or CallPrivacy(config),
         )
 
     def effect_of(self, server: str, tool: str) -> Effect:
         """Effect of a call of these raw names, as far as the catalog says."""
         if tool == READ_METHOD:
             return Effect.READS
-        found = next((it for it in self._catalog().servers if it.raw_name == server), None)
-        tools = found.tools if found is not None else ()
-        return next((it.effect for it in tools if it.raw_name == tool), Effect.UNKNOWN)
+        found = _by_raw_name(self._server(server), tool)
+        return Effect.UNKNOWN if found is None else found.effect
 
     async def offer_sign_ins(self, calls: ExecutionCalls, modules: Iterable[str], *, is_rejected: bool) -> bool:
         """Offer the user to sign in to those servers of these modules, such as `servers.linear`, that need it, until
@@ -136,19 +135,17 @@ class Gateway:
             found = self._catalog().server(server)
             target = ToolTarget(found, found.tool(tool), is_raw=raw)
         except UnknownTool as error:
-            self._publish_unresolved(calls, server, tool, error)
-            raise
+            raise self._unresolved(calls, server, tool, error) from None
         return await self._pipeline.run(calls, target, arguments)
 
     async def call_direct(self, calls: ExecutionCalls, server: str, tool: str, arguments: dict[str, Any]) -> Reply:
         """Call the tool of exactly these raw names, for a call without a program, with its whole result as the upstream
         sent it; raises as `call` does."""
-        offering = next((it for it in self._catalog().servers if it.raw_name == server), None)
-        found = next((it for it in offering.tools if it.raw_name == tool), None) if offering else None
+        offering = self._server(server)
+        found = _by_raw_name(offering, tool)
         if offering is None or found is None:
             error = UnknownTool(f"{server!r} no longer has the tool {tool!r}; search_tools finds what it has now")
-            self._publish_unresolved(calls, server, tool, error)
-            raise error
+            raise self._unresolved(calls, server, tool, error)
         return await self._pipeline.run(calls, ToolTarget(offering, found, is_raw=True), arguments)
 
     async def read(
@@ -159,20 +156,18 @@ class Gateway:
         try:
             target = ResourceTarget.of(calls, self._catalog().server(server), named, arguments or {})
         except UnknownTool as error:
-            self._publish_unresolved(calls, server, READING, error)
-            raise
+            raise self._unresolved(calls, server, READING, error) from None
         # The program's own spelling of a link: the upstream's may hold a secret.
         recorded = {"uri": named if target.is_linked else target.recorded_uri}
         return await self._pipeline.run(calls, target, recorded)
 
     async def get_prompt(self, calls: ExecutionCalls, server: str, name: str, arguments: dict[str, Any]) -> Reply:
         """A prompt by the raw names, with the whole result as the upstream sent it; raises as `call` does."""
-        offering = next((it for it in self._catalog().servers if it.raw_name == server), None)
+        offering = self._server(server)
         found = next((it for it in offering.listing.prompts if it.name == name), None) if offering else None
         if offering is None or found is None:
             error = UnknownTool(f"{server!r} no longer has the prompt {name!r}")
-            self._publish_unresolved(calls, server, name, error)
-            raise error
+            raise self._unresolved(calls, server, name, error)
         return await self._pipeline.run(calls, PromptTarget(offering, found), arguments)
 
     async def _newest(self, target: CallTarget) -> CallTarget:
@@ -180,11 +175,19 @@ class Gateway:
         if not isinstance(target, ToolTarget):
             return target
         await self._prepare()
-        server = next((it for it in self._catalog().servers if it.raw_name == target.server.raw_name), target.server)
-        tool = next((it for it in server.tools if it.raw_name == target.raw_name), target.tool)
-        return replace(target, server=server, tool=tool)
+        server = self._server(target.server.raw_name) or target.server
+        return replace(target, server=server, tool=_by_raw_name(server, target.raw_name) or target.tool)
 
-    def _publish_unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> None:
+    def _server(self, raw_name: str) -> Server | None:
+        return next((it for it in self._catalog().servers if it.raw_name == raw_name), None)
+
+    def _unresolved(self, calls: ExecutionCalls, server: str, tool: str, error: UnknownTool) -> UnknownTool:
+        """The error, which subscribers have seen."""
         redactor = calls.context.redactor
         names = redactor.line(server, 80), redactor.line(tool, 80)
         self._events.publish(CallUnresolved(calls, calls.next_seq(), *names, redactor.text(str(error))))
+        return error
+
+
+def _by_raw_name(server: Server | None, tool: str) -> Tool | None:
+    return next((it for it in server.tools if it.raw_name == tool), None) if server else None

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from codemode_server.domain.calls import Ask, Decision, Deny
 from codemode_server.domain.errors import ResultWithheld, ToolFailed
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import Spellings, fits
 from codemode_server.gateway.policy.policy import Policy, most_restrictive
-from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
+from codemode_server.gateway.targets import CallTarget, ResourceTarget, title_of
 from codemode_server.guardrails.chain import GuardrailChain
 from codemode_server.guardrails.guardrail import GuardedCall, GuardedResult
 from codemode_server.sandbox.contract import Reply
@@ -120,15 +120,15 @@ class CallGuard:
         """
         if not self._chain.looks_at("after_call"):
             return reply, ()
-        is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
-        result = GuardedResult(reply.value, "mcp" if is_raw else "blocks" if reply.encoding == "blocks" else "value")
+        form: Literal["mcp", "blocks", "value"] = "blocks" if reply.encoding == "blocks" else "value"
+        result = GuardedResult(reply.value, "mcp" if target.is_raw else form)
         found = await self._chain.after_call(_guarded_call(calls, target, arguments), result)
         title = title_of(target)
         if isinstance(found.decision, Deny):
             raise ResultWithheld(f"{title} was called, and its result is withheld: {found.decision.reason}")
         if not found.changes:
             return reply, ()
-        if is_raw and not isinstance(found.value, dict):
+        if target.is_raw and not isinstance(found.value, dict):
             raise ResultWithheld(f"{title} was called, and its result is withheld: a guardrail made it unreadable")
         _note(calls, f"{title}: the result was {'; '.join(found.changes)}")
         return replace(reply, value=found.value), tuple(f"its result was {it}" for it in found.changes)

@@ -29,7 +29,7 @@ class Journal(Protocol):
         """Returns once the record survives the death of the process. `repeat`: of a program that can run again.
 
         Raises:
-            PlanApplied: another execution applies the same dry run.
+            MetaToolError: another execution applies the same dry run.
         """
 
     async def applied_by(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:

@@ -10,7 +10,6 @@ recorded when they end. Everything else that follows a call subscribes to `gatew
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -42,7 +41,7 @@ from codemode_server.domain.errors import (
 )
 from codemode_server.domain.input_requests import InputRequest
 from codemode_server.domain.tools import Effect
-from codemode_server.gateway.approver import NOBODY_TO_ASK, Approver, ask_person
+from codemode_server.gateway.approver import Approver, ask_person
 from codemode_server.gateway.audit import MAX_ERROR_CHARACTERS
 from codemode_server.gateway.call_attempt import CallAttempt, status_of
 from codemode_server.gateway.call_audit import MAX_INPUT_REQUESTS
@@ -77,13 +76,11 @@ from codemode_server.gateway.resumed_calls import (
     with_departure,
 )
 from codemode_server.gateway.sign_in_offers import OfferOutcome, SignInOffers
-from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, SharedUpstreams, title_of
+from codemode_server.gateway.targets import MAX_OUTDATED, CallTarget, SharedUpstreams, send, title_of
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import payload, recorded_text
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.progress import CallProgress
-
-logger = logging.getLogger(__name__)
 
 
 class CallPipeline:
@@ -98,9 +95,9 @@ class CallPipeline:
         config: LiveConfig,
         guard: CallGuard,
         newest: Callable[[CallTarget], Awaitable[CallTarget]],
-        approver: Approver = NOBODY_TO_ASK,
-        sign_in_offers: SignInOffers | None = None,
-        privacy: CallPrivacy | None = None,
+        approver: Approver,
+        sign_in_offers: SignInOffers | None,
+        privacy: CallPrivacy,
     ) -> None:
         """`newest` gives a target as the catalog has it now. Without `sign_in_offers`, calls to a server that needs a
         sign-in just fail."""
@@ -112,7 +109,7 @@ class CallPipeline:
         self._newest = newest
         self._approver = approver
         self._sign_in_offers = sign_in_offers
-        self._privacy = privacy or CallPrivacy(config)
+        self._privacy = privacy
 
     async def run(self, calls: ExecutionCalls, target: CallTarget, arguments: dict[str, Any]) -> Reply:
         """Make one call for an execution and return what the program receives, or without a program the host.
@@ -195,16 +192,15 @@ class CallPipeline:
             await attempt.check_arguments()
         if isinstance(attempt.decision, Capture):
             return placeholder_reply(attempt.call, attempt.target)
-        await self._stop_departure(attempt)
-        await self._approve(attempt)
-        await self._record_begin(attempt)
-        return await self._send(attempt)
-
-    async def _stop_departure(self, attempt: CallAttempt) -> None:
         departure = await departure_of(attempt.calls, attempt.call, attempt.target)
         if departure is not None:
             attempt.decision = with_departure(attempt.decision, departure)
             attempt.departure = departure if attempt.departure is None else joined([attempt.departure, departure])
+        await self._approve(attempt)
+        attempt.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
+        is_read_only = attempt.target.effect is Effect.READS
+        await self._journal.begin_call(attempt.call, attempt.decision, is_read_only=is_read_only)
+        return await self._send(attempt)
 
     async def _approve(self, attempt: CallAttempt) -> None:
         """Ask the person, where the decision says so. The limits of time stand still while all calls wait so."""
@@ -220,24 +216,23 @@ class CallPipeline:
                 attempt.decision = attempt.approval or ask
         require_not_denied(title, attempt.decision)
 
-    async def _record_begin(self, attempt: CallAttempt) -> None:
-        is_read_only = attempt.target.effect is Effect.READS
-        attempt.is_recorded = True  # also if the program ends meanwhile: what was asked of the journal is done
-        await self._journal.begin_call(attempt.call, attempt.decision, is_read_only=is_read_only)
-
     async def _send(self, attempt: CallAttempt) -> Reply:
         calls, call = attempt.calls, attempt.call
+
+        def retried(reason: RetryReason) -> None:
+            self._events.publish(CallRetried(calls, call, reason))
+
         record = partial(self._asked, attempt)
         answers = CallInput(calls, call, attempt.target, config=self._config, privacy=self._privacy, record=record)
         masked = partial(self._privacy.masked, calls, attempt.target)
-        progress = CallProgress(input_provider=answers, protect=masked, on_retry=partial(self._retried, attempt))
+        progress = CallProgress(input_provider=answers, protect=masked, on_retry=retried)
         upstreams = self._upstreams.for_principal(calls.context.principal)
         self._events.publish(CallSent(calls, call, attempt.target, progress))
         is_offered, outdated = False, 0
         while True:
             try:
                 sent = await self._privacy.sent(calls, attempt.target, call.arguments, attempt.release)
-                return await attempt.target.send(upstreams, calls, sent, progress, revision=attempt.revision)
+                return await send(upstreams, attempt.target, sent, progress, attempt.revision)
             except DecisionOutdated as error:  # the configuration or the tool changed while the call waited
                 if (outdated := outdated + 1) > MAX_OUTDATED:
                     raise UpstreamUnavailable(f"{error} again and again, so nothing was called") from error
@@ -247,17 +242,11 @@ class CallPipeline:
                     raise
                 is_offered = True
                 outcome = await self._sign_in_offers.offer(calls, call.server)
-                self._publish_offer(attempt, outcome)
+                if outcome is not OfferOutcome.NONE:
+                    self._events.publish(CallInputRequested(calls, call, "sign-in", outcome.value, None))
                 if outcome is not OfferOutcome.SIGNED_IN:
                     raise SignInRequired(f"{error}{outcome.remark}") from error
                 progress.retry_reason = RetryReason.SIGN_IN
-
-    def _retried(self, attempt: CallAttempt, reason: RetryReason) -> None:
-        self._events.publish(CallRetried(attempt.calls, attempt.call, reason))
-
-    def _publish_offer(self, attempt: CallAttempt, outcome: OfferOutcome) -> None:
-        if outcome is not OfferOutcome.NONE:
-            self._events.publish(CallInputRequested(attempt.calls, attempt.call, "sign-in", outcome.value, None))
 
     def _asked(self, attempt: CallAttempt, request: InputRequest, status: str, answer: dict[str, Any] | None) -> None:
         feature = str(request.feature or "unknown")
@@ -338,22 +327,10 @@ class CallPipeline:
         result: ResultSummary = NO_RESULT,
     ) -> None:
         attempt.calls.note_answered(attempt.call.key)
+        error = outcome.error
+        if error is not None:  # a message may hold values
+            text = error if self._config.payloads == "all" else outcome.status.value
+            error = recorded_text(text, attempt.calls.context.redactor, MAX_ERROR_CHARACTERS)
         self._events.publish(
-            CallEnded(
-                calls=attempt.calls,
-                call=attempt.call,
-                target=attempt.target,
-                decision=attempt.decision,
-                outcome=outcome,
-                recorded_error=self._recorded_error(attempt, outcome),
-                reply=reply,
-                result=result,
-            )
+            CallEnded(attempt.calls, attempt.call, attempt.target, attempt.decision, outcome, error, reply, result)
         )
-
-    def _recorded_error(self, attempt: CallAttempt, outcome: CallOutcome) -> str | None:
-        """The error as records and traces may hold it: a message may hold values."""
-        if outcome.error is None:
-            return None
-        text = outcome.error if self._config.payloads == "all" else outcome.status.value
-        return recorded_text(text, attempt.calls.context.redactor, MAX_ERROR_CHARACTERS)

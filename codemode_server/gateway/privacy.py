@@ -41,7 +41,7 @@ from codemode_server.gateway.release import (
     restriction_of,
 )
 from codemode_server.gateway.sent_arguments import arguments_to_send
-from codemode_server.gateway.targets import CallTarget, PromptTarget, ResourceTarget, ToolTarget, title_of
+from codemode_server.gateway.targets import CallTarget, ResourceTarget, title_of
 from codemode_server.known_values import KnownValues
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.privacy.findings import Finding, Findings
@@ -166,8 +166,7 @@ class CallPrivacy:
             sent = {token: it.original for token, it in release.known.items() if it.original is not None}
         if mode == "values" and not sent:
             return reply
-        is_raw = isinstance(target, PromptTarget) or (isinstance(target, ToolTarget) and target.is_raw)
-        value, binary = without_binary(reply) if is_raw or reply.encoding == "blocks" else (reply.value, [])
+        value, binary = without_binary(reply) if target.is_raw or reply.encoding == "blocks" else (reply.value, [])
         files = [(part, file) for part in binary if (file := part.file) is not None]
         texts = [file.text for _, file in files]
         if mode != "values":

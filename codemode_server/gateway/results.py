@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from codemode_server.domain.ids import JsonValue
 from codemode_server.gateway import summaries
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.targets import CallTarget
+from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.json_values import json_bytes
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.redaction import Payloads, Redactor, payload
 from codemode_server.sandbox.contract import Reply
 from codemode_server.tokens import estimate_tokens
+from codemode_server.upstreams.results import failure_of
+from codemode_server.upstreams.unmarked_errors import unmarked_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,9 @@ class ResultSummary:
     payload: str | None = None
     """The value as `state.payloads` allows in records and traces."""
     marked_error: str | None = None
-    """See `ToolTarget.marked_error`, and `ToolTarget.unmarked_error`."""
+    """The error that a raw result is marked as; the program gets the result all the same."""
     unmarked_error: str | None = None
+    """The error that a normal result consists of."""
 
 
 NO_RESULT = ResultSummary()
@@ -48,9 +51,16 @@ def summarise(target: CallTarget, reply: Reply, payloads: Payloads, redactor: Re
         *sizes_of(reply.value),
         summaries.of_reply(reply, redactor),
         payload(reply.value, payloads, redactor),
-        target.marked_error(reply.value),
-        target.unmarked_error(reply, redactor),
+        *_errors_in(target, reply, redactor),
     )
+
+
+def _errors_in(target: CallTarget, reply: Reply, redactor: Redactor) -> tuple[str | None, str | None]:
+    if not isinstance(target, ToolTarget):
+        return None, None
+    if target.is_raw:
+        return failure_of(reply.value), None
+    return None, unmarked_error(reply.value, redactor) if reply.encoding == "json" else None
 
 
 async def without_secrets(

@@ -8,26 +8,20 @@ from typing import Any, Protocol
 from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.catalog.resources import MODULE, Found
 from codemode_server.domain.errors import InvalidArguments
-from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.resources import PromptDefinition
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.arguments import check_arguments
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, resource_names
-from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.progress import CallProgress
-from codemode_server.upstreams.results import failure_of
-from codemode_server.upstreams.unmarked_errors import unmarked_error
 
 READING = f"{MODULE}.read"
 """The name of reading a resource in reports, as programs call it."""
 MAX_OUTDATED = 20
 """How often one call is decided again since its tool or the configuration has changed."""
-_PROMPTS = "prompts"
-"""Before the name of a prompt in `permissions.rules`, in reports and in records."""
 
 
 class Upstreams(Protocol):
@@ -44,10 +38,9 @@ class Upstreams(Protocol):
         revision: int,
         definition: str,
     ) -> Reply:
-        """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`. With `is_raw` the
-        result is as it came, also if it says that it is an error.
-        `revision` is that of the configuration under which the call was allowed, `definition` the digest of the tool's
-        definition, empty for any.
+        """Call a tool by its raw names; what the upstream reports meanwhile is written to `progress`. `is_raw`: the
+        reply is the whole result as it came, also if it says that it is an error. `revision` is that of the
+        configuration under which the call was allowed, `definition` the digest of the tool's definition, empty for any.
 
         Raises:
             DecisionOutdated: the configuration or the tool has changed; nothing was sent.
@@ -71,8 +64,22 @@ class SharedUpstreams(Protocol):
         that principal's alone."""
 
 
+class _Target:
+    """Rules that hold unless a kind of target has its own."""
+
+    __slots__ = ()
+
+    def is_selected(self, server: ServerSettings) -> bool:
+        """True if these settings of the server let programs use it."""
+        return True
+
+    def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Arguments for the upstream."""
+        return arguments
+
+
 @dataclass(frozen=True, slots=True)
-class ToolTarget:
+class ToolTarget(_Target):
     """A tool of an upstream. `is_raw`: the program gets the whole result as the upstream sends it."""
 
     server: Server
@@ -96,56 +103,14 @@ class ToolTarget:
         return self.tool.effect
 
     def is_selected(self, server: ServerSettings) -> bool:
-        """True if these settings of the server let programs use it."""
         return server.tools.selects(self.tool.raw_name)
 
     def check(self, arguments: dict[str, Any]) -> None:
         check_arguments(self.tool, arguments)
 
-    def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments for the upstream: unchanged."""
-        return arguments
-
-    async def send(
-        self,
-        upstreams: Upstreams,
-        calls: ExecutionCalls,
-        arguments: dict[str, Any],
-        progress: CallProgress,
-        revision: int,
-    ) -> Reply:
-        server, tool, digest = self.server.raw_name, self.tool.raw_name, self.tool.definition.digest
-        return await upstreams.call_tool(
-            server, tool, arguments, is_raw=self.is_raw, progress=progress, revision=revision, definition=digest
-        )
-
-    def marked_error(self, value: JsonValue) -> str | None:
-        """The error that a raw result is marked as, if it is one; the program gets the result all the same."""
-        return failure_of(value) if self.is_raw else None
-
-    def unmarked_error(self, reply: Reply, redactor: Redactor) -> str | None:
-        """The error that a normal result consists of, if it is one, without secrets."""
-        return None if self.is_raw or reply.encoding != "json" else unmarked_error(reply.value, redactor)
-
-
-class _ReadTarget:
-    """A resource or a prompt: it can only be read, and its answer is no error."""
-
-    __slots__ = ()
-    effect = Effect.READS
-
-    def is_selected(self, server: ServerSettings) -> bool:
-        return True
-
-    def marked_error(self, value: JsonValue) -> str | None:
-        return None
-
-    def unmarked_error(self, reply: Reply, redactor: Redactor) -> str | None:
-        return None
-
 
 @dataclass(frozen=True, slots=True)
-class ResourceTarget(_ReadTarget):
+class ResourceTarget(_Target):
     """A resource of an upstream: one that a result of this execution links to, a listed one, or an expansion of a
     listed template."""
 
@@ -154,6 +119,8 @@ class ResourceTarget(_ReadTarget):
     is_linked: bool
     raw_name = READ_METHOD
     name = READING
+    effect = Effect.READS
+    is_raw = False
 
     @classmethod
     def of(cls, calls: ExecutionCalls, server: Server, named: str, arguments: dict[str, Any]) -> ResourceTarget:
@@ -189,36 +156,28 @@ class ResourceTarget(_ReadTarget):
             raise InvalidArguments(self.found.problem)
 
     def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments for the upstream: the URI as it is sent, however the program named it."""
+        """The URI as it is sent, however the program named it."""
         return {"uri": self.found.uri}
-
-    async def send(
-        self,
-        upstreams: Upstreams,
-        calls: ExecutionCalls,
-        arguments: dict[str, Any],
-        progress: CallProgress,
-        revision: int,
-    ) -> Reply:
-        return await upstreams.read_resource(self.server.raw_name, self.found.uri, progress=progress, revision=revision)
 
 
 @dataclass(frozen=True, slots=True)
-class PromptTarget(_ReadTarget):
+class PromptTarget(_Target):
     """A prompt of an upstream, which a person chose in the host."""
 
     server: Server
     prompt: PromptDefinition
+    effect = Effect.READS
+    is_raw = True
 
     @property
     def raw_name(self) -> str:
-        return f"{_PROMPTS}/{self.prompt.name}"
+        return self.spellings.raw
 
     name = raw_name
 
     @property
     def spellings(self) -> Spellings:
-        return prompt_spellings(self.prompt.name)
+        return Spellings.of_prompt(self.prompt.name)
 
     def check(self, arguments: dict[str, Any]) -> None:
         missing = [it.name for it in self.prompt.arguments if it.is_required and it.name not in arguments]
@@ -227,27 +186,30 @@ class PromptTarget(_ReadTarget):
                 f"the prompt {self.server.name}/{self.prompt.name} needs {', '.join(map(repr, missing))}"
             )
 
-    def sent(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        return arguments
-
-    async def send(
-        self,
-        upstreams: Upstreams,
-        calls: ExecutionCalls,
-        arguments: dict[str, Any],
-        progress: CallProgress,
-        revision: int,
-    ) -> Reply:
-        names = self.server.raw_name, self.prompt.name
-        return await upstreams.get_prompt(*names, arguments, progress=progress, revision=revision)
-
 
 CallTarget = ToolTarget | ResourceTarget | PromptTarget
 
 
-def prompt_spellings(name: str) -> Spellings:
-    """The names under which a rule can mean a prompt."""
-    return Spellings(f"{_PROMPTS}/{name}", f"{_PROMPTS}/{name}")
+async def send(
+    upstreams: Upstreams, target: CallTarget, arguments: dict[str, Any], progress: CallProgress, revision: int
+) -> Reply:
+    """Send a call of the target to its upstream; raises as `Upstreams.call_tool` does."""
+    match target:
+        case ToolTarget(server, tool, is_raw):
+            return await upstreams.call_tool(
+                server.raw_name,
+                tool.raw_name,
+                arguments,
+                is_raw=is_raw,
+                progress=progress,
+                revision=revision,
+                definition=tool.definition.digest,
+            )
+        case ResourceTarget(server, found):
+            return await upstreams.read_resource(server.raw_name, found.uri, progress=progress, revision=revision)
+        case PromptTarget(server, prompt):
+            names = server.raw_name, prompt.name
+            return await upstreams.get_prompt(*names, arguments, progress=progress, revision=revision)
 
 
 def title_of(target: CallTarget) -> str:

@@ -30,7 +30,7 @@ from codemode_server.domain.savings import TokenUsage
 from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.executions.recording import code_as_configured
 from codemode_server.first_listing import state_folder
-from codemode_server.gateway.audit_history import read_execution
+from codemode_server.gateway.audit import read_execution
 from codemode_server.records.state_database import has_database
 from codemode_server.redaction import Redactor, payload
 from codemode_server.storage.database import Database

@@ -26,7 +26,7 @@ from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import protection_lines
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
-from codemode_server.gateway.targets import CallTarget, ResourceTarget, ToolTarget, prompt_spellings
+from codemode_server.gateway.targets import CallTarget, ResourceTarget, ToolTarget
 from codemode_server.setting_types import RuleEffect
 from codemode_server.storage.database import FILE_NAME
 from codemode_server.storage.sqlite_sources import SqliteSources
@@ -178,7 +178,7 @@ def _named(server: Server, name: str, labels: ToolLabels) -> NamedTool:
     if name.startswith("prompts/"):
         prompt = name.removeprefix("prompts/")
         is_known = any(it.name == prompt for it in server.listing.prompts)
-        return NamedTool(Subject.of_reading(server, prompt_spellings(prompt)), is_known)
+        return NamedTool(Subject.of_reading(server, Spellings.of_prompt(prompt)), is_known)
     tool = server.tool(name)
     target_of_tool = ToolTarget(server, tool)
     return NamedTool(Subject.of_tool(server, tool), target=target_of_tool, labels=labels.of(target_of_tool))

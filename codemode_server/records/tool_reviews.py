@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
-from codemode_server.domain.definition_changes import DefinitionChange
 from codemode_server.domain.definitions import SERVER, KnownDefinition, by_tool, waiting
 from codemode_server.first_listing import state_folder
-from codemode_server.gateway.policy.tool_definitions import accepted_event, change_of, is_hidden, kind_of
+from codemode_server.gateway.policy.tool_definitions import change_of, is_hidden, kind_of, review_event
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import ServerTexts
@@ -32,7 +31,7 @@ class WaitingTool:
     """A definition that waits for the person, with what differs."""
 
     definition: KnownDefinition
-    change: DefinitionChange
+    change: tuple[str, ...]
     until_then: str
     """The decision on its calls until then."""
 
@@ -47,7 +46,7 @@ class WaitingTool:
 
     @property
     def text(self) -> str:
-        return "\n".join([self.title, *(f"    {line}" for line in self.change.lines)])
+        return "\n".join([self.title, *(f"    {line}" for line in self.change)])
 
 
 class StoredTools:
@@ -77,7 +76,7 @@ class StoredTools:
         now = time.time()
         for it in shown:
             if await self._store.accept(self._principal, it.definition, at=now):
-                self._audit.append(accepted_event(it.definition, self._principal, now))
+                self._audit.append(review_event(it.definition, self._principal, now, is_accepted=True))
 
 
 def accepted_text(accepted: Iterable[WaitingTool]) -> str:
@@ -87,7 +86,7 @@ def accepted_text(accepted: Iterable[WaitingTool]) -> str:
 
 def digest_of_review(shown: Sequence[WaitingTool]) -> str:
     """Differs if other definitions wait than those that were shown, or if they differ from something else."""
-    parts = [part for it in shown for part in (it.definition.digest, *it.change.lines)]
+    parts = [part for it in shown for part in (it.definition.digest, *it.change)]
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

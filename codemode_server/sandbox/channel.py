@@ -22,7 +22,6 @@ from codemode_server.domain.errors import (
     CodemodeError,
     ExecutionError,
     LimitExceeded,
-    ResultTooDeep,
     ResultTooLarge,
 )
 from codemode_server.json_values import MAX_VALUES, size_as_json
@@ -237,7 +236,7 @@ class Channel:
             )
         except RecursionError:
             message = f"{what or 'the answer'} is nested too deep; ask for a part of it"
-            return OutgoingFrame(host_frames.refusal_frame(request_id, ResultTooDeep.code, message))
+            return OutgoingFrame(host_frames.refusal_frame(request_id, ResultTooLarge.code, message))
         if not what or answer.size <= self._limits.call_bytes:
             return answer
         message = f"{what} is larger than {_size(self._limits.call_bytes)}; ask for less of it"

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote
 
-from codemode_server.domain.errors import SecretLocked, SecretUnavailable
+from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.private_cipher import PrivateCipher, ValueUnreadable
 from codemode_server.private_files import (
     UNFINISHED,
@@ -94,7 +94,7 @@ class EncryptedFileStore:
                 try:
                     stack.enter_context(held(path, timeout_s=self._lock_s))
                 except TimeoutError:
-                    raise SecretLocked(
+                    raise SecretUnavailable(
                         f"another codemode-server has been changing the secret {name!r} for {self._lock_s:.0f} s "
                         f"({path} is locked); try again, or end that process"
                     ) from None

@@ -51,7 +51,7 @@ class SecretStore(Protocol):
         it. Not reentrant.
 
         Raises:
-            SecretLocked: somebody else holds it for too long.
+            SecretUnavailable: somebody else holds it for too long.
         """
 
 

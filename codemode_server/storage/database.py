@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.private_files import NotPrivate, check_file, open_private, private_folder
 from codemode_server.processes.file_lock import held
 from codemode_server.storage.schema import SCHEMA, VERSION
@@ -129,7 +129,7 @@ def unavailable(path: Path, error: Exception) -> JournalUnavailable:
     if code in _DAMAGE:
         return _damaged(path, str(error))
     if _is_full(path, error, code):
-        return JournalFull(
+        return JournalUnavailable(
             f"the record {path} can't be used: database or disk is full. Free some disk space; "
             "`codemode-server workspace clean` removes the programs' files."
         )
@@ -147,8 +147,8 @@ def is_locked(error: Exception) -> bool:
     return isinstance(error, JournalUnavailable) and _primary_code(error.__cause__) in _LOCKED
 
 
-def _damaged(path: Path, reason: str) -> JournalDamaged:
-    return JournalDamaged(
+def _damaged(path: Path, reason: str) -> JournalUnavailable:
+    return JournalUnavailable(
         f"the record {path} can't be used: it is damaged ({reason}). Restore it from a backup, or move it away, and a "
         "new one is made without the past calls and learned types."
     )

@@ -19,8 +19,7 @@ from codemode_server.domain.errors import AuditUnavailable, JournalUnavailable
 from codemode_server.domain.executions import ExecutionRecord
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow
-from codemode_server.gateway.audit_history import execution_record
+from codemode_server.gateway.audit import AuditEvent, AuditEventKind, AuditRow, execution_record
 from codemode_server.storage.database_thread import DatabaseThread, Step, T
 
 COLUMNS = (

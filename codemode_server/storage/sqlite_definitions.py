@@ -6,14 +6,17 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from codemode_server.domain.definitions import KnownDefinition, ListedDefinition, by_tool, new_definitions
-from codemode_server.domain.principals import Principal
-from codemode_server.gateway.policy.definition_store import (
+from codemode_server.domain.definitions import (
     MAX_ACCEPTED,
     MAX_DEFINITIONS,
     MAX_TEXT_BYTES,
     MAX_WAITING,
+    KnownDefinition,
+    ListedDefinition,
+    by_tool,
+    new_definitions,
 )
+from codemode_server.domain.principals import Principal
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.server_texts import ServerTexts
@@ -22,7 +25,7 @@ _COLUMNS = "server, tool, digest, former, seen_at, accepted_at, description_mark
 
 
 class SqliteDefinitions:
-    """Implements `gateway.policy.definition_store.DefinitionStore`."""
+    """Implements `domain.definitions.DefinitionStore`."""
 
     def __init__(self, database: Database, thread: DatabaseThread, texts: ServerTexts | None = None) -> None:
         """`database` reads, `thread` writes."""

@@ -19,7 +19,7 @@ from codemode_server.domain.calls import (
     ToolCall,
     arguments_digest,
 )
-from codemode_server.domain.errors import PlanApplied
+from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal, Session
@@ -107,7 +107,7 @@ class SqliteJournal:
             return None
 
         if (other := await self._thread.run(insert)) is not None:
-            raise PlanApplied(f"the plan of {record.applies} is applied already, as {other}")
+            raise MetaToolError(f"the plan of {record.applies} is applied already, as {other}")
 
     async def reopen_execution(self, record: ExecutionRecord, session: Session) -> bool:
         owner = self._ownership.name() if self._ownership else None

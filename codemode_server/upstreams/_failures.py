@@ -9,7 +9,6 @@ from typing import Any
 from codemode_server.domain.errors import (
     AnswerLost,
     CallError,
-    ResultTooDeep,
     ResultTooLarge,
     ToolFailed,
 )
@@ -71,7 +70,7 @@ def call_error(error: Any, server: str, what: str, refused: list[str], redactor:
     `SessionExpired`: connect again and repeat the call."""
     message = str(error.message)
     if error.code in NOT_TAKEN:
-        kind = {TOO_LARGE: ResultTooLarge, TOO_DEEP: ResultTooDeep}.get(error.code, ToolFailed)
+        kind = ResultTooLarge if error.code in (TOO_LARGE, TOO_DEEP) else ToolFailed
         return kind(f"the result of {what} of server {server!r} is {error_text(message, redactor)}")
     if message.startswith(UNREADABLE):
         return ToolFailed(f"the result of {what} of server {server!r} is not a valid JSON-RPC message")

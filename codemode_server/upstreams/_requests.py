@@ -160,8 +160,7 @@ class Requests:
                 not counted.
             ToolFailed: the upstream answered with a protocol error, or with what can't be read. (`isError` is for
                 `results` to see.)
-            ResultTooLarge: the answer has too many bytes or values.
-            ResultTooDeep: the answer is nested too deep.
+            ResultTooLarge: the answer has too many bytes or values, or is nested too deep.
         """
         progress = progress or CallProgress()
         for _ in range(2):

@@ -25,7 +25,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from codemode_server.domain.errors import ResultTooDeep, ResultTooLarge, ToolFailed
+from codemode_server.domain.errors import ResultTooLarge, ToolFailed
 from codemode_server.domain.ids import JsonValue
 from codemode_server.json_values import MAX_VALUES, is_nested_deeper
 from codemode_server.redaction import NO_SECRETS, Redactor
@@ -45,8 +45,7 @@ def to_reply(result: Any, *, declares_output: bool = True, redactor: Redactor = 
 
     Raises:
         ToolFailed: the result says that it is an error, or asks for something that is not there.
-        ResultTooDeep: the value is nested too deep.
-        ResultTooLarge: it is a list of too many values.
+        ResultTooLarge: the value is nested too deep, or a list of too many values.
     """
     reply = _to_reply(result, declares_output, redactor)
     _check_depth(reply.value)
@@ -71,14 +70,14 @@ def failure_of(result: Any, redactor: Redactor = NO_SECRETS) -> str | None:
 
 
 def raw_reply(result: dict[str, Any]) -> Reply:
-    """A result as it came. Raises `ResultTooDeep`: it is nested too deep."""
+    """A result that is handed on as it came. Raises `ResultTooLarge`: it is nested too deep."""
     _check_depth(result)
     return Reply(result)
 
 
 def _check_depth(value: JsonValue) -> None:
     if is_nested_deeper(value, MAX_VALUE_DEPTH):
-        raise ResultTooDeep(f"the tool's result is nested more than {MAX_VALUE_DEPTH} deep; ask for a part of it")
+        raise ResultTooLarge(f"the tool's result is nested more than {MAX_VALUE_DEPTH} deep; ask for a part of it")
 
 
 def error_text(text: str, redactor: Redactor) -> str:

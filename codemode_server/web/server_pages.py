@@ -21,6 +21,7 @@ from codemode_server.catalog.catalog import Server, Tool
 from codemode_server.config import LoadedSettings
 from codemode_server.config.description import masked
 from codemode_server.config.saving import switch_servers
+from codemode_server.domain.definition_changes import shortened
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.tools import definition_text
 from codemode_server.gateway.policy.tool_definitions import REVIEW
@@ -107,11 +108,11 @@ class ServerPages:
         if not waiting:
             gone = "This tool was accepted meanwhile, or is listed no more."
             return self._site.message(404, "Nothing to review", gone)
-        is_whole = all(it.change.lines for it in waiting) and sum(len(it.change.lines) for it in waiting) <= _MAX_LINES
+        is_whole = all(it.change for it in waiting) and sum(len(it.change) for it in waiting) <= _MAX_LINES
         response = await self._site.page(
             "review",
             "servers",
-            changes=[_change(it, it.change.lines if is_whole else it.change.shortened(), loaded) for it in waiting],
+            changes=[_change(it, it.change if is_whole else shortened(it.change), loaded) for it in waiting],
             digest=digest_of_review(waiting),
             terminal="" if is_whole else f"{REVIEW} --accept {shlex.quote(masked(waiting[0].name, loaded))}",
             action=f"servers/{key}/tools/{tool_key}",
@@ -185,7 +186,7 @@ class ServerPages:
         loaded = self._records.present()
         changes: dict[str, list[ToolChange]] = {}
         for it in self._stored(loaded).waiting(None):
-            changes.setdefault(it.definition.server, []).append(_change(it, it.change.shortened(), loaded))
+            changes.setdefault(it.definition.server, []).append(_change(it, shortened(it.change), loaded))
         mask = partial(masked, loaded=loaded)
         with KnownTools.of(loaded) as known:
             return tuple(

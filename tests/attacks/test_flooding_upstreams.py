@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.domain.errors import CallError, ResultTooDeep, ResultTooLarge, ToolFailed, UpstreamUnavailable
+from codemode_server.domain.errors import CallError, ResultTooLarge, ToolFailed, UpstreamUnavailable
 from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.pool import UpstreamPool
@@ -60,13 +60,13 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("stdio", {"what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB; ask for less of it"),
     ("stdio", {"what": "no end", "size": 100 * MIB}, ResultTooLarge, "larger than 16 MiB"),
     ("stdio", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
-    ("stdio", {"what": "deep", "size": 30_000}, ResultTooDeep, "nested more than 500 deep"),
-    ("stdio", {"what": "deep", "size": 300}, ResultTooDeep, "nested more than 200 deep; ask for a part"),
+    ("stdio", {"what": "deep", "size": 30_000}, ResultTooLarge, "nested more than 500 deep"),
+    ("stdio", {"what": "deep", "size": 300}, ResultTooLarge, "nested more than 200 deep; ask for a part"),
     ("stdio", {"what": "broken", "size": 10}, ToolFailed, "the result of tool 'act' of server 's' is not valid JSON"),
     ("stdio", {"what": "digits", "size": 5_000}, ToolFailed, "not valid JSON"),
     ("http", {"what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB; ask for less of it"),
     ("http", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
-    ("http", {"what": "deep", "size": 5_000}, ResultTooDeep, "nested more than 500 deep"),
+    ("http", {"what": "deep", "size": 5_000}, ResultTooLarge, "nested more than 500 deep"),
     ("http", {"what": "broken", "size": 100_000}, ToolFailed, "not valid JSON"),
     ("http", {"form": "endless"}, ResultTooLarge, "larger than 16 MiB"),
     ("http", {"form": "error"}, UpstreamUnavailable, "HTTP 500"),
@@ -74,7 +74,7 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("http", {"form": "gzip of nothing", "size": 10 * MIB}, ToolFailed, "which its Content-Encoding header says"),
     ("http", {"form": "gzip in name only"}, ToolFailed, "is not valid gzip, which its Content-Encoding header says"),
     ("http", {"form": "events", "what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB"),
-    ("http", {"form": "events", "what": "deep", "size": 5_000}, ResultTooDeep, "nested more than 500 deep"),
+    ("http", {"form": "events", "what": "deep", "size": 5_000}, ResultTooLarge, "nested more than 500 deep"),
     ("http", {"form": "events", "what": "broken", "size": 10}, ToolFailed, "is not a valid JSON-RPC message$"),
     ("http", {"form": "events endless"}, ResultTooLarge, "larger than 16 MiB"),
 ]

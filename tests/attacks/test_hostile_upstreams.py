@@ -133,8 +133,8 @@ async def test_ten_thousand_tools_are_found_and_called(tmp_path: Path) -> None:
         await others_work(host)
 
 
-UNFIT_RESULTS = {"nested": "result_too_deep", "huge": "result_too_large"}
-UNFIT_RESULTS |= {"too deep to read": "result_too_deep", "never": "timed_out"}
+UNFIT_RESULTS = {"nested": "result_too_large", "huge": "result_too_large"}
+UNFIT_RESULTS |= {"too deep to read": "result_too_large", "never": "timed_out"}
 
 
 async def test_a_result_that_cannot_be_given_is_an_error_of_that_call(tmp_path: Path) -> None:

@@ -9,11 +9,16 @@ from typing import Any
 import anyio
 import pytest
 
-from codemode_server.domain.definitions import KnownDefinition, listed_definitions
+from codemode_server.domain.definitions import (
+    MAX_ACCEPTED,
+    MAX_WAITING,
+    DefinitionStore,
+    KnownDefinition,
+    listed_definitions,
+)
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.gateway.policy.definition_store import MAX_ACCEPTED, MAX_WAITING, DefinitionStore
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions

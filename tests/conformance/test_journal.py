@@ -23,7 +23,7 @@ from codemode_server.domain.calls import (
     ToolCall,
     arguments_digest,
 )
-from codemode_server.domain.errors import PlanApplied
+from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
@@ -98,7 +98,7 @@ async def test_a_dry_run_is_read_back_as_one_and_is_applied_by_one_execution(jou
     await journal.begin_execution(applying)
     assert await journal.applied_by(LOCAL, X1) == applying
     assert await journal.applied_by(SOMEBODY, X1) is None
-    with pytest.raises(PlanApplied, match="x2"):
+    with pytest.raises(MetaToolError, match="x2"):
         await journal.begin_execution(replace(execution("x3"), applies=X1))
     assert await journal.execution(LOCAL, ExecutionId("x3")) is None
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from codemode_server.catalog.catalog import Server, Tool
-from codemode_server.conditions import Arguments
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import CallRefused
 from codemode_server.domain.principals import Session
@@ -73,7 +72,7 @@ def test_check_and_gateway_say_the_same() -> None:
     server, tool = found("create_issue")
     config = LiveConfig(Settings(permissions=permissions))
     refusal = Refusals(config).for_principal(RequestContext.of(Session("s"), config)).of(server, tool)
-    decision = PermissionRules(permissions).decide(Subject.of_tool(server, tool), Arguments({}))
+    decision = PermissionRules(permissions).otherwise(Subject.of_tool(server, tool).effect)
     with pytest.raises(CallRefused) as refused:
         require_not_denied("github.create_issue", decision)
     assert refusal is not None

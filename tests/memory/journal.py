@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
-from codemode_server.domain.errors import PlanApplied
+from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
@@ -26,7 +26,7 @@ class MemoryJournal:
 
     async def begin_execution(self, record: ExecutionRecord, *, repeat: Repeat | None = None) -> None:
         if record.applies is not None and (other := await self.applied_by(record.principal, record.applies)):
-            raise PlanApplied(f"the plan of {record.applies} is applied already, as {other.execution_id}")
+            raise MetaToolError(f"the plan of {record.applies} is applied already, as {other.execution_id}")
         self._check()
         if repeat is not None:
             self._repetitions[record.execution_id] = repeat

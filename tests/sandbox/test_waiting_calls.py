@@ -106,7 +106,7 @@ async def test_a_reply_that_is_nested_too_deep_fails_its_call_at_once(lab: Lab) 
         f"{ECHO}from codemode import ToolError\nr = []\nfor levels in (50, 5_000):\n    try:\n"
         "        r.append(echo(levels=levels) is not None)\n    except ToolError as e:\n        r.append(e.kind)\nr"
     )
-    assert await lab.value(code, Deep()) == [True, "result_too_deep"]
+    assert await lab.value(code, Deep()) == [True, "result_too_large"]
 
 
 class Guest(ByteReceiveStream, ByteSendStream):

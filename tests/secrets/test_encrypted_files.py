@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.domain.errors import SecretLocked, SecretUnavailable
+from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
 
 NAMES = ["github", "GitHub", "a.b-c_D", "oauth/local/my-server", "CON", "ends.", "../../x", "é", "x" * 200]
@@ -102,7 +102,7 @@ class TestLocks:
     def test_another_holder_is_waited_for_and_then_named(self, store: EncryptedFileStore) -> None:
         impatient = EncryptedFileStore(store.folder.parent, lock_s=0.1)
         with store.lock("oauth/local/a"):
-            with pytest.raises(SecretLocked, match="'oauth/local/a'"), impatient.lock("oauth/local/a"):
+            with pytest.raises(SecretUnavailable, match="'oauth/local/a'"), impatient.lock("oauth/local/a"):
                 pass
             with impatient.lock("oauth/local/b"):
                 pass

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.domain.errors import JournalDamaged, JournalFull, JournalUnavailable
+from codemode_server.domain.errors import JournalUnavailable
 from codemode_server.storage.database import ASIDE_NAME, FILE_NAME, Database, unavailable
 from codemode_server.storage.schema import VERSION
 from tests.storage.at_once import STARTS, run_at_once
@@ -66,7 +66,7 @@ DAMAGES = {
 def test_a_damaged_file_is_refused_and_stays_as_it_is(folder: Path, damage: Callable[[Path], None]) -> None:
     damage(folder)
     before = (folder / FILE_NAME).read_bytes()
-    with pytest.raises(JournalDamaged, match=r"it is damaged \(.+\)\. Restore it from a backup, or move it away"):
+    with pytest.raises(JournalUnavailable, match=r"it is damaged \(.+\)\. Restore it from a backup, or move it away"):
         Database(folder)
     assert (folder / FILE_NAME).read_bytes() == before
     assert not (folder / ASIDE_NAME).exists()
@@ -155,9 +155,9 @@ def test_a_full_disk_is_an_error_of_its_own_and_the_record_is_usable_once_there_
             with pytest.raises(OSError, match="No space left"):
                 (disk / "filler").write_bytes(bytes(2**21))
             full = r"disk is full\. Free some disk space; `codemode-server workspace clean`"
-            with pytest.raises(JournalFull, match=full):
+            with pytest.raises(JournalUnavailable, match=full):
                 record(database, "x2", code="x" * 500_000)
-            with pytest.raises(JournalFull, match=full):
+            with pytest.raises(JournalUnavailable, match=full):
                 Database(disk / "other")
             (disk / "filler").unlink()
             record(database, "x3")

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from codemode_server.domain.errors import ResultTooDeep, ResultTooLarge, ToolFailed
+from codemode_server.domain.errors import ResultTooLarge, ToolFailed
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams.results import resource_reply, to_reply
 from codemode_server.upstreams.text_values import parse_text
@@ -282,5 +282,5 @@ def test_what_is_nested_beyond_reason_is_a_failure_wherever_it_stands(levels: in
     text = '{"a":' * levels + "1" + "}" * levels
     deep = json.loads(text)
     for result in ({**texts(text), "structuredContent": deep}, texts(text), {"structuredContent": {"result": text}}):
-        with pytest.raises(ResultTooDeep, match="nested more than 200 deep; ask for a part"):
+        with pytest.raises(ResultTooLarge, match="nested more than 200 deep; ask for a part"):
             to_reply(result, declares_output=declares_output)

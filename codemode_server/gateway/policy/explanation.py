@@ -1,17 +1,26 @@
-"""Explains what decides on a call: which rule, why those before it do not, and the other steps of the policy. Pure."""
+"""Explains what decides on a call: which rule, why those before it do not, and the other steps of the policy.
+
+Also finds rules that can match no tool. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from codemode_server.catalog.catalog import Catalog
+from codemode_server.catalog.nearest_names import mistyped_names
 from codemode_server.conditions import Arguments
 from codemode_server.domain.calls import Decision
+from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spellings, fits
 from codemode_server.gateway.policy.policy import most_restrictive
 from codemode_server.gateway.policy.rules import PermissionRules, Rule, RuleDecision, Subject
+from codemode_server.permission_settings import PermissionRule, PermissionSettings
 
 _DEPENDS = "depends on the arguments"
+_GLOB_MARKS = frozenset("*?[")
+_READING = Spellings(READ_METHOD, READ_RESOURCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +132,30 @@ def explain(
     else:
         decisions.append(rules.otherwise(subject.effect))
     return Explanation(subject.effect, tuple(considered), tuple(decisions), tuple(others))
+
+
+def rules_without_tools(permissions: PermissionSettings, catalog: Catalog) -> Iterator[str]:
+    """A warning for each rule that names a tool which its servers don't list.
+
+    A glob may be a precaution for tools that come later, so it is reported only if it looks like a typing mistake.
+    """
+    for number, rule in enumerate(permissions.rules, start=1):
+        if (found := _without_tool(rule, catalog)) is not None:
+            yield f"permissions.rules[rule {number}].{rule.answer}: {found}"
+
+
+def _without_tool(rule: PermissionRule, catalog: Catalog) -> str | None:
+    server_glob, tool_glob = rule.globs
+    if "/" in tool_glob or fits(_READING, tool_glob, is_wide=True):  # resources and prompts
+        return None
+    servers = [it for it in catalog.servers if fits(Spellings.of_server(it), server_glob, is_wide=True)]
+    if not servers or not all(server.tools for server in servers):  # one of unknown tools may have it
+        return None
+    tools = [tool for server in servers for tool in server.tools]
+    if any(fits(Spellings.of_tool(tool), tool_glob, is_wide=True) for tool in tools):
+        return None
+    meant = mistyped_names(tool_glob.strip("*"), (tool.raw_name for tool in tools))
+    if not meant and not _GLOB_MARKS.isdisjoint(server_glob + tool_glob):
+        return None
+    place = servers[0].raw_name if len(servers) == 1 else "these servers"
+    return f"matches no tool of {place}" + (f"; did you mean {meant[0]!r}?" if meant else "")

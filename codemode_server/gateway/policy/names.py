@@ -45,6 +45,11 @@ class Spellings:
         return cls(tool.raw_name, tool.name, name_alone(tool.raw_name, Kind.TOOL))
 
     @classmethod
+    def of_prompt(cls, name: str) -> Spellings:
+        """As reports and records name it too."""
+        return cls(f"prompts/{name}", f"prompts/{name}")
+
+    @classmethod
     def of_resource(cls, resource: Resource) -> Spellings:
         """As it is listed. Reading it also regards the templates whose expansion its URI may be (`gateway/targets.py`),
         which takes too long for a list."""

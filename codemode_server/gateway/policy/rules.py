@@ -1,15 +1,15 @@
 """Decides from `permissions` of the configuration: the first rule that matches, otherwise the preset or the default.
 
-Pure: what a rule with a limit has let through is counted by `Rates` in `permission_step.py`.
+Pure: what a rule with a limit has let through is counted by `policy.Rates`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from codemode_server.catalog.catalog import Server, Tool
+from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.resources import Resource
 from codemode_server.conditions import Arguments, Condition, NotEvaluable
 from codemode_server.domain.calls import Allow, Ask, Deny
@@ -74,11 +74,10 @@ class Rule:
     def limit(self) -> RuleLimit | None:
         return None if self.settings.limit is None else RuleLimit.parse(self.settings.limit)
 
-    @cached_property
+    @property
     def source(self) -> str:
         """Which rule it is, for people and models."""
-        text = self.settings.text
-        return f"rule {self.number} of permissions.rules ({text})"
+        return f"rule {self.number} of permissions.rules ({self.settings.text})"
 
     @property
     def decision(self) -> RuleDecision:
@@ -140,10 +139,6 @@ class PermissionRules:
             return "it is for other principals"
         return rule.why_never(subject)
 
-    def always_matches(self, rule: Rule) -> bool:
-        """True if a relevant rule matches every call of its subject."""
-        return rule.condition is None and (self._names is not None or rule.settings.principals is None)
-
     def otherwise(self, effect: RuleEffect) -> RuleDecision:
         """The decision where no rule matches."""
         preset = self._permissions.preset
@@ -156,31 +151,23 @@ class PermissionRules:
         says = {"allow": "allows all tools", "ask": "asks before tools that change something"}
         return _DECISIONS[answer](f"permissions.preset {preset!r} {says.get(answer, 'allows only tools that read')}")
 
-    def decide(self, subject: Subject, arguments: Arguments) -> RuleDecision:
-        """The decision on a call of the subject that no limit concerns."""
-        rule = deciding_rule(self.relevant(subject), arguments)
-        return self.otherwise(subject.effect) if rule is None else rule.decision
-
-    def possible(self, subject: Subject) -> tuple[RuleDecision, ...]:
-        """The decisions that calls of the subject can get, those of earlier rules first."""
-        return tuple(self._possible(subject))
-
     def _possible(self, subject: Subject) -> Iterator[RuleDecision]:
+        """The decisions that calls of the subject can get, those of earlier rules first."""
         for rule in self.relevant(subject):
             yield rule.decision
-            if self.always_matches(rule):
-                return
+            if rule.condition is None and (self._names is not None or rule.settings.principals is None):
+                return  # it matches every call
         yield self.otherwise(subject.effect)
 
     def always_denied(self, subject: Subject) -> Deny | None:
         """The first reason for which every call of the subject is denied; None if one may be let through."""
-        found = self.possible(subject)
-        first = found[0]
-        return first if isinstance(first, Deny) and all(isinstance(one, Deny) for one in found) else None
+        possible = list(self._possible(subject))
+        first = possible[0]
+        return first if isinstance(first, Deny) and all(isinstance(one, Deny) for one in possible) else None
 
     def asks_first(self, subject: Subject) -> bool:
         """True if no call of the subject is sent without a person's approval, and some may be with it."""
-        kinds = {type(one) for one in self.possible(subject)}
+        kinds = {type(one) for one in self._possible(subject)}
         return Ask in kinds and Allow not in kinds
 
     def place_before_asking(self, reason: str) -> int | None:
@@ -194,3 +181,20 @@ class PermissionRules:
         decisions = (self.otherwise(effect) for effect in _EFFECTS.values())
         is_last = any(isinstance(it, Ask) and it.reason == reason for it in decisions)
         return len(self.rules) if is_last else None
+
+
+def with_permitted_prompts(catalog: Catalog, permissions: PermissionSettings) -> Catalog:
+    """The catalog without the prompts that are denied whatever their arguments are; those that a person is asked about
+    stay. What does not change stays the same object, since what was computed of it is stored in it."""
+    rules = PermissionRules(permissions)
+
+    def permitted(server: Server) -> Server:
+        prompts = tuple(
+            prompt
+            for prompt in server.listing.prompts
+            if rules.always_denied(Subject.of_reading(server, Spellings.of_prompt(prompt.name))) is None
+        )
+        return server if server.prompts == prompts else replace(server, prompts=prompts)
+
+    servers = tuple(map(permitted, catalog.servers))
+    return catalog if servers == catalog.servers else Catalog(servers)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 
 from codemode_server.config.live import LiveConfig, local_principal
 from codemode_server.domain.calls import Deny
-from codemode_server.domain.definition_changes import DefinitionChange, change_between
+from codemode_server.domain.definition_changes import change_between
 from codemode_server.domain.definitions import (
+    DefinitionStore,
     KnownDefinition,
     KnownTools,
     ListedDefinition,
@@ -27,7 +28,6 @@ from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
-from codemode_server.gateway.policy.definition_store import DefinitionStore
 from codemode_server.off_loop import run_sized
 from codemode_server.permission_settings import PermissionSettings
 from codemode_server.text import one_line
@@ -105,7 +105,7 @@ class ToolDefinitions:
             self._known[server] = {**self._known.get(server, {}), **stored}
 
 
-def change_of(store: DefinitionStore, it: KnownDefinition, known: KnownTools, principal: Principal) -> DefinitionChange:
+def change_of(store: DefinitionStore, it: KnownDefinition, known: KnownTools, principal: Principal) -> tuple[str, ...]:
     """Difference between a definition and the one that was accepted last.
 
     Raises:
@@ -136,19 +136,10 @@ def _denial(it: KnownDefinition) -> Deny:
     return Deny(f"{reason}; the user accepts it with `{REVIEW}`")
 
 
-def waiting_event(it: KnownDefinition, principal: Principal, at: float) -> AuditEvent:
-    """The audit's row for a definition that waits for the person."""
-    return _event(AuditEventKind.TOOL_CHANGED, it, principal, at, "waiting")
-
-
-def accepted_event(it: KnownDefinition, principal: Principal, at: float) -> AuditEvent:
-    """The audit's row for a definition that the person accepts."""
-    return _event(AuditEventKind.TOOL_ACCEPTED, it, principal, at, "accepted")
-
-
-def _event(kind: AuditEventKind, it: KnownDefinition, principal: Principal, at: float, status: str) -> AuditEvent:
+def review_event(it: KnownDefinition, principal: Principal, at: float, *, is_accepted: bool) -> AuditEvent:
+    """The audit's row for a definition that waits for the person, or that the person accepts."""
     return AuditEvent(
-        kind=kind,
+        kind=AuditEventKind.TOOL_ACCEPTED if is_accepted else AuditEventKind.TOOL_CHANGED,
         principal=principal,
         session_id="",
         execution_id=ExecutionId(""),
@@ -156,7 +147,7 @@ def _event(kind: AuditEventKind, it: KnownDefinition, principal: Principal, at: 
         server=it.server[:_MAX_NAME_CHARACTERS],
         tool=it.tool[:_MAX_NAME_CHARACTERS],
         reason=f"{kind_of(it)}, definition {it.digest[:16]}",
-        status=status,
+        status="accepted" if is_accepted else "waiting",
     )
 
 

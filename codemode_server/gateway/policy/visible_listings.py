@@ -15,7 +15,7 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.definitions import SERVER, KnownDefinition, server_definition
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing
 from codemode_server.gateway.audit import Audit
-from codemode_server.gateway.policy.tool_definitions import REVIEW, ToolDefinitions, waiting_event
+from codemode_server.gateway.policy.tool_definitions import REVIEW, ToolDefinitions, review_event
 from codemode_server.text import one_line
 from codemode_server.upstreams.cache import CachedListing, ListingCache
 
@@ -34,10 +34,8 @@ class VisibleListings:
         self._definitions = definitions
         self._config = config
         self._settings = config.settings
-        self._hidden: dict[str, tuple[ToolDefinition, ...]] = {}
-        """The hidden definitions of each server when its listing was made, also that of its description."""
-        self._listings: dict[str, tuple[UpstreamListing, UpstreamListing]] = {}
-        """The listing of each server, and its visible form."""
+        self._made: dict[str, tuple[UpstreamListing, tuple[ToolDefinition, ...], UpstreamListing]] = {}
+        """The listing of each server, its hidden definitions, also that of its description, and the visible form."""
 
     def within(self, listings: Iterable[UpstreamListing]) -> list[UpstreamListing]:
         """The visible form of these listings."""
@@ -45,22 +43,21 @@ class VisibleListings:
 
     def notice_acceptances(self) -> bool:
         """True if the hidden tools have changed since the listings were made, also by another process."""
-        settings = self._config.settings
-        is_edited, self._settings, is_other = settings is not self._settings, settings, False
-        for server, (listing, _) in self._listings.items():
-            if self._hidden[server]:
+        settings, is_other = self._config.settings, False
+        is_edited, self._settings = settings is not self._settings, settings
+        for server, (listing, hidden, _) in self._made.items():
+            if hidden:
                 self._definitions.read_acceptances(server)
-            if self._hidden[server] or is_edited:
-                is_other = is_other or self._hidden_of(listing) != self._hidden[server]
+            if hidden or is_edited:
+                is_other = is_other or self._hidden_of(listing) != hidden
         return is_other
 
     def _within(self, listing: UpstreamListing) -> UpstreamListing:
-        known, visible = self._listings.get(listing.name, (None, listing))
-        hidden = self._hidden_of(listing)
-        if known is not listing or hidden != self._hidden[listing.name]:
+        hidden, made = self._hidden_of(listing), self._made.get(listing.name)
+        if made is None or made[0] is not listing or made[1] != hidden:
             visible = _without(listing, hidden) if hidden else listing
-            self._hidden[listing.name], self._listings[listing.name] = hidden, (listing, visible)
-        return visible
+            made = self._made[listing.name] = listing, hidden, visible
+        return made[2]
 
     def _hidden_of(self, listing: UpstreamListing) -> tuple[ToolDefinition, ...]:
         settings = self._config.settings.servers.get(listing.name)
@@ -115,4 +112,4 @@ class SeenListings:
         for it in waiting:
             self._audited[server] = self._audited.get(server, 0) + 1
             if self._audited[server] <= _MAX_AUDITED:
-                self._audit.append(waiting_event(it, self._definitions.principal, time.time()))
+                self._audit.append(review_event(it, self._definitions.principal, time.time(), is_accepted=False))

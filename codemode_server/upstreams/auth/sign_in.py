@@ -108,7 +108,7 @@ class StoredSignIn:
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Hold the lock between processes. Raises `SecretLocked`: another process holds it for too long."""
+        """Hold the lock between processes. Raises `SecretUnavailable`: another process holds it for too long."""
         with anyio.CancelScope(shield=True):  # a thread that waits for the lock can't be stopped, and would keep it
             lock = self._store.lock(self._name)
             await run_sync(lock.__enter__)

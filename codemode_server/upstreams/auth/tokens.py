@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from codemode_server.domain.errors import CodemodeError, SecretLocked, SecretUnavailable
+from codemode_server.domain.errors import CodemodeError, SecretUnavailable
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.sign_in import SignIn, StoredSignIn
 
@@ -87,7 +87,7 @@ class ServerTokens:
                         await self._read()
                         if not self._is_other(refused):
                             await self._replace()
-                except (SecretLocked, SecretUnavailable, AuthorizationUnavailable) as error:
+                except (SecretUnavailable, AuthorizationUnavailable) as error:
                     self.problem, self.needs_person = str(error), False
             return self._sign_in if self._is_other(refused) else None
 

@@ -11,7 +11,6 @@ from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.policy.permission_step import PermissionStep, Rates
 from codemode_server.gateway.policy.policy import Policy
 from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.redaction import NO_SECRETS
@@ -36,7 +35,7 @@ class Product:
     def __init__(self, *rules: dict[str, str]) -> None:
         self.now = 0.0
         self.config = LiveConfig(settings(*rules))
-        self.policy = Policy(self.config, permissions=PermissionStep(self.config, Rates(lambda: self.now)))
+        self.policy = Policy(self.config, now=lambda: self.now)
 
     def execution(self, principal: str = "me") -> ExecutionCalls:
         context = RequestContext(Principal(PrincipalId(principal)), Session("s1"), self.config)

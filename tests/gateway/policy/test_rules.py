@@ -11,7 +11,7 @@ from codemode_server.domain.calls import Allow, Ask, Deny
 from codemode_server.domain.errors import CallRefused
 from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.refusals import require_not_denied
-from codemode_server.gateway.policy.rules import PermissionRules, RuleDecision, Subject
+from codemode_server.gateway.policy.rules import PermissionRules, RuleDecision, Subject, deciding_rule
 from codemode_server.setting_types import RuleEffect
 from codemode_server.settings import PermissionSettings
 
@@ -25,7 +25,9 @@ def permissions(*rules: dict[str, str], default: str = "allow") -> PermissionSet
 def decide(
     rules: PermissionSettings, server: Spellings, tool: Spellings, effect: RuleEffect = "write", **arguments: Any
 ) -> RuleDecision:
-    return PermissionRules(rules).decide(Subject(server, tool, effect), Arguments(arguments))
+    subject, known = Subject(server, tool, effect), PermissionRules(rules)
+    rule = deciding_rule(known.relevant(subject), Arguments(arguments))
+    return known.otherwise(effect) if rule is None else rule.decision
 
 
 def tool(name: str) -> Spellings:

@@ -6,7 +6,7 @@ import pytest
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.gateway.policy.rules_without_tools import rules_without_tools
+from codemode_server.gateway.policy.explanation import rules_without_tools
 from codemode_server.permission_settings import PermissionSettings
 
 

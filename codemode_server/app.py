@@ -25,8 +25,8 @@ from codemode_server.executions.approvals.approver import PersonApprover
 from codemode_server.executions.approvals.elicitation import ElicitationChannel
 from codemode_server.executions.artifacts import ArtifactStore
 from codemode_server.executions.attachments import Attachments
+from codemode_server.executions.events import ExecutionMetrics
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.execution_metrics import ExecutionMetrics
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.host_api import ProgramHostApi
 from codemode_server.executions.preflight.preflight import Preflight
@@ -34,9 +34,8 @@ from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.service import ExecutionService
 from codemode_server.executions.session_log import SessionLogs
-from codemode_server.executions.skills.library import SkillLibrary
+from codemode_server.executions.skills.library import ProjectSkills, SkillLibrary
 from codemode_server.executions.skills.program_skills import ProgramSkills
-from codemode_server.executions.skills.project_skills import ProjectSkills
 from codemode_server.executions.workspace import Workspace
 from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses
 from codemode_server.front.exchanges import Exchanges

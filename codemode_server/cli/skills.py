@@ -19,11 +19,9 @@ from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.preflight.reading import read
-from codemode_server.executions.skills.project_skills import ProjectSkills
-from codemode_server.executions.skills.rules import unreviewed_imports
-from codemode_server.executions.skills.skill_file import SavedSkill, written_time
-from codemode_server.executions.skills.skill_source import facts_of
-from codemode_server.executions.skills.store import SkillStore
+from codemode_server.executions.skills.library import ProjectSkills
+from codemode_server.executions.skills.rules import facts_of, unreviewed_imports
+from codemode_server.executions.skills.store import SavedSkill, SkillStore, written_time
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database_thread import DatabaseThread

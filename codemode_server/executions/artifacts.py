@@ -2,10 +2,8 @@
 
 An artifact has an owner, a session of a principal, and other owners can't find out that it exists. Sessions that end
 with one request (see `front.sessions`) get no list: there, knowing the exact name is enough, since the id of an
-execution can't be guessed.
-
-Files are in a folder of this run (see `processes.run_folder`); a folder that a killed run left is removed. Past its
-bounds the oldest item goes first.
+execution can't be guessed. Files are in a folder of this run (see `processes.run_folder`); a folder that a killed run
+left is removed. Past its bounds the oldest item goes first.
 """
 
 from __future__ import annotations
@@ -21,13 +19,49 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Owner, Principal
-from codemode_server.executions.stored_items import Item, Part, Stored
 from codemode_server.private_files import NotPrivate, private_folder, private_subfolder
 from codemode_server.processes.run_folder import RunFolder, abandoned
 from codemode_server.sandbox.contract import Reply
+
+Kind = Literal["json", "text", "file", "calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One stored artifact."""
+
+    name: str
+    """`x7f3a9c21b04` for the value of that execution; its other items have a second part: `…/stdout`, `…/1`."""
+    kind: Kind
+    size: int
+    mime_type: str = "application/json"
+    title: str | None = None
+    """The name of a shown file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where the result of one call is in the file of an item of kind `calls`."""
+
+    start: int
+    size: int
+    encoding: Literal["json", "blocks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An item with its owner and its file."""
+
+    item: Item
+    owner: Owner
+    path: Path
+    made_at: float
+    parts: Mapping[int, Part] = field(default_factory=dict)
+
 
 _MAX_ITEMS = 1_000
 """Limit for all sessions together: even a small item costs something."""

@@ -11,13 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-import anyio.to_thread
-
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Owner
-from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, NotStored
-from codemode_server.executions.stored_items import Item
+from codemode_server.executions.artifacts import LARGE_BYTES, ArtifactStore, Item, NotStored
 from codemode_server.off_loop import run_sized
 from codemode_server.privacy_settings import UnsearchedFiles
 from codemode_server.redaction import Redactor
@@ -29,6 +26,21 @@ _MAX_FILES = 64
 _MIME_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60}")
 _TEXTS = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/x-ndjson")
 _UNNAMED = ("application/octet-stream", "binary/octet-stream")
+_BEGINNINGS = tuple(
+    (re.compile(begins, re.DOTALL), mime_type)
+    for begins, mime_type in (
+        (rb"\x89PNG\r\n\x1a\n", "image/png"),
+        (rb"\xff\xd8\xff", "image/jpeg"),
+        (rb"GIF8[79]a", "image/gif"),
+        (rb"RIFF.{4}WEBP", "image/webp"),
+        (rb"RIFF.{4}WAVE", "audio/wav"),
+        (rb"ID3|\xff[\xe2-\xe7\xea-\xef\xf2-\xf7\xfa-\xff].", "audio/mpeg"),
+        (rb"OggS", "audio/ogg"),
+        (rb"fLaC", "audio/flac"),
+        (rb".{4}ftyp(?:M4A|mp4|iso)", "audio/mp4"),
+    )
+)
+"""How images and sounds of the formats that models can see or hear begin."""
 _Kind = Literal["image", "audio", "text", "blob"]
 
 
@@ -86,7 +98,8 @@ class Attachments:
         if len(self._files) >= _MAX_FILES:
             raise MetaToolError(f"show(): a program can show {_MAX_FILES} files; save more in /workspace")
         title = self._redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
-        kind, checked_type, data = await run_sized(len(data) >= LARGE_BYTES, self._taken_in, data, mime_type, title)
+        kind, checked_type = await run_sized(len(data) >= LARGE_BYTES, checked, data, mime_type, title)
+        data = await run_sized(len(data) >= LARGE_BYTES, self._redacted, data, kind)
         if kind != "text" and self._unsearched == "refuse":
             raise MetaToolError(
                 f"show(): {checked_type} can't be searched for personal data, so it is not shown (the user's setting "
@@ -96,7 +109,8 @@ class Attachments:
         is_within = self._fits(data, kind)
         artifact, why = f"{self._execution_id}/{number}", ""
         try:
-            await _store(self._artifacts, self._owner, Item(artifact, "file", len(data), checked_type, title), data)
+            item = Item(artifact, "file", len(data), checked_type, title)
+            await run_sized(len(data) >= LARGE_BYTES, self._artifacts.keep, self._owner, item, data)
         except NotStored as error:
             artifact, why = "", str(error)
         if not is_within and not artifact:
@@ -113,10 +127,6 @@ class Attachments:
             self._remarks.append(f"shown file {number} ({checked_type}) was not searched for personal data")
         return "shown" if is_within else f"past the budget, stored as {artifact}"
 
-    def _taken_in(self, data: bytes, mime_type: str | None, title: str | None) -> tuple[_Kind, str, bytes]:
-        kind, checked_type = checked(data, mime_type, title)
-        return kind, checked_type, self._redacted(data, kind)
-
     def _redacted(self, data: bytes, kind: str) -> bytes:
         if kind == "text":
             return self._redactor.visible(data.decode()).encode()
@@ -124,8 +134,9 @@ class Attachments:
 
     def _fits(self, data: bytes, kind: str) -> bool:
         """True if there is room for it in the answer; if so, the room is reserved."""
-        size = len(data) if kind == "text" else 4 * -(-len(data) // 3)
-        tokens = estimate_tokens(data.decode()) if kind == "text" else 0
+        size, tokens = 4 * -(-len(data) // 3), 0
+        if kind == "text":
+            size, tokens = len(data), estimate_tokens(data.decode())
         if (
             self._count >= self._limits.shown_files
             or self._bytes + size > self._limits.shown_bytes
@@ -136,52 +147,22 @@ class Attachments:
         return True
 
 
-async def _store(artifacts: ArtifactStore, owner: Owner, item: Item, data: bytes) -> None:
-    if len(data) < LARGE_BYTES:
-        artifacts.keep(owner, item, data)
-    else:
-        await anyio.to_thread.run_sync(artifacts.keep, owner, item, data)
-
-
 def checked(data: bytes, claimed: str | None, name: str | None) -> tuple[_Kind, str]:
     """The kind and MIME type of bytes: by how they begin, else as the program says."""
     claim = (claimed or "").partition(";")[0].strip().lower()
     if not _MIME_TYPE.fullmatch(claim) or claim in _UNNAMED:
         claim = mimetypes.guess_type(name or "")[0] or ""
-    found = image_type(data)
-    if found is not None:
-        return "image", found
-    found = audio_type(data)
-    if found is not None and (not claim or claim.startswith(("audio/", "video/"))):
-        return "audio", found
+    known = next((mime_type for begins, mime_type in _BEGINNINGS if begins.match(data)), "")
+    if known.startswith("image/"):
+        return "image", known
+    if known and (not claim or claim.startswith(("audio/", "video/"))):
+        return "audio", known
     is_text = _is_text(data)
     if claim.startswith(("image/", "audio/")) and not (is_text and claim.endswith("+xml")):
         claim = ""  # it is not what the program says
     if is_text and (not claim or claim.startswith("text/") or claim in _TEXTS or claim.endswith(("+xml", "+json"))):
         return "text", claim or "text/plain"
     return "blob", claim or "application/octet-stream"
-
-
-def image_type(data: bytes) -> str | None:
-    """The MIME type of an image of a format that models can see."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
-
-
-def audio_type(data: bytes) -> str | None:
-    """The MIME type of a sound."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
-        return "audio/wav"
-    if data.startswith(b"ID3") or (len(data) > 2 and data[0] == 0xFF and data[1] & 0xE6 in (0xE2, 0xE4, 0xE6)):
-        return "audio/mpeg"
-    if data.startswith((b"OggS", b"fLaC")):
-        return "audio/ogg" if data.startswith(b"OggS") else "audio/flac"
-    return "audio/mp4" if data[4:8] == b"ftyp" and data[8:11] in (b"M4A", b"mp4", b"iso") else None
 
 
 def _is_text(data: bytes) -> bool:

@@ -14,8 +14,7 @@ import anyio
 
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Owner
-from codemode_server.executions.artifacts import ArtifactStore, NotStored
-from codemode_server.executions.stored_items import Item, Part
+from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored, Part
 from codemode_server.gateway.results import ResultSummary
 from codemode_server.json_values import json_bytes
 from codemode_server.off_loop import run_large

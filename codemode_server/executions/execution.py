@@ -14,12 +14,12 @@ from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, 
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Owner, Session
 from codemode_server.domain.repetition import Repeat
+from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.pending_input import PendingInput
 from codemode_server.executions.plan_report import PlanReport
 from codemode_server.executions.scheduling import QueuePlace
-from codemode_server.executions.stored_items import Item
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.sandbox.contract import Ending, Limits, Outcome
 from codemode_server.settings import LimitSettings

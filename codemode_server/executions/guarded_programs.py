@@ -16,8 +16,6 @@ from codemode_server.guardrails.chain import GuardrailChain
 from codemode_server.guardrails.guardrail import GuardedProgram, ProgramResult
 from codemode_server.sandbox.contract import Ending, Outcome, ProgramError
 
-_ADVICE = ". Do not try again; tell the user."
-
 
 class ProgramGuard:
     """Asks the guardrails about programs and results."""
@@ -27,13 +25,9 @@ class ProgramGuard:
 
     async def before(self, execution: Execution) -> Outcome | None:
         """Give the execution the code that the guardrails leave; the outcome if they block it."""
-        if not self._chain.looks_at("before_program"):
-            return None
         found = await self._chain.before_program(_program(execution))
         if isinstance(found.decision, Deny):
-            return _blocked(
-                "GuardrailBlocked", f"the program was not run: {found.decision.reason.rstrip('.')}{_ADVICE}"
-            )
+            return _blocked("GuardrailBlocked", f"the program was not run: {_advice(found.decision)}")
         execution.code, execution.calls.question = found.value, found.decision
         execution.warnings += [f"the program was {change}" for change in found.changes]
         return None
@@ -44,25 +38,21 @@ class ProgramGuard:
         Raises:
             MetaToolError: they block it.
         """
-        if not self._chain.looks_at("before_program"):
-            return text
         found = await self._chain.before_program(replace(_program(execution), code=text))
         if isinstance(found.decision, Deny):
-            raise MetaToolError(f"the skill is not imported: {found.decision.reason.rstrip('.')}{_ADVICE}")
+            raise MetaToolError(f"the skill is not imported: {_advice(found.decision)}")
         execution.calls.question = found.decision or execution.calls.question
         return found.value
 
     async def after(self, execution: Execution, outcome: Outcome) -> Outcome:
         """The outcome that the model and the stores get."""
-        if not self._chain.looks_at("on_result"):
-            return outcome
         error = outcome.error
         texts = (error.message, error.traceback, error.hint) if error is not None else ()
         before = ProgramResult(outcome.value, outcome.stdout, outcome.stderr, "\n".join(filter(None, texts)))
         found = await self._chain.on_result(_program(execution), before)
         if isinstance(found.decision, Deny):
             execution.shown.clear()
-            withheld = f"the program has run, and its result is withheld: {found.decision.reason.rstrip('.')}{_ADVICE}"
+            withheld = f"the program has run, and its result is withheld: {_advice(found.decision)}"
             blocked = _blocked("ResultWithheld", withheld)
             return replace(blocked, program_ms=outcome.program_ms, upstream_ms=outcome.upstream_ms)
         if not found.changes:
@@ -78,7 +68,7 @@ class ProgramGuard:
 
     async def plan(self, execution: Execution, plan: PlanReport) -> PlanReport:
         """The plan of a dry run as the model and the stores get it: arguments may hold what the program has read."""
-        if not self._chain.looks_at("on_result") or not plan.lines:
+        if not plan.lines:
             return plan
         before = {"lines": list(plan.lines), "calls": list(plan.calls)}
         found = await self._chain.on_result(_program(execution), ProgramResult(before))
@@ -99,18 +89,20 @@ class ProgramGuard:
         Raises:
             ResultWithheld: a guardrail blocks it.
         """
-        if not self._chain.looks_at("on_result"):
-            return result
         found = await self._chain.on_result(_program(execution), ProgramResult(result))
         if isinstance(found.decision, Deny):
             raise ResultWithheld(f"the tool was called, and its result is withheld: {found.decision.reason}")
-        if not isinstance(found.value.value, dict):
+        if found.changes and not isinstance(found.value.value, dict):
             raise ResultWithheld("the tool was called, and its result is withheld: a guardrail made it unreadable")
         return found.value.value
 
 
 def _program(execution: Execution) -> GuardedProgram:
     return GuardedProgram(execution.code, execution.context.principal.principal_id, execution.execution_id)
+
+
+def _advice(denied: Deny) -> str:
+    return f"{denied.reason.rstrip('.')}. Do not try again; tell the user."
 
 
 def _blocked(kind: str, message: str) -> Outcome:

@@ -12,8 +12,8 @@ from codemode_server.config.live import LiveConfig
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.plan_report import PlanReport
-from codemode_server.executions.plans import report_of
 from codemode_server.executions.preflight.preflight import Checked
+from codemode_server.executions.reopening import report_of
 from codemode_server.gateway.audit import MAX_CODE_CHARACTERS, MAX_ERROR_CHARACTERS, Audit, AuditEvent, AuditEventKind
 from codemode_server.gateway.journal import Journal
 from codemode_server.redaction import Redactor, payload, recorded_text

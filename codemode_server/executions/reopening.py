@@ -1,18 +1,23 @@
-"""Takes an execution that did not come to its end out of the journal, so that its program can run again."""
+"""Takes executions out of the journal whose programs run again: to resume, replay, or apply a dry run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 
+from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.executions import CallRecord, ExecutionKind, ExecutionRecord, ExecutionStatus
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.repetition import Repeat
+from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.gateway.journal import Journal
+from codemode_server.gateway.plan import Plan
+from codemode_server.off_loop import run_large
 
 _TRIES, _PAUSE_SECONDS = 6, 0.5
 """A product that was killed is noticed shortly after the next one has started."""
@@ -64,3 +69,45 @@ async def reopened(journal: Journal, past: RecordedRun, session: Session, *, has
             raise MetaToolError(f"{execution_id} has succeeded already, so nothing is left to do; {value}")
         await anyio.sleep(_PAUSE_SECONDS)
     raise MetaToolError(f"{execution_id} is running, in this codemode-server or another one")
+
+
+_ENDED = (ExecutionStatus.SUCCEEDED, ExecutionStatus.FAILED, ExecutionStatus.LIMITED)
+
+
+async def report_of(journal: Journal, principal: Principal, record: ExecutionRecord, config: LiveConfig) -> PlanReport:
+    """The plan of a dry run that has ended."""
+    records = await journal.calls(principal, record.execution_id)
+    return await run_large(plan_report, records, record.code or "", config.redactor_of(principal))
+
+
+async def plan_of(execution_id: ExecutionId, records: Sequence[CallRecord], config: LiveConfig) -> Plan:
+    """The plan of a dry run with these calls. If the journal has deleted them, the person is asked about each call."""
+    return await run_large(partial(Plan, redact=config.redactor.text), execution_id, records)
+
+
+async def to_apply(journal: Journal, principal: Principal, execution_id: ExecutionId) -> RecordedRun:
+    """The program of a dry run that may be applied, with its randomness and its calls.
+
+    Raises:
+        MetaToolError: it is no dry run of this principal, has not come to an end, or was applied already: what it
+            found out is no longer true then.
+    """
+    record = await journal.execution(principal, execution_id)
+    if record is None:
+        raise MetaToolError(f"there is no execution {execution_id!r} (any more: state.journal_hours)")
+    if not record.is_dry_run:
+        raise MetaToolError(f"{execution_id} is no dry run; make one with execute_code(code=…, dry_run=true)")
+    if (other := await journal.applied_by(principal, execution_id)) is not None:
+        again = (
+            "" if other.status is ExecutionStatus.SUCCEEDED else f"; go on with that by resume={other.execution_id!r}"
+        )
+        raise MetaToolError(
+            f"the plan of {execution_id} is applied already, as {other.execution_id} ({other.status.value}){again}; "
+            "to do it a second time, make a new dry run"
+        )
+    repeat = await journal.repeat(principal, execution_id)
+    if record.status not in _ENDED or not record.code or repeat is None:
+        raise MetaToolError(
+            f"the dry run {execution_id} did not come to an end ({record.status.value}); make a new one"
+        )
+    return RecordedRun(record, record.code, repeat, await journal.calls(principal, execution_id))

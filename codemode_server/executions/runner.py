@@ -6,6 +6,7 @@ Nothing that a program does is raised from here: every way in which it ends beco
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from opentelemetry.trace import Span
 
 from codemode_server.config.live import LiveConfig, RequestContext
@@ -35,12 +37,10 @@ from codemode_server.executions.recording import ExecutionRecorder
 from codemode_server.executions.scheduling import QueuePlace, Turns
 from codemode_server.executions.session_log import SessionLogs
 from codemode_server.executions.skills.program_skills import ProgramSkills
-from codemode_server.executions.workspace import Workspace
-from codemode_server.executions.workspace_copy import copied
-from codemode_server.executions.workspace_sources import followed
+from codemode_server.executions.workspace import Workspace, copied
 from codemode_server.gateway.gateway import Gateway
 from codemode_server.gateway.policy.refusals import ToolRefusals
-from codemode_server.gateway.read_sources import ReadSources
+from codemode_server.gateway.read_sources import CLOCK_SECONDS, ReadSources
 from codemode_server.off_loop import run_large
 from codemode_server.sandbox.backend_selection import Sandbox
 from codemode_server.sandbox.contract import Ending, Outcome, Program, ProgramError
@@ -271,3 +271,28 @@ def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:
     # A stage may have an error class of its own; the model gets the documented base class.
     kind = next(kind for kind in type(error).__mro__ if kind.__module__ == CodemodeError.__module__)
     return _STATUS[ending], Outcome(ending, error=ProgramError(kind.__name__, str(error), setting=setting))
+
+
+@asynccontextmanager
+async def followed(
+    sources: ReadSources, execution: Execution, workspace: Workspace, is_logged: Callable[[Execution], bool]
+) -> AsyncGenerator[None]:
+    """Around the run of a program, which sees /workspace all the time. If the program `is_logged` there, its session
+    passes on all that it has read.
+
+    Raises:
+        JournalUnavailable: what others wrote there can't be found out.
+    """
+    if not workspace.is_complete():
+        workspace.make()
+        await anyio.sleep(1.5 * CLOCK_SECONDS)  # else its folders would count as made by the program
+    await sources.begin(execution.execution_id, execution.context, has_files=workspace.has_entries())
+    own_change, newest = workspace.own_change(), math.inf
+    try:
+        yield
+    finally:
+        may_pass_on = sources.may_pass_on(execution.execution_id) and not is_logged(execution)
+        if may_pass_on and workspace.own_change() == own_change:
+            with anyio.CancelScope(shield=True):
+                newest = await anyio.to_thread.run_sync(workspace.newest_change)
+        sources.end(execution.execution_id, newest)

@@ -6,7 +6,7 @@ of the service; those that are settled come from the journal. Nothing that a pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import anyio
 
@@ -14,25 +14,28 @@ from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import MetaToolError, SandboxUnavailable
-from codemode_server.domain.executions import ExecutionKind, ExecutionRecord
+from codemode_server.domain.executions import ExecutionKind
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.repetition import Repeat
 from codemode_server.domain.tools import Effect
-from codemode_server.executions.approvals.program_lines import ProgramTexts
+from codemode_server.executions.approvals.question import ProgramTexts
 from codemode_server.executions.artifacts import ArtifactStore
-from codemode_server.executions.call_events import CallEventPublisher, write_results
 from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.cancel_requests import CancelRequests, cancel_on_request
-from codemode_server.executions.events import ExecutionEvent, ExecutionSettled, Subscription
+from codemode_server.executions.events import (
+    CallEventPublisher,
+    ExecutionEvent,
+    ExecutionSettled,
+    Subscription,
+    write_results,
+)
 from codemode_server.executions.execution import DirectCall, Execution, limits_of, new_id
-from codemode_server.executions.host_waiting import WaitEnd, host_returns, wait_with_host
-from codemode_server.executions.plans import plan_of, to_apply
-from codemode_server.executions.reopening import RecordedRun, recorded, reopened
+from codemode_server.executions.host_waiting import Suspensions, WaitEnd, host_returns, wait_with_host
+from codemode_server.executions.reopening import RecordedRun, plan_of, recorded, reopened, to_apply
 from codemode_server.executions.runner import ExecutionRunner
 from codemode_server.executions.scheduling import Turns
-from codemode_server.executions.suspension import Suspensions
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.read_sources import ReadSources
@@ -84,9 +87,8 @@ class ExecutionService(OwnsTasks):
         """Start a program and return at once. `timeout_s` takes the place of `limits.wall_seconds`; `host` answers what
         upstreams ask. In a dry run, calls that may change something are not sent. `description` is what the model says
         about the program."""
-        execution = self._start(code, context, host, timeout_s=timeout_s, is_dry_run=is_dry_run)
-        execution.description = description
-        return execution
+        calls = ExecutionCalls(new_id(), context, host=host, captured=set() if is_dry_run else None)
+        return self._launch(self._execution(code, calls, timeout_s=timeout_s, description=description))
 
     def start_call(
         self,
@@ -97,38 +99,29 @@ class ExecutionService(OwnsTasks):
         host: HostInput = NO_HOST_INPUT,
     ) -> Execution:
         """Start one call of a tool, by its raw names, without a program or a sandbox, and return at once."""
-        return self._start("", context, host, DirectCall(server, tool, arguments))
+        calls = ExecutionCalls(new_id(), context, host=host)
+        return self._launch(self._execution("", calls, DirectCall(server, tool, arguments)))
 
     def start_prompt(
         self, server: str, name: str, arguments: dict[str, JsonValue], context: RequestContext
     ) -> Execution:
         """Start to get one prompt, by its raw names, and return at once. Its server can't ask the host anything."""
-        return self._start("", context, NO_HOST_INPUT, DirectCall(server, name, arguments, is_prompt=True))
+        call = DirectCall(server, name, arguments, is_prompt=True)
+        return self._launch(self._execution("", ExecutionCalls(new_id(), context), call))
 
-    def _start(
-        self,
-        code: str,
-        context: RequestContext,
-        host: HostInput,
-        call: DirectCall | None = None,
-        *,
-        timeout_s: float | None = None,
-        is_dry_run: bool = False,
-    ) -> Execution:
-        calls = ExecutionCalls(new_id(), context, host=host, captured=set() if is_dry_run else None)
-        return self._launch(self._new_execution(code, calls, timeout_s, call))
-
-    def _new_execution(
+    def _execution(
         self,
         code: str,
         calls: ExecutionCalls,
-        timeout_s: float | None = None,
         call: DirectCall | None = None,
+        *,
+        timeout_s: float | None = None,
         repeat: Repeat | None = None,
+        description: str = "",
     ) -> Execution:
         limits, results = limits_of(self._config.settings.limits, timeout_s), CallResults(self._artifacts)
         repeat = repeat or Repeat.new()
-        return Execution(calls.execution_id, code, calls.context, limits, calls, results, call, repeat=repeat)
+        return Execution(calls.execution_id, code, calls.context, limits, calls, results, call, description, repeat)
 
     def _launch(self, execution: Execution) -> Execution:
         if self._tasks is None:
@@ -210,9 +203,8 @@ class ExecutionService(OwnsTasks):
 
     def _new_rerun(self, past: RecordedRun, calls: ExecutionCalls, timeout_s: float | None = None) -> Execution:
         """An execution of a recorded program, with the same randomness."""
-        execution = self._new_execution(past.code, calls, timeout_s, repeat=past.repeat)
-        execution.description = past.record.description or ""
-        return execution
+        description = past.record.description or ""
+        return self._execution(past.code, calls, timeout_s=timeout_s, repeat=past.repeat, description=description)
 
     async def replay(self, execution_id: ExecutionId, context: RequestContext) -> Execution:
         """Start to run the program of a recorded execution in an execution of its own, in which the journal answers
@@ -231,18 +223,6 @@ class ExecutionService(OwnsTasks):
         """Let an execution that waits for a person go on without its host; `resume` comes back to it."""
         if self._tasks is not None:
             self._tasks.start_soon(self._suspensions.detach, execution)
-
-    async def wait(self, execution_id: ExecutionId) -> Execution:
-        """Wait until a live execution is settled. It goes on if the waiting is cancelled.
-
-        Raises:
-            MetaToolError: it is not live.
-        """
-        execution = self._live.get(execution_id)
-        if execution is None:
-            raise MetaToolError(f"no execution {execution_id!r} is running")
-        await execution.done.wait()
-        return execution
 
     async def wait_with_host(self, execution: Execution) -> WaitEnd:
         """Wait until a live execution is settled, has a request for its host, or has waited for a person for so long
@@ -285,21 +265,6 @@ class ExecutionService(OwnsTasks):
             execution.scope.cancel()
             with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCEL_SECONDS):
                 await execution.done.wait()
-
-    async def get(self, principal: Principal, execution_id: ExecutionId) -> ExecutionRecord | None:
-        """One execution of a principal, live or settled; None if there is none (any more)."""
-        live = self._live.get(execution_id)
-        if live is not None and live.context.principal == principal:
-            return live.record()
-        return await self._journal.execution(principal, execution_id)
-
-    async def list(self, principal: Principal, *, limit: int = 50) -> Sequence[ExecutionRecord]:
-        """Executions of a principal, newest first."""
-        settled = await self._journal.executions(principal, limit=limit)
-        live = [it.record() for it in self._live.values() if it.context.principal == principal]
-        seen = {it.execution_id for it in live}
-        found = [*live, *(it for it in settled if it.execution_id not in seen)]
-        return sorted(found, key=lambda it: it.started_at, reverse=True)[:limit]
 
     def texts_of(self, execution_id: ExecutionId) -> ProgramTexts:
         """The program of a live execution with the skills that it has imported; empty if there is none."""

@@ -15,9 +15,9 @@ from mcp.types import (
     TextResourceContents,
 )
 
+from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.stored_items import Item
 from codemode_server.front.rendering import SCHEME, render
 from codemode_server.front.tools.registry import Answer
 from codemode_server.json_values import size_as_json

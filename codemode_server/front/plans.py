@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.executions.artifacts import Item
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.plan_report import PlanReport
-from codemode_server.executions.stored_items import Item
 from codemode_server.redaction import Redactor
 from codemode_server.text import clean_line
 

@@ -24,9 +24,9 @@ from typing import Any
 
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.execution import Execution
-from codemode_server.executions.stored_items import Item
 from codemode_server.front import call_reports
 from codemode_server.front.plans import plan_content, plan_lines
 from codemode_server.front.shortening import as_text, fit_text, fit_value, shares

@@ -22,7 +22,7 @@ from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.history import HistoryQuery
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.savings import METHOD, Savings, TokenUsage
-from codemode_server.executions.approvals.program_lines import line_numbers
+from codemode_server.executions.approvals.question import line_numbers
 from codemode_server.gateway.policy.rules import PermissionRules
 from codemode_server.records.executions import ExecutionDetail, Records
 from codemode_server.records.known_tools import KnownTools, arguments_of

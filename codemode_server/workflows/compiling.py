@@ -12,9 +12,17 @@ from dataclasses import dataclass
 
 from codemode_server.config.document import Node, parse
 from codemode_server.config.problems import Problems
-from codemode_server.workflows.definition import NAME_RULE, Fields, WorkflowInput, is_function_name, read_inputs
 from codemode_server.workflows.expressions import Scope
-from codemode_server.workflows.steps import Line, StepCompiler, block
+from codemode_server.workflows.steps import (
+    NAME_RULE,
+    Fields,
+    Line,
+    StepCompiler,
+    WorkflowInput,
+    block,
+    is_function_name,
+    read_inputs,
+)
 
 _KEYS = ("description", "inputs", "steps", "result")
 _PRELUDE = '''\

@@ -15,8 +15,7 @@ import pytest
 from codemode_server.domain.errors import JournalUnavailable, MetaToolError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
-from codemode_server.executions.artifacts import ArtifactStore, NotStored
-from codemode_server.executions.stored_items import Item
+from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
 from codemode_server.executions.workspace import Workspace
 from codemode_server.private_files import NotPrivate
 from codemode_server.storage.database import FILE_NAME, Database

@@ -14,9 +14,8 @@ from codemode_server.cli import run, skills
 from codemode_server.domain.flows import Source
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.skills.skill_file import SavedSkill
-from codemode_server.executions.skills.skill_source import BY_NAME, facts_of
-from codemode_server.executions.skills.store import SkillStore
+from codemode_server.executions.skills.rules import BY_NAME, facts_of
+from codemode_server.executions.skills.store import SavedSkill, SkillStore
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit

@@ -19,8 +19,7 @@ from codemode_server.domain.tools import ToolDefinition, UpstreamListing, Upstre
 from codemode_server.executions.preflight.checker import TypeChecker
 from codemode_server.executions.preflight.findings import Finding
 from codemode_server.executions.preflight.preflight import CheckContext, Checked, Preflight
-from codemode_server.executions.skills.library import SkillLibrary
-from codemode_server.executions.skills.project_skills import ProjectSkills
+from codemode_server.executions.skills.library import ProjectSkills, SkillLibrary
 from codemode_server.gateway.policy.refusals import Refusals
 from codemode_server.settings import PermissionSettings, Settings, TypeSettings
 

@@ -14,11 +14,9 @@ from codemode_server.domain.calls import Ask, CallKey, ToolCall
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
-from codemode_server.executions.approvals.always import always_rule
 from codemode_server.executions.approvals.message import MAX_SHORT_CHARACTERS, short_text, whole_text
-from codemode_server.executions.approvals.patterns import covers, default_pattern
-from codemode_server.executions.approvals.program_lines import ProgramTexts, lines_of_call
-from codemode_server.executions.approvals.question import question_of
+from codemode_server.executions.approvals.patterns import always_rule, covers, default_pattern
+from codemode_server.executions.approvals.question import ProgramTexts, lines_of_call, question_of
 from codemode_server.gateway.targets import ToolTarget
 from codemode_server.settings import Settings
 

@@ -14,8 +14,7 @@ import pytest
 from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Owner, Principal, Session
-from codemode_server.executions.artifacts import ArtifactStore, NotStored
-from codemode_server.executions.stored_items import Item
+from codemode_server.executions.artifacts import ArtifactStore, Item, NotStored
 
 LOCAL = Principal(PrincipalId("local"))
 ADA, BOB = Owner(LOCAL, Session("ada")), Owner(LOCAL, Session("bob"))

@@ -10,7 +10,7 @@ import pytest
 
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.log_files import LogFiles
+from codemode_server.executions.session_log import LogFiles
 from codemode_server.executions.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no program has files there")

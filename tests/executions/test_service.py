@@ -1,4 +1,4 @@
-"""Executions are started, waited for, watched, listed and cancelled at the service, as the MCP tool does it."""
+"""Executions are started, watched and cancelled at the service, as the MCP tool does it."""
 
 from __future__ import annotations
 
@@ -38,19 +38,16 @@ async def product(folder: Path, *servers: str) -> AsyncIterator[tuple[App, Reque
         yield app, RequestContext.of(Session("s"), app.config)
 
 
-async def test_an_execution_goes_on_while_nobody_waits_and_is_listed_as_running(tmp_path: Path) -> None:
+async def test_an_execution_goes_on_while_nobody_waits_until_it_is_cancelled(tmp_path: Path) -> None:
     async with product(tmp_path) as (app, context):
         execution = app.executions.start("import time; time.sleep(60)", context)
         with anyio.move_on_after(0.2):
-            await app.executions.wait(execution.execution_id)
+            await execution.done.wait()
         assert not execution.done.is_set()
-        (listed,) = await app.executions.list(context.principal)
-        assert listed.execution_id == execution.execution_id
-        assert listed.status in (ExecutionStatus.QUEUED, ExecutionStatus.RUNNING)
         await app.executions.cancel(execution.execution_id)
         assert execution.status is ExecutionStatus.CANCELLED
         with pytest.raises(MetaToolError):
-            await app.executions.wait(execution.execution_id)
+            app.executions.subscribe(execution.execution_id)
 
 
 async def test_principals_share_neither_workspace_nor_artifacts_of_one_product(tmp_path: Path) -> None:
@@ -60,7 +57,8 @@ async def test_principals_share_neither_workspace_nor_artifacts_of_one_product(t
         async def run(code: str, by: RequestContext) -> Execution:
             execution = app.executions.start(code, by)
             with anyio.fail_after(120):
-                return await app.executions.wait(execution.execution_id)
+                await execution.done.wait()
+            return execution
 
         stranger = replace(context, principal=Principal(PrincipalId("stranger")))
         first = await run("open('/workspace/mine', 'w').write('of one')\n'secret' * 100", context)
@@ -117,7 +115,8 @@ async def test_what_the_journal_has_of_a_program_makes_it_repeat_its_calls(tmp_p
             execution = app.executions.start(RANDOM, context)
             execution.repeat = repeat or execution.repeat
             with anyio.fail_after(120):
-                return await app.executions.wait(execution.execution_id)
+                await execution.done.wait()
+            return execution
 
         first = await run(None)
         recorded = await app.stores.journal.repeat(context.principal, first.execution_id)

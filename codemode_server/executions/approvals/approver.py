@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Protocol
 
 import anyio
 import anyio.to_thread
@@ -22,14 +23,23 @@ from codemode_server.domain.approvals import NOBODY, AnswerScope, Approval, Appr
 from codemode_server.domain.calls import Allow, Ask, Deny, ToolCall
 from codemode_server.domain.errors import CodemodeError, JournalUnavailable
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.executions.approvals.channel import ApprovalChannel
 from codemode_server.executions.approvals.patterns import covers
-from codemode_server.executions.approvals.program_lines import ProgramTexts
-from codemode_server.executions.approvals.question import definition_digest, done_so_far, question_of
+from codemode_server.executions.approvals.question import ProgramTexts, definition_digest, done_so_far, question_of
 from codemode_server.executions.approvals.store import ApprovalStore
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.off_loop import is_large, run_sized
+
+
+class ApprovalChannel(Protocol):
+    """One way to the person. The command line is none of these: it answers in the store, which is looked at."""
+
+    async def ask(self, calls: ExecutionCalls, approval: Approval) -> ApprovalAnswer | None:
+        """The answer, however long it takes; None if none comes this way. Cancelling this withdraws the question.
+
+        `answered_at` of the answer is filled in by the caller.
+        """
+
 
 logger = logging.getLogger(__name__)
 

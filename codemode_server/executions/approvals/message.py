@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from codemode_server.domain.approvals import Approval, Question
@@ -30,6 +30,7 @@ MAX_PATTERN_CHARACTERS = 200
 """An answer for the session is offered only if all that it covers can be shown."""
 _MAX_RULE_CHARACTERS = 160
 _ARGUMENTS_BUDGET = 560
+_COMPUTED = "none names this tool, so the program computes what it calls"
 
 
 def short_text(approval: Approval) -> str:
@@ -42,17 +43,18 @@ def short_text(approval: Approval) -> str:
     arguments = _arguments(asked, 180)
     if sum(map(len, arguments)) > _ARGUMENTS_BUDGET:  # long ones must not push short ones out of sight
         arguments.sort(key=len)
-    parts = [
-        _first_line(asked, 160),
-        *_section("", arguments, _ARGUMENTS_BUDGET, len(asked.arguments)),
-        *_section("", [f"Asked because: {one_line(asked.reason, 280)}"], 300),
-        *_section("What differs (- before, + now):", _quoted(asked.changes, 90), 220),
-        *_section("Sources that this session has read:", _quoted(asked.sources, 60), 120),
-        *_section("Lines that may make the call:", _lines(asked, 90), 160),
-        *_section("Done so far:", _quoted(asked.done[::-1], 90), 160),
-    ]
-    text, last = "\n".join(parts), "\n".join(end)  # whatever is cut, the answers' meanings are not
-    return f"{text}\n{last}" if len(text) + len(last) < MAX_SHORT_CHARACTERS else _cut(text, last)
+    text = "\n".join(
+        [
+            _first_line(asked, 160),
+            *_section("", arguments, _ARGUMENTS_BUDGET, len(asked.arguments)),
+            f"Asked because: {one_line(asked.reason, 280)}",
+            *_details(asked, (90, 60, 90, 90), (220, 120, 160, 160)),
+        ]
+    )
+    last = "\n".join(end)  # whatever is cut, the answers' meanings are not
+    if len(text) + len(last) < MAX_SHORT_CHARACTERS:
+        return f"{text}\n{last}"
+    return f"{text[: MAX_SHORT_CHARACTERS - len(last) - 2]}…\n{last}"
 
 
 def whole_text(approval: Approval) -> str:
@@ -63,10 +65,7 @@ def whole_text(approval: Approval) -> str:
             _first_line(asked, most),
             *_arguments(asked, most),
             f"Asked because: {one_line(asked.reason, most)}",
-            *_section("What differs (- before, + now):", _quoted(asked.changes, most), None),
-            *_section("Sources that this session has read:", _quoted(asked.sources, most), None),
-            *_section("Lines that may make the call:", _lines(asked, most), None),
-            *_section("Done so far, newest first:", _quoted(asked.done[::-1], most), None),
+            *_details(asked, [most] * 4, [None] * 4),
             *_scopes(asked, most, most),
         ]
     )
@@ -115,12 +114,19 @@ def _arguments(asked: Question, longest: int) -> list[str]:
     return [f"  {_name(name, 60)}: {value_text(value, longest)}" for name, value in shown]
 
 
-def _lines(asked: Question, longest: int) -> list[str]:
-    return _quoted(asked.lines or ("none names this tool, so the program computes what it calls",), longest)
-
-
-def _quoted(lines: Iterable[str], longest: int) -> list[str]:
-    return [f"  {one_line(line, longest)}" for line in lines]
+def _details(asked: Question, widths: Sequence[int], budgets: Sequence[int | None]) -> list[str]:
+    """What the person may want to know besides, each kind with the longest line and the room for all."""
+    sections = (
+        ("What differs (- before, + now):", asked.changes),
+        ("Sources that this session has read:", asked.sources),
+        ("Lines that may make the call:", asked.lines or (_COMPUTED,)),
+        ("Done so far, newest first:", asked.done[::-1]),
+    )
+    return [
+        line
+        for (heading, texts), width, budget in zip(sections, widths, budgets, strict=True)
+        for line in _section(heading, [f"  {one_line(text, width)}" for text in texts], budget)
+    ]
 
 
 def _scopes(asked: Question, longest: int, longest_rule: int) -> list[str]:
@@ -142,7 +148,3 @@ def _section(heading: str, lines: Sequence[str], budget: int | None, count: int 
         shown.append(line)
         left = None if left is None else left - len(line)
     return [heading, *shown] if heading else shown
-
-
-def _cut(text: str, whole: str) -> str:
-    return f"{text[: MAX_SHORT_CHARACTERS - len(whole) - 2]}…\n{whole}"

@@ -1,12 +1,18 @@
-"""Which further calls an answer covers: those of this program, or those of this session that fit the shown pattern."""
+"""What an answer covers: calls of a session that fit the shown pattern, and the rule that `always` writes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from codemode_server.catalog.naming import Kind, name_alone
 from codemode_server.domain.approvals import AnswerScope, Approval
+from codemode_server.domain.calls import Ask
 from codemode_server.domain.ids import JsonValue
+from codemode_server.gateway.policy.names import Spellings, fits
+from codemode_server.gateway.policy.rules import PermissionRules
+from codemode_server.gateway.targets import CallTarget, ToolTarget
 from codemode_server.redaction import MASK
+from codemode_server.settings import Settings
 
 _MAX_FIXED_CHARACTERS = 100
 _FREE_TEXT = frozenset({"body", "comment", "content", "description", "message", "prompt", "subject", "text", "title"})
@@ -52,3 +58,25 @@ def _is_fixed(name: str, value: JsonValue) -> bool:
         is_word = len(value) <= _MAX_FIXED_CHARACTERS and not any(map(str.isspace, value))
         return is_word and name.lower() not in _FREE_TEXT
     return isinstance(value, bool | int | float | None)
+
+
+_SPECIAL = frozenset("*?[]/$")
+_MAX_NAME_CHARACTERS = 60
+"""Each question shows such a rule whole."""
+
+
+def always_rule(settings: Settings, target: CallTarget, ask: Ask) -> str | None:
+    """The rule as YAML. None if not (only) a rule of the configuration asks, and where no pattern allows exactly this
+    tool: its name looks like a pattern, or fits another tool as well."""
+    place = PermissionRules(settings.permissions).place_before_asking(ask.reason)
+    if not isinstance(target, ToolTarget) or place is None:
+        return None
+    server, tool = target.server.raw_name, target.raw_name
+    if max(len(server), len(tool)) > _MAX_NAME_CHARACTERS:
+        return None
+    others = [name for name in settings.servers if name != server]
+    is_servers_own = not any(name_alone(name, Kind.SERVER) == server for name in others)
+    fitting = [it for it in target.server.tools if fits(Spellings.of_tool(it), tool, is_wide=True)]
+    if _SPECIAL & {*server, *tool} or not tool.isprintable() or not is_servers_own or len(fitting) != 1:
+        return None
+    return f"- allow: {server}/{tool}"

@@ -1,9 +1,9 @@
 """The static check of a program before it runs: certain errors stop it, doubtful ones are warnings beside the result.
 
-    reading      text → syntax tree, and the parent of each node
+    reading      text → syntax tree, the parent of each node, and the places whose failure certainly ends the program
     names        which names and attributes are servers and tools, by the imports
+    imports      imports that fail
     call_checks  each call of a tool, bound as the guest binds it (`sandbox/guest/binding.py`)
-    certainty    whether a failure at a place certainly ends the program
     findings     our own part, exact and without a process
     tool_types   the stubs for the type checker, and what its diagnostics say about tools
     checker      the type checker: a process kept warm, and bounded

@@ -127,10 +127,9 @@ class Preflight(OwnsTasks):
 
     async def _findings(self, code: str, context: CheckContext) -> tuple[list[Finding], tuple[str, ...]]:
         """The findings, and the modules of servers and tools that the program imports."""
-        from codemode_server.executions.preflight.findings import Findings
+        from codemode_server.executions.preflight.findings import FENCE, Findings
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
-        from codemode_server.executions.preflight.syntax import FENCE
 
         is_large, catalog = len(code) > _LARGE, self._catalog()
         reading = await _worked(is_large, read, code)
@@ -175,7 +174,7 @@ def _type_findings(document: TypeDocument, diagnostics: list[Diagnostic]) -> lis
 
 
 def _syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
-    from codemode_server.executions.preflight.syntax import syntax_findings
+    from codemode_server.executions.preflight.findings import syntax_findings
 
     try:
         return syntax_findings(code, catalog)

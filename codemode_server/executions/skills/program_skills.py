@@ -17,9 +17,8 @@ from codemode_server.executions.execution import Execution
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.preflight.preflight import CheckContext, Preflight
 from codemode_server.executions.skills.library import SkillLibrary
-from codemode_server.executions.skills.rules import check_name, check_text
-from codemode_server.executions.skills.skill_file import SavedSkill
-from codemode_server.executions.skills.skill_source import facts_of
+from codemode_server.executions.skills.rules import check_name, check_text, facts_of
+from codemode_server.executions.skills.store import SavedSkill
 from codemode_server.gateway.read_sources import ReadSources
 from codemode_server.sandbox.backend_selection import Sandbox
 

@@ -4,27 +4,125 @@
         check_pending_orders.py                        in use
         proposed/check_pending_orders@x7f3a9c21b04.py  waits for the person; named by the execution that saved it
 
-No sandbox sees the folder. A file is always written as a whole, and every change holds the lock of the folder, since
-the command line changes it too. Reading needs no lock: a file is read once, and what was read is what is used.
+A file is a header of comments, which only the host writes, each value as JSON (`# saved: "2026-11-25T01:30:34Z"`), and
+behind its last line the program's text, which can forge none of it. No sandbox sees the folder. A file is always
+written as a whole, and every change holds the lock of the folder, since the command line changes it too. Reading needs
+no lock: a file is read once, and what was read is what is used.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from codemode_server.domain.errors import MetaToolError
+from codemode_server.domain.flows import Source
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal
-from codemode_server.executions.skills.skill_file import SavedSkill, decode, encode
 from codemode_server.file_stamps import FileStamp
 from codemode_server.private_files import NotPrivate, open_private, private_folder, private_subfolder, replace_private
 from codemode_server.processes.file_lock import held
+
+_END = "# --- the skill itself begins below ---"
+_MAX_HEADER_LINES = 20
+_SOURCES = TypeAdapter(tuple[Source, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSkill:
+    """A skill that a program saved, with where it came from."""
+
+    name: str
+    text: str
+    execution_id: ExecutionId
+    session_id: str
+    """The session that may import it while it is a proposal."""
+    saved_at: float
+    """Seconds since 1970, as `accepted_at`."""
+    tools: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    """Sources that its session had read by then; empty once a person has accepted it."""
+    accepted_at: float | None = None
+    """When a person accepted it."""
+    is_changed: bool = False
+    """True if its text differs from the one that was saved and accepted."""
+    is_proposal: bool = False
+    """True if it waits for review."""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def accepted(self, at: float) -> SavedSkill:
+        return replace(self, accepted_at=at, sources=(), is_changed=False, is_proposal=False)
+
+
+def encode(skill: SavedSkill) -> bytes:
+    """The whole file."""
+    values = {
+        "execution": skill.execution_id,
+        "session": skill.session_id,
+        "saved": written_time(skill.saved_at),
+        "tools": list(skill.tools),
+        "accepted": None if skill.accepted_at is None else written_time(skill.accepted_at),
+        "sources": [{**asdict(source), "labels": sorted(source.labels)} for source in skill.sources],
+        "sha256": skill.digest,
+    }
+    title = f"# skill {skill.name}, saved by a program; see `codemode-server skills show {skill.name}`"
+    lines = [title, *(f"# {key}: {json.dumps(value)}" for key, value in values.items()), _END, skill.text]
+    return "\n".join(lines).encode()
+
+
+def decode(name: str, content: bytes) -> SavedSkill | None:
+    """A file as it is now; None if it has no whole header, so that a person has to look at it."""
+    try:
+        header, end, text = content.decode().partition(f"\n{_END}\n")
+    except UnicodeDecodeError:
+        return None
+    lines = header.split("\n")
+    if not end or len(lines) > _MAX_HEADER_LINES:
+        return None
+    try:
+        values = dict(_values(lines[1:]))
+        skill = SavedSkill(
+            name,
+            text,
+            ExecutionId(str(values["execution"])[:40]),
+            str(values["session"])[:80],
+            _time(values["saved"]),
+            tuple(map(str, values["tools"])),
+            _SOURCES.validate_python(values["sources"]),
+            None if values["accepted"] is None else _time(values["accepted"]),
+        )
+        return replace(skill, is_changed=skill.digest != values["sha256"])
+    except (KeyError, ValueError, TypeError, ValidationError, RecursionError):
+        return None
+
+
+def written_time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _values(lines: Iterable[str]) -> Iterable[tuple[str, Any]]:
+    for line in lines:
+        key, _, value = line.removeprefix("# ").partition(": ")
+        yield key, json.loads(value)
+
+
+def _time(text: object) -> float:
+    return datetime.fromisoformat(str(text)).timestamp()
+
 
 MAX_SKILLS = 500
 MAX_PROPOSALS = 100

@@ -69,7 +69,7 @@ def without_placeholder_numbers(outcome: Outcome) -> Outcome:
 
 
 def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
-    """A line on the calls whose results the program uses, by the names of their tools."""
+    """A line on the held-back calls whose results the program uses, by the names of their tools."""
     reading = read(code)
     if reading is None:
         return ()
@@ -79,9 +79,14 @@ def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
     used = {_plain(name) for node in calls for name in _names_in(node.func)}
     used |= {_plain(alias.name) for node in reading.nodes for alias in _renamed(node)}
     held = [f"call {it.call.seq} ({it.call.tool})" for it in captured if _plain(it.call.tool) in used]
+    if not held:
+        return ()
     more = f" and {len(held) - _MAX_HELD} more" if len(held) > _MAX_HELD else ""
     shown = ", ".join(held[:_MAX_HELD])
-    return (f"depends on held-back calls: {shown}{more}; branches, loops and values from them",) if held else ()
+    return (
+        f"calls that depend on the result of {shown}{more}, which was not sent: they may be missing here, or get "
+        "other arguments",
+    )
 
 
 def _names_in(function: ast.expr) -> list[str]:

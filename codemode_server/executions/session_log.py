@@ -21,7 +21,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -50,10 +50,6 @@ _MAX_CHECKPOINT_CHARACTERS = 64 * 1024
 _DAY_SECONDS = 86_400
 
 
-class WorkspaceFull(OSError):
-    """Raised when a log has no room in the workspace."""
-
-
 class LogFiles:
     """The log files of one workspace. Every method does I/O."""
 
@@ -75,7 +71,7 @@ class LogFiles:
             if is_first:
                 self._remove_old(folder, len(content))
             if used_bytes(self._workspace.path, self._max_bytes) + len(content) > self._max_bytes:
-                raise WorkspaceFull("the workspace is full (limits.workspace_mb)")
+                raise OSError("the workspace is full (limits.workspace_mb)")
             unfinished = f".{secrets.token_hex(8)}.unfinished"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             try:
@@ -136,36 +132,8 @@ _BEGIN_DELAY_SECONDS = 0.05
 """How long the beginning of a program waits for its end: of a short one, the log is written once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One program, as its log has it."""
-
-    task_id: str
-    description: str
-    code: str
-    timestamp: float
-    """When it began, seconds since 1970."""
-    status: str = "running"
-    result: str = ""
-    output: str = ""
-    error: str = ""
-
-    @property
-    def size(self) -> int:
-        """Characters of its texts."""
-        return len(self.description) + len(self.code) + len(self.result) + len(self.output) + len(self.error)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "task_id": self.task_id,
-            "description": self.description,
-            "code": self.code,
-            "status": self.status,
-            "result": self.result,
-            "output": self.output,
-            **({"error": self.error} if self.error else {}),
-            "timestamp": _time(self.timestamp),
-        }
+Task = dict[str, str]
+"""One program, as its log has it."""
 
 
 @dataclass(slots=True)
@@ -185,12 +153,12 @@ class _Log:
     written: int = 0
 
     def put(self, task: Task) -> None:
-        self.tasks[task.task_id] = task
-        size = sum(it.size for it in self.tasks.values())
+        self.tasks[task["task_id"]] = task
+        size = sum(map(_size, self.tasks.values()))
         while len(self.tasks) > MAX_TASKS or (size > _MAX_LOG_CHARACTERS and len(self.tasks) > 1):
-            size -= self.tasks.popitem(last=False)[1].size
+            size -= _size(self.tasks.popitem(last=False)[1])
             self.left_out += 1
-        is_running = any(it.status == "running" for it in self.tasks.values())
+        is_running = any(it["status"] == "running" for it in self.tasks.values())
         self.ended_at = None if is_running else time.time()
         self.version += 1
 
@@ -198,12 +166,7 @@ class _Log:
 class SessionLogs(OwnsTasks):
     """The logs of all live sessions; writes them in threads, one write to a log at a time."""
 
-    def __init__(
-        self,
-        workspaces: Callable[[Principal], Workspace],
-        config: LiveConfig,
-        sources: ReadSources,
-    ) -> None:
+    def __init__(self, workspaces: Callable[[Principal], Workspace], config: LiveConfig, sources: ReadSources) -> None:
         self._workspaces = workspaces
         self._config = config
         self._sources = sources
@@ -228,7 +191,7 @@ class SessionLogs(OwnsTasks):
         """A program begins. Where `permissions.flows` applies, the log has it once it has ended, since it may read
         something that the log must not have."""
         if self.is_logged(execution) and not self._sources.has_rules:
-            self._put(execution, _begun(execution, execution.context.redactor), _BEGIN_DELAY_SECONDS)
+            self._put(execution, _task(execution, execution.context.redactor), _BEGIN_DELAY_SECONDS)
 
     async def end(self, execution: Execution) -> None:
         """A program has its final status, and its outcome is what the host gets."""
@@ -266,7 +229,7 @@ class SessionLogs(OwnsTasks):
                 "customer_uid": principal.principal_id,  # the format of session logs has this name
                 "started_at": _time(log.started_at),
                 "ended_at": None if log.ended_at is None else _time(log.ended_at),
-                "tasks": [task.as_json() for task in tasks],
+                "tasks": tasks,
                 **({"left_out": log.left_out} if log.left_out else {}),
             }
             days, redactor = self._config.settings.state.session_days, self._config.redactor_of(principal)
@@ -293,25 +256,30 @@ class SessionLogs(OwnsTasks):
                 await self._write(principal, log)
 
 
-def _begun(execution: Execution, redactor: Redactor) -> Task:
-    return Task(
-        str(execution.execution_id),
-        _beginning(execution.description, redactor, MAX_DESCRIPTION_CHARACTERS),
-        _beginning(execution.code, redactor, _MAX_CODE_CHARACTERS),
-        execution.started_at,
-    )
+def _task(execution: Execution, redactor: Redactor, **ended: str) -> Task:
+    return {
+        "task_id": execution.execution_id,
+        "description": _beginning(execution.description, redactor, MAX_DESCRIPTION_CHARACTERS),
+        "code": _beginning(execution.code, redactor, _MAX_CODE_CHARACTERS),
+        "status": "running",
+        "result": "",
+        "output": "",
+        **ended,
+        "timestamp": _time(execution.started_at),
+    }
 
 
 def _ended(execution: Execution, redactor: Redactor) -> Task:
     outcome = execution.outcome
-    error = f"{outcome.error.type}: {outcome.error.message}" if outcome.error is not None else ""
-    return replace(
-        _begun(execution, redactor),
-        status=execution.status.value,
-        result=_beginning(_as_text(outcome), redactor, _MAX_VALUE_CHARACTERS),
-        output=_beginning(outcome.stdout, redactor, _MAX_VALUE_CHARACTERS),
-        error=_beginning(error, redactor, _MAX_VALUE_CHARACTERS),
-    )
+    texts = {"result": _as_text(outcome), "output": outcome.stdout}
+    if outcome.error is not None:
+        texts["error"] = f"{outcome.error.type}: {outcome.error.message}"
+    shown = {name: _beginning(text, redactor, _MAX_VALUE_CHARACTERS) for name, text in texts.items()}
+    return _task(execution, redactor, status=execution.status.value, **shown)
+
+
+def _size(task: Task) -> int:
+    return sum(map(len, task.values()))
 
 
 def _beginning(text: str, redactor: Redactor, limit: int) -> str:

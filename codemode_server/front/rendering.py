@@ -301,8 +301,9 @@ def _how_to_go_on(execution: Execution) -> list[str]:
     """How a program goes on that something outside of it has ended; running it anew would repeat its calls."""
     error = execution.outcome.error
     is_own_mistake = execution.status is ExecutionStatus.FAILED and (error is None or error.type != "ToolError")
-    reports = execution.calls.reports
-    if is_own_mistake or execution.is_dry_run or not any(it.status.may_have_been_sent for it in reports):
+    is_same_limit = error is not None and error.setting == "limits.calls"  # the recorded calls count as well
+    has_sent = any(it.status.may_have_been_sent for it in execution.calls.reports)
+    if is_own_mistake or is_same_limit or execution.is_dry_run or not has_sent:
         return []
     return [
         f'[to go on once the cause is mended: execute_code(resume="{execution.execution_id}"), no code; '

@@ -102,13 +102,12 @@ def compile_workflow(name: str, text: str, file: str) -> CompiledWorkflow:
         raise problems.error()
     workflow = Fields(root, _KEYS, problems)
     inputs = read_inputs(workflow)
-    compiler = StepCompiler(problems)
-    scope = Scope(inputs=frozenset(one.name for one in inputs))
+    compiler = StepCompiler(problems, Scope(inputs=frozenset(one.name for one in inputs)))
     if not workflow.items("steps"):
         workflow.complain(root, "needs `steps`")
-    steps, after = compiler.steps(workflow.items("steps"), scope)
+    steps = compiler.steps(workflow.items("steps"))
     if (result := workflow.get("result")) is not None:
-        steps.append(Line(f"return {compiler.value(result, after)}", result.line))
+        steps.append(Line(f"return {compiler.value(result)}", result.line))
     description = " ".join(workflow.text("description").split())
     if problems.found:
         raise problems.error()

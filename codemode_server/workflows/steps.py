@@ -9,7 +9,8 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -22,15 +23,17 @@ NAME_RULE = "is up to 40 small letters, digits and `_`, the first a letter, and 
 MAX_INPUTS = 50
 _INPUT_KEYS = ("type", "description", "required", "default", "one_of", "pattern", "min", "max")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_NOTHING = Node(None, 0, "")
 
 
 class Fields:
     """A YAML mapping whose unknown keys are reported."""
 
-    def __init__(self, node: Node, known: Sequence[str], problems: Problems) -> None:
-        self.node = node
-        self.problems = problems
-        self.entries = node.entries
+    def __init__(self, node: Node, known: Sequence[str], problems: Problems, *, short: str = "") -> None:
+        """`short`: the key of a value that stands in place of the mapping, as in `email: text`."""
+        if short and not isinstance(node.value, dict):
+            node = node.with_value({short: node})
+        self.node, self.problems, self.entries = node, problems, node.entries
         if not isinstance(node.value, dict):
             self.complain(node, "must be a mapping; write `key: value` lines")
         for key, child in self.entries.items():
@@ -43,16 +46,20 @@ class Fields:
         node = self.entries[at] if isinstance(at, str) else at
         self.problems.add(node.line, node.where, message)
 
+    def check_name(self, name: str, at: Node | str, what: str) -> None:
+        if not is_name(name):
+            self.complain(at, f"{what} {NAME_RULE}")
+
     def get(self, key: str) -> Node | None:
         return self.entries.get(key)
 
     def text(self, key: str, default: str = "") -> str:
         """A text; numbers count as they are written."""
         node = self.entries.get(key)
-        if node is not None and (isinstance(node.value, list | dict) or node.value is None):
-            self.complain(node, "must be text")
-            node = None
         if node is None:
+            return default
+        if isinstance(node.value, list | dict | None):
+            self.complain(node, "must be text")
             return default
         return node.value if isinstance(node.value, str) else node.text
 
@@ -65,24 +72,26 @@ class Fields:
         return value
 
     def choice(self, key: str, choices: Sequence[str], default: str) -> str:
-        found = self.text(key, default)
-        if found in choices:
-            return found
-        meant = nearest(found, choices)
+        given = self.text(key, default)
+        if given in choices:
+            return given
+        meant = nearest(given, choices)
         self.complain(key, f"must be one of {', '.join(choices)}" + (f"; did you mean {meant!r}?" if meant else ""))
         return default
 
     def items(self, key: str) -> list[Node]:
-        node = self.entries.get(key)
-        if node is not None and not isinstance(node.value, list | None):
+        node = self.entries.get(key, _NOTHING)
+        if isinstance(node.value, list):
+            return node.value
+        if node.value is not None:
             self.complain(node, "must be a list; write `- ` before each item")
-        return node.value if node is not None and isinstance(node.value, list) else []
+        return []
 
     def members(self, key: str) -> dict[str, Node]:
-        node = self.entries.get(key)
-        if node is not None and not isinstance(node.value, dict | None):
+        node = self.entries.get(key, _NOTHING)
+        if not isinstance(node.value, dict | None):
             self.complain(node, "must be a mapping; write `key: value` lines")
-        return node.entries if node is not None else {}
+        return node.entries
 
 
 def is_name(text: str) -> bool:
@@ -129,11 +138,8 @@ def read_inputs(workflow: Fields) -> list[WorkflowInput]:
 
 
 def _input(name: str, node: Node, problems: Problems) -> WorkflowInput:
-    if not is_name(name):
-        problems.add(node.line, node.where, f"the name of an input {NAME_RULE}")
-    if isinstance(node.value, str):  # `email: text`
-        node = node.with_value({"type": node})
-    fields = Fields(node, _INPUT_KEYS, problems)
+    fields = Fields(node, _INPUT_KEYS, problems, short="type")
+    fields.check_name(name, node, "the name of an input")
     rules: dict[str, Any] = {key: fields.number(key, 0, -1e15, 1e15) for key in ("min", "max") if fields.get(key)}
     if pattern := fields.text("pattern"):
         try:
@@ -191,62 +197,73 @@ def _tried(made: Iterable[Line], caught: Iterable[Line], at: int) -> list[Line]:
 @dataclass(slots=True)
 class StepCompiler:
     problems: Problems
+    scope: Scope
+    """What can be named at the place that is compiled."""
     imports: dict[tuple[str, str], Line] = field(default_factory=dict)
     count: int = 0
     ids: dict[str, str] = field(default_factory=dict)
     """Each with the action of its step."""
 
-    def steps(self, nodes: Iterable[Node], scope: Scope) -> tuple[list[Line], Scope]:
-        """The lines, and what can be named after them."""
-        lines: list[Line] = []
-        for node in nodes:
-            made, scope = self._step(node, scope)
-            lines += made
-        return lines, scope
+    def steps(self, nodes: Iterable[Node]) -> list[Line]:
+        return [line for node in nodes for line in self._step(node)]
 
-    def value(self, node: Node, scope: Scope) -> str:
+    def value(self, node: Node) -> str:
         """A value of the file, with the expressions in its texts."""
         if isinstance(node.value, dict):
-            return _dict({key: self.value(child, scope) for key, child in node.entries.items()})
+            return _dict({key: self.value(child) for key, child in node.entries.items()})
         if isinstance(node.value, list):
-            return f"[{', '.join(self.value(child, scope) for child in node.value)}]"
-        if isinstance(text := node.value, str):
-            return self._parsed(node, lambda: template(text, scope))
-        return repr(node.value)
+            return f"[{', '.join(map(self.value, node.value))}]"
+        return self._parsed(node, template, node.value) if isinstance(node.value, str) else repr(node.value)
 
-    def _expression(self, node: Node, scope: Scope) -> str:
+    def _expression(self, node: Node) -> str:
         text = node.value if isinstance(node.value, str) else node.text
         if not text or isinstance(node.value, list | dict):
             self.problems.add(node.line, node.where, "must be an expression, for instance `steps.user.active`")
             return "None"
         if isinstance(node.value, bool):
             return repr(node.value)
-        inner = text[2:-1] if text.startswith("${") and text.endswith("}") else text
-        return self._parsed(node, lambda: expression(inner, scope))
+        return self._parsed(node, expression, text[2:-1] if text.startswith("${") and text.endswith("}") else text)
 
-    def _parsed(self, node: Node, parse: Callable[[], str]) -> str:
+    def _parsed(self, node: Node, parse: Callable[[str, Scope], str], text: str) -> str:
         try:
-            return parse()
+            return parse(text, self.scope)
         except NotAnExpression as error:
             self.problems.add(node.line, node.where, str(error))
             return "None"
 
-    def _step(self, node: Node, scope: Scope) -> tuple[list[Line], Scope]:
+    @contextmanager
+    def _inner(self, names: Mapping[str, str]) -> Iterator[set[str]]:
+        """Steps compiled in here may use `names`; yields the set that gets their ids, which none outside can name."""
+        outer, ids = self.scope, set[str]()
+        self.scope = replace(outer, names={**outer.names, **names})
+        yield ids
+        ids |= self.scope.steps - outer.steps
+        self.scope = outer
+
+    def _optional(self, lines: list[Line], at: int, ids: Iterable[str]) -> list[Line]:
+        """Lines that may not run: the results of their steps are None then."""
+        self.scope = replace(self.scope, steps=self.scope.steps.union(ids))
+        return [*(Line(f"step_{name} = None", at) for name in sorted(ids)), *lines]
+
+    def _step(self, node: Node) -> list[Line]:
         self.count += 1
         actions = [key for key in ACTIONS if key in node.entries]
         if self.count > MAX_STEPS or len(actions) != 1:
-            one = f"a step has exactly one of {', '.join(f'`{action}`' for action in ACTIONS)}"
-            if self.count <= MAX_STEPS + 1:
-                more = f"there are more than {MAX_STEPS} steps"
-                self.problems.add(node.line, node.where, one if self.count <= MAX_STEPS else more)
-            return [], scope
-        (action,) = actions
+            if self.count <= MAX_STEPS:
+                one = f"a step has exactly one of {', '.join(f'`{action}`' for action in ACTIONS)}"
+                self.problems.add(node.line, node.where, one)
+            elif self.count == MAX_STEPS + 1:
+                self.problems.add(node.line, node.where, f"there are more than {MAX_STEPS} steps")
+            return []
+        (action,), before = actions, self.scope
         fields = Fields(node, (*_COMMON, action, *ACTIONS[action]), self.problems)
         name = self._id(fields, action)
-        made, after = self._action(action, fields, name, scope)
-        if (handler := fields.get("on_error")) is not None and made:
-            made, after = self._guarded(fields, handler, made, name, scope, after)
-        return made, replace(after, steps=after.steps | {name}) if name else after
+        lines = self._action(action, fields, name)
+        if (handler := fields.get("on_error")) is not None and lines:
+            lines = self._guarded(fields, handler, lines, name, before)
+        if name:
+            self.scope = replace(self.scope, steps=self.scope.steps | {name})
+        return lines
 
     def _id(self, fields: Fields, action: str) -> str:
         if not (name := fields.text("id")):
@@ -262,30 +279,32 @@ class StepCompiler:
             return name
         return ""
 
-    def _action(self, action: str, fields: Fields, name: str, scope: Scope) -> tuple[list[Line], Scope]:
+    def _action(self, action: str, fields: Fields, name: str) -> list[Line]:
         node, at = fields.entries[action], fields.node.line
         match action:
             case "call" | "skill":
-                return self._call(action, fields, name, scope), scope
+                return self._call(action, fields, name)
             case "ask":
-                return self._ask(fields, name, scope), scope
+                return self._ask(fields, name)
             case "set":
                 if not name:
                     fields.complain(node, "needs an `id`, by which later steps name it")
-                return [Line(f"step_{name or 'unnamed'} = {self.value(node, scope)}", at)], scope
+                return [Line(f"step_{name or 'unnamed'} = {self.value(node)}", at)]
             case "if":
-                head = Line(f"if {self._expression(node, scope)}:", at)
-                body, then = self.steps(fields.items("then"), scope)
-                other, otherwise = self.steps(fields.items("else"), scope)
-                lines = [*block(head, body), *(block(Line("else:", at), other) if other else [])]
-                return _optional(lines, at, scope, then, otherwise)
+                head = Line(f"if {self._expression(node)}:", at)
+                with self._inner({}) as then_ids:
+                    lines = block(head, self.steps(fields.items("then")))
+                with self._inner({}) as else_ids:
+                    if other := self.steps(fields.items("else")):
+                        lines += block(Line("else:", at), other)
+                return self._optional(lines, at, then_ids | else_ids)
             case "each":
-                return self._each(fields, node, name, scope)
+                return self._each(fields, node, name)
             case "while":
-                return self._while(fields, node, scope)
-        return [Line(f"raise WorkflowStopped(str({self.value(node, scope)}))", at)], scope
+                return self._while(fields, node)
+        return [Line(f"raise WorkflowStopped(str({self.value(node)}))", at)]
 
-    def _call(self, action: str, fields: Fields, name: str, scope: Scope) -> list[Line]:
+    def _call(self, action: str, fields: Fields, name: str) -> list[Line]:
         at, target = fields.node.line, fields.text(action).replace("/", ".", 1)
         form = _TARGET if action == "call" else _SKILL
         if not form.fullmatch(target) or any(map(keyword.iskeyword, target.split("."))):
@@ -294,7 +313,7 @@ class StepCompiler:
             return []
         server, _, tool = target.partition(".")
         function = self._imported(f"{action if action == 'skill' else 'server'}s.{server}", tool or target, at)
-        given = {key: self.value(node, scope) for key, node in fields.members("with").items()}
+        given = {key: self.value(node) for key, node in fields.members("with").items()}
         if all(key.isidentifier() and not keyword.iskeyword(key) for key in given):
             arguments = ", ".join(f"{key}={value}" for key, value in given.items())
         elif action == "call":
@@ -309,10 +328,7 @@ class StepCompiler:
         return self._retried(fields, line) if fields.get("retry") is not None else [line]
 
     def _retried(self, fields: Fields, call: Line) -> list[Line]:
-        node, at = fields.entries["retry"], call.at
-        if isinstance(node.value, int) and not isinstance(node.value, bool):
-            node = node.with_value({"times": node})
-        retry = Fields(node, ("times", "wait", "on"), self.problems)
+        retry, at = Fields(fields.entries["retry"], ("times", "wait", "on"), self.problems, short="times"), call.at
         times, wait = int(retry.number("times", 3, 1, 20)), retry.number("wait", 1, 0, 60)
         kinds = [str(plain_data(one)) for one in retry.items("on")] or ["unavailable", "timed_out"]
         for kind in kinds:
@@ -322,81 +338,62 @@ class StepCompiler:
         again = [*block(Line(is_last, at), [Line("raise", at)]), Line(f"_sleep({wait!r})", at)]
         return block(Line(f"for attempt in range({times}):", at), _tried([call, Line("break", at)], again, at))
 
-    def _ask(self, fields: Fields, name: str, scope: Scope) -> list[Line]:
+    def _ask(self, fields: Fields, name: str) -> list[Line]:
         at, asked = fields.node.line, list[str]()
         if not name:
             fields.complain("ask", "needs an `id`, by which later steps name the answers")
         for key, node in fields.members("fields").items():
-            if not is_name(key):
-                fields.complain(node, f"the name of a field {NAME_RULE}")
-            if isinstance(node.value, str):
-                node = node.with_value({"type": node})
-            one = Fields(node, _FIELD_KEYS, self.problems)
+            one = Fields(node, _FIELD_KEYS, self.problems, short="type")
+            one.check_name(key, node, "the name of a field")
             one.choice("type", FIELD_TYPES, "text")
-            rules = {rule: self.value(child, scope) for rule, child in one.entries.items()}
-            asked.append(_dict({"name": repr(key), **rules}))
+            asked.append(_dict({"name": repr(key)} | {rule: self.value(child) for rule, child in one.entries.items()}))
         if not asked:
             fields.complain(fields.node, "needs `fields`: what the user is asked for")
         ask = self._imported(f"servers.{PERSON}", "ask", at)
-        call = f"{ask}(message={self.value(fields.entries['ask'], scope)}, fields=[{', '.join(asked)}])"
+        call = f"{ask}(message={self.value(fields.entries['ask'])}, fields=[{', '.join(asked)}])"
         return [Line(f"step_{name or 'unnamed'} = _answered({call})", at)]
 
-    def _each(self, fields: Fields, node: Node, name: str, scope: Scope) -> tuple[list[Line], Scope]:
+    def _each(self, fields: Fields, node: Node, name: str) -> list[Line]:
         at, item, collect = fields.node.line, fields.text("as", "item"), fields.get("collect")
-        if not is_name(item):
-            fields.complain("as", f"the name of an item {NAME_RULE}")
-        head = Line(f"for each_{item} in {self._expression(node, scope)}:", at)
-        body, inner = self.steps(fields.items("do"), scope.with_name(item, f"each_{item}"))
-        before: list[Line] = []
+        fields.check_name(item, "as" if "as" in fields.entries else node, "the name of an item")
         if (collect is not None) is not bool(name):
             fields.complain(fields.node, "`id` and `collect` belong together: the list of what each item gives")
-        elif collect is not None:
-            before = [Line(f"step_{name} = []", at)]
-            body += [Line(f"step_{name}.append({self.value(collect, inner)})", at)]
-        made, after = _optional(block(head, body), at, scope, inner)
-        return [*before, *made], after
+        head = Line(f"for each_{item} in {self._expression(node)}:", at)
+        with self._inner({item: f"each_{item}"}) as ids:
+            body = self.steps(fields.items("do"))
+            if collect is not None and name:
+                body.append(Line(f"step_{name}.append({self.value(collect)})", at))
+        lines = self._optional(block(head, body), at, ids)
+        return [Line(f"step_{name} = []", at), *lines] if name else lines
 
-    def _while(self, fields: Fields, node: Node, scope: Scope) -> tuple[list[Line], Scope]:
+    def _while(self, fields: Fields, node: Node) -> list[Line]:
         at, rounds = fields.node.line, int(fields.number("max", 100, 1, 10_000))
-        body, inner = self.steps(fields.items("do"), scope)
-        stop = block(Line(f"if not ({self._expression(node, inner)}):", at), [Line("break", at)])
+        with self._inner({}) as ids:
+            body = self.steps(fields.items("do"))
+            stop = block(Line(f"if not ({self._expression(node)}):", at), [Line("break", at)])
         message = f"a loop of the workflow did not end within {rounds} rounds (max)"
         lines = [
             *block(Line(f"for round_number in range({rounds}):", at), [*stop, *body]),
             *block(Line("else:", at), [Line(f"raise WorkflowStopped({message!r})", at)]),
         ]
-        return _optional(lines, at, scope, inner)
+        return self._optional(lines, at, ids)
 
-    def _guarded(
-        self, fields: Fields, handler: Node, made: list[Line], name: str, scope: Scope, after: Scope
-    ) -> tuple[list[Line], Scope]:
+    def _guarded(self, fields: Fields, handler: Node, lines: list[Line], name: str, before: Scope) -> list[Line]:
         """Handles a failed call of the step: `stop`, `continue`, or steps."""
-        at, steps, caught = fields.node.line, list[Line](), after
-        if isinstance(handler.value, list):
-            steps, caught = self.steps(handler.value, scope.with_name("error", "caught"))
-        elif handler.value != "continue":
+        if not isinstance(handler.value, list) and handler.value != "continue":
             if handler.value != "stop":
                 fields.complain(handler, "must be `stop`, `continue`, or a list of steps")
-            return made, after
-        failed = [
-            Line("caught = _error(caught_error)", at),
-            *([Line(f"step_{name} = None", at)] if name else []),
-            *steps,
-        ]
-        return _optional(_tried(made, failed, at), at, scope, after, caught)
+            return lines
+        at, ids, self.scope = fields.node.line, self.scope.steps - before.steps, before
+        failed = [Line("caught = _error(caught_error)", at), *([Line(f"step_{name} = None", at)] if name else [])]
+        with self._inner({"error": "caught"}) as handler_ids:
+            failed += self.steps(handler.value if isinstance(handler.value, list) else [])
+        return self._optional(_tried(lines, failed, at), at, ids | handler_ids)
 
     def _imported(self, module: str, name: str, at: int) -> str:
         alias = f"{module.replace('.', '_')}_{name}"
         self.imports.setdefault((module, name), Line(f"from {module} import {name} as {alias}", at))
         return alias
-
-
-def _optional(lines: list[Line], at: int, before: Scope, *after: Scope) -> tuple[list[Line], Scope]:
-    """Lines that may not run: the results of their steps are None then."""
-    new = sorted(frozenset().union(*(scope.steps for scope in after)) - before.steps)
-    return [*(Line(f"step_{name} = None", at) for name in new), *lines], replace(
-        before, steps=before.steps | frozenset(new)
-    )
 
 
 def _dict(members: Mapping[str, str]) -> str:

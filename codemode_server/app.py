@@ -249,13 +249,13 @@ class App:
             remarks=execution.calls.messages,
         )
         return ProgramHostApi(
-            execution,
+            execution=execution,
             gateway=self.gateway,
             listed=self.tools.wait_for_listing,
             catalog=self.catalog,
             skills=self._program_skills,
             workflows=self.workflows,
-            search=partial(self.search.search, execution.context),
+            search_tools=partial(self.search.search, execution.context),
             attachments=attachments,
             artifacts=self.artifacts,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from codemode_server.domain.errors import MetaToolError
@@ -60,34 +60,23 @@ class ShownFile:
     """The name under which it is stored, or None."""
 
 
+@dataclass(slots=True)
 class Attachments:
     """Collects the files that one execution shows, in `files`."""
 
-    def __init__(
-        self,
-        execution_id: ExecutionId,
-        owner: Owner,
-        files: list[ShownFile],
-        *,
-        limits: LimitSettings,
-        artifacts: ArtifactStore,
-        redactor: Redactor,
-        unsearched: UnsearchedFiles = "show",
-        remarks: list[str] | None = None,
-    ) -> None:
-        """`unsearched` says what happens to files in which personal data can't be searched; those that are shown are
-        named in `remarks`."""
-        self._remarks = remarks if remarks is not None else []
-        self._unsearched = unsearched
-        self._execution_id = execution_id
-        self._owner = owner
-        self._files = files
-        self._limits = limits
-        self._artifacts = artifacts
-        self._redactor = redactor
-        self._bytes = 0
-        self._tokens = 0
-        self._count = 0
+    execution_id: ExecutionId
+    owner: Owner
+    files: list[ShownFile]
+    limits: LimitSettings
+    artifacts: ArtifactStore
+    redactor: Redactor
+    unsearched: UnsearchedFiles = "show"
+    """What happens to files in which personal data can't be searched."""
+    remarks: list[str] = field(default_factory=list)
+    """Names those that are shown unsearched."""
+    _bytes: int = 0
+    _tokens: int = 0
+    _count: int = 0
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
         """Add a file; the text says to the program whether it is shown or only stored.
@@ -95,22 +84,22 @@ class Attachments:
         Raises:
             MetaToolError: there are too many, or it exceeds the budget and can't be stored.
         """
-        if len(self._files) >= _MAX_FILES:
+        if len(self.files) >= _MAX_FILES:
             raise MetaToolError(f"show(): a program can show {_MAX_FILES} files; save more in /workspace")
-        title = self._redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
+        title = self.redactor.line((name or "").replace("\\", "/").rpartition("/")[2], 120) or None
         kind, checked_type = await run_sized(len(data) >= LARGE_BYTES, checked, data, mime_type, title)
         data = await run_sized(len(data) >= LARGE_BYTES, self._redacted, data, kind)
-        if kind != "text" and self._unsearched == "refuse":
+        if kind != "text" and self.unsearched == "refuse":
             raise MetaToolError(
                 f"show(): {checked_type} can't be searched for personal data, so it is not shown (the user's setting "
                 "privacy.shown_files); show a text, or save it in /workspace"
             )
-        number = len(self._files) + 1
+        number = len(self.files) + 1
         is_within = self._fits(data, kind)
-        artifact, why = f"{self._execution_id}/{number}", ""
+        artifact, why = f"{self.execution_id}/{number}", ""
         try:
             item = Item(artifact, "file", len(data), checked_type, title)
-            await run_sized(len(data) >= LARGE_BYTES, self._artifacts.keep, self._owner, item, data)
+            await run_sized(len(data) >= LARGE_BYTES, self.artifacts.keep, self.owner, item, data)
         except NotStored as error:
             artifact, why = "", str(error)
         if not is_within and not artifact:
@@ -118,19 +107,19 @@ class Attachments:
                 f"show(): {len(data):,} bytes are past the budget (limits.shown_files, limits.shown_bytes, "
                 f"limits.output_tokens) and could not be stored for later: {why}; save it in /workspace"
             )
-        self._files.append(
+        self.files.append(
             ShownFile(
                 number, kind, checked_type, data if is_within else b"", len(data), title, is_within, artifact or None
             )
         )
-        if kind != "text" and self._unsearched == "mark":
-            self._remarks.append(f"shown file {number} ({checked_type}) was not searched for personal data")
+        if kind != "text" and self.unsearched == "mark":
+            self.remarks.append(f"shown file {number} ({checked_type}) was not searched for personal data")
         return "shown" if is_within else f"past the budget, stored as {artifact}"
 
     def _redacted(self, data: bytes, kind: str) -> bytes:
         if kind == "text":
-            return self._redactor.visible(data.decode()).encode()
-        return self._redactor.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+            return self.redactor.visible(data.decode()).encode()
+        return self.redactor.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _fits(self, data: bytes, kind: str) -> bool:
         """True if there is room for it in the answer; if so, the room is reserved."""
@@ -138,9 +127,9 @@ class Attachments:
         if kind == "text":
             size, tokens = len(data), estimate_tokens(data.decode())
         if (
-            self._count >= self._limits.shown_files
-            or self._bytes + size > self._limits.shown_bytes
-            or self._tokens + tokens > self._limits.output_tokens
+            self._count >= self.limits.shown_files
+            or self._bytes + size > self.limits.shown_bytes
+            or self._tokens + tokens > self.limits.output_tokens
         ):
             return False
         self._count, self._bytes, self._tokens = self._count + 1, self._bytes + size, self._tokens + tokens

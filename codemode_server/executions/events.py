@@ -153,43 +153,38 @@ class ExecutionMetrics:
             self._metrics.count(EXECUTION_SECONDS, event.kind.value, amount=event.milliseconds / 1e3)
 
 
+@dataclass(slots=True)
 class CallEventPublisher:
     """Subscriber of the gateway."""
 
-    def __init__(
-        self,
-        live: Mapping[ExecutionId, Execution],
-        subscriptions: Subscriptions,
-        note_status: Callable[[Execution], None],
-        start_writing: Callable[[Execution], None],
-    ) -> None:
-        """`live` changes as executions start and end; `start_writing` writes results that are many to a file."""
-        self._live = live
-        self._subscriptions = subscriptions
-        self._note_status = note_status
-        self._start_writing = start_writing
+    live: Mapping[ExecutionId, Execution]
+    """Changes as executions start and end."""
+    subscriptions: Subscriptions
+    note_status: Callable[[Execution], None]
+    start_writing: Callable[[Execution], None]
+    """Writes results that are many to a file."""
 
     def take(self, event: CallEvent) -> None:
         match event:
             case CallBegan(calls, call):
                 began = ExecutionCallBegan(calls.execution_id, call.seq, call.server, call.tool)
-                self._subscriptions.publish(began)
+                self.subscriptions.publish(began)
             case CallApprovalRequested() | CallApprovalSettled():
                 self._note_approval(event)
             case CallEnded(calls, call, outcome=outcome):
                 ended = ExecutionCallEnded(calls.execution_id, call.seq, outcome.status, outcome.milliseconds)
-                self._subscriptions.publish(ended)
-                execution = self._live.get(calls.execution_id)
+                self.subscriptions.publish(ended)
+                execution = self.live.get(calls.execution_id)
                 if execution is None or event.reply is None or outcome.status is not CallStatus.SUCCEEDED:
                     return
                 if execution.results.add(event.seq, event.reply, event.result):
-                    self._start_writing(execution)
+                    self.start_writing(execution)
             case _:
                 pass
 
     def _note_approval(self, event: CallApprovalRequested | CallApprovalSettled) -> None:
         """Its status is `waiting` as long as any of its calls waits for a person."""
-        execution = self._live.get(event.calls.execution_id)
+        execution = self.live.get(event.calls.execution_id)
         if execution is None:
             return
         if isinstance(event, CallApprovalRequested):
@@ -200,8 +195,8 @@ class CallEventPublisher:
                 return
         if execution.status in (ExecutionStatus.RUNNING, ExecutionStatus.WAITING):
             execution.status = ExecutionStatus.WAITING if execution.awaited else ExecutionStatus.RUNNING
-            self._note_status(execution)
-        self._subscriptions.publish(ExecutionWaiting(execution.execution_id, tuple(execution.awaited.values())))
+            self.note_status(execution)
+        self.subscriptions.publish(ExecutionWaiting(execution.execution_id, tuple(execution.awaited.values())))
 
 
 async def write_results(execution: Execution) -> None:

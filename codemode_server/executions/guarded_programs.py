@@ -5,7 +5,7 @@ A result is withheld before anything of it is stored, so that no later program c
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from codemode_server.domain.calls import Deny
 from codemode_server.domain.errors import MetaToolError, ResultWithheld
@@ -17,15 +17,15 @@ from codemode_server.guardrails.guardrail import GuardedProgram, ProgramResult
 from codemode_server.sandbox.contract import Ending, Outcome, ProgramError
 
 
+@dataclass(slots=True)
 class ProgramGuard:
     """Asks the guardrails about programs and results."""
 
-    def __init__(self, chain: GuardrailChain) -> None:
-        self._chain = chain
+    chain: GuardrailChain
 
     async def before(self, execution: Execution) -> Outcome | None:
         """Give the execution the code that the guardrails leave; the outcome if they block it."""
-        found = await self._chain.before_program(_program(execution))
+        found = await self.chain.before_program(_program(execution))
         if isinstance(found.decision, Deny):
             return _blocked("GuardrailBlocked", f"the program was not run: {_advice(found.decision)}")
         execution.code, execution.calls.question = found.value, found.decision
@@ -38,7 +38,7 @@ class ProgramGuard:
         Raises:
             MetaToolError: they block it.
         """
-        found = await self._chain.before_program(replace(_program(execution), code=text))
+        found = await self.chain.before_program(replace(_program(execution), code=text))
         if isinstance(found.decision, Deny):
             raise MetaToolError(f"the skill is not imported: {_advice(found.decision)}")
         execution.calls.question = found.decision or execution.calls.question
@@ -49,7 +49,7 @@ class ProgramGuard:
         error = outcome.error
         texts = (error.message, error.traceback, error.hint) if error is not None else ()
         before = ProgramResult(outcome.value, outcome.stdout, outcome.stderr, "\n".join(filter(None, texts)))
-        found = await self._chain.on_result(_program(execution), before)
+        found = await self.chain.on_result(_program(execution), before)
         if isinstance(found.decision, Deny):
             execution.shown.clear()
             withheld = f"the program has run, and its result is withheld: {_advice(found.decision)}"
@@ -71,7 +71,7 @@ class ProgramGuard:
         if not plan.lines:
             return plan
         before = {"lines": list(plan.lines), "calls": list(plan.calls)}
-        found = await self._chain.on_result(_program(execution), ProgramResult(before))
+        found = await self.chain.on_result(_program(execution), ProgramResult(before))
         if isinstance(found.decision, Deny):
             execution.warnings.append(f"the plan is withheld: {found.decision.reason}")
             return replace(plan, lines=(), calls=())
@@ -89,7 +89,7 @@ class ProgramGuard:
         Raises:
             ResultWithheld: a guardrail blocks it.
         """
-        found = await self._chain.on_result(_program(execution), ProgramResult(result))
+        found = await self.chain.on_result(_program(execution), ProgramResult(result))
         if isinstance(found.decision, Deny):
             raise ResultWithheld(f"the tool was called, and its result is withheld: {found.decision.reason}")
         if found.changes and not isinstance(found.value.value, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -27,70 +28,56 @@ _MAX_MODULES_CHARACTERS = 64 * 1024
 """Total source code of the modules that are sent with a program; it requests all others."""
 
 
+@dataclass(slots=True, kw_only=True)
 class ProgramHostApi:
     """Implements `HostApi` for one execution: nothing that a program sends can name another."""
 
-    def __init__(
-        self,
-        execution: Execution,
-        *,
-        gateway: Gateway,
-        listed: Callable[[], Awaitable[None]],
-        catalog: Callable[[], Catalog],
-        skills: ProgramSkills,
-        workflows: Workflows,
-        search: Search,
-        attachments: Attachments,
-        artifacts: ArtifactStore,
-    ) -> None:
-        self._execution = execution
-        self._calls = execution.calls
-        self._gateway = gateway
-        self._listed = listed
-        self._catalog = catalog
-        self._skills = skills
-        self._workflows = workflows
-        self._search = search
-        self._attachments = attachments
-        self._artifacts = artifacts
-        self._owner = execution.owner
+    execution: Execution
+    gateway: Gateway
+    listed: Callable[[], Awaitable[None]]
+    catalog: Callable[[], Catalog]
+    skills: ProgramSkills
+    workflows: Workflows
+    search_tools: Search
+    attachments: Attachments
+    artifacts: ArtifactStore
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], *, raw: bool = False) -> Reply:
         with _ending_without_record():
-            return await self._gateway.call(self._calls, server, tool, arguments, raw=raw)
+            return await self.gateway.call(self.execution.calls, server, tool, arguments, raw=raw)
 
     async def read(self, server: str, uri: str, arguments: dict[str, Any]) -> Reply:
         with _ending_without_record():
-            return await self._gateway.read(self._calls, server, uri, arguments)
+            return await self.gateway.read(self.execution.calls, server, uri, arguments)
 
     async def resources(self, server: str) -> list[Any]:
-        return [resource.as_json() for resource in self._catalog().server(server).resources.all]
+        return [resource.as_json() for resource in self.catalog().server(server).resources.all]
 
     async def load(self, module: str) -> dict[str, Any]:
-        await self._listed()
+        await self.listed()
         match module.split("."):
             case ["servers"]:
-                servers = self._catalog().servers
+                servers = self.catalog().servers
                 return _package([server.name for server in servers], "The upstream servers.")
             case ["servers", server_name]:
-                server = self._catalog().server(server_name)
+                server = self.catalog().server(server_name)
                 return _package(server.members, server.description)
             case ["servers", server_name, tool_name]:
-                server = self._catalog().server(server_name)
+                server = self.catalog().server(server_name)
                 return _module(server.source_of(tool_name) or server.tool(tool_name).stub.source)
             case ["skills", *path]:
-                return await self._skills.load(self._execution, tuple(path))
+                return await self.skills.load(self.execution, tuple(path))
             case ["workflows"]:
-                return _package(self._workflows.names(), "Workflows, each a function.")
+                return _package(self.workflows.names(), "Workflows, each a function.")
             case ["workflows", name]:
-                return _module(self._workflows.source(name))
+                return _module(self.workflows.source(name))
             case _:
                 raise UnknownTool(
                     f"there is no module {module!r}; there are servers.<server>, skills.<name> and workflows.<name>"
                 )
 
     async def save_skill(self, name: str, text: str) -> str:
-        return await self._skills.save(self._execution, name, text)
+        return await self.skills.save(self.execution, name, text)
 
     def modules(self, imports: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Answers of `load` for existing modules of servers and tools that are small: a program gets them with its code
@@ -99,7 +86,7 @@ class ProgramHostApi:
         room = _MAX_MODULES_CHARACTERS
         for module in islice(imports, _MAX_MODULES):
             _, server_name, *tool_name = module.split(".")
-            server = self._catalog().by_name.get(server_name)
+            server = self.catalog().by_name.get(server_name)
             if server is None:
                 continue
             description = {"kind": "package", "doc": server.description}
@@ -117,15 +104,15 @@ class ProgramHostApi:
     async def search(
         self, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> list[Any]:
-        return (await self._search(query, detail_level, server, limit, effect)).as_json()
+        return (await self.search_tools(query, detail_level, server, limit, effect)).as_json()
 
     async def show(self, data: bytes, mime_type: str | None, name: str | None) -> str:
-        return await self._attachments.show(data, mime_type, name)
+        return await self.attachments.show(data, mime_type, name)
 
     async def artifact(self, name: str | None) -> Reply:
         if name is None:
-            return Reply([item.name for item in self._artifacts.items(self._owner)])
-        return await anyio.to_thread.run_sync(self._artifacts.reply, self._owner, name)
+            return Reply([item.name for item in self.artifacts.items(self.execution.owner)])
+        return await anyio.to_thread.run_sync(self.artifacts.reply, self.execution.owner, name)
 
 
 @contextmanager

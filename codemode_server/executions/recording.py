@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry.trace import Span
@@ -21,13 +22,13 @@ from codemode_server.sandbox.contract import ProgramError
 from codemode_server.telemetry import spans
 
 
+@dataclass(slots=True)
 class ExecutionRecorder:
     """Writes of code, values and errors what `state.payloads` allows; only the journal has the complete code."""
 
-    def __init__(self, journal: Journal, audit: Audit, config: LiveConfig) -> None:
-        self._journal = journal
-        self._audit = audit
-        self._config = config
+    journal: Journal
+    audit: Audit
+    config: LiveConfig
 
     async def begin(self, execution: Execution, span: Span, isolation_shortfall: str) -> None:
         """Record the start; raises `JournalUnavailable` if that fails, and then the program must not run."""
@@ -35,7 +36,7 @@ class ExecutionRecorder:
         code = (
             None
             if execution.direct_call
-            else code_as_configured(execution.code, self._config, execution.context.redactor)
+            else code_as_configured(execution.code, self.config, execution.context.redactor)
         )
         level = execution.level.value if execution.level else ""
         spans.describe(
@@ -53,14 +54,14 @@ class ExecutionRecorder:
         # First the audit, which only queues it: both rows are then written in one transaction.
         kind = AuditEventKind.EXECUTION_RESUMED if execution.is_rerun else AuditEventKind.EXECUTION_STARTED
         said = recorded_text(execution.description, execution.context.redactor, MAX_ERROR_CHARACTERS)
-        reason = said if said and self._config.payloads == "all" else None
+        reason = said if said and self.config.payloads == "all" else None
         self._append(kind, execution, payload=code, level=level, reason=reason)
         if execution.is_rerun:  # the journal has it
             return
         # Without what repeats it, a replay can't be resumed: then it would send what it has not sent.
         is_replay = execution.calls.resumed is not None and execution.calls.resumed.is_closed
         repeat = None if execution.direct_call or is_replay else execution.repeat
-        await self._journal.begin_execution(execution.record(), repeat=repeat)
+        await self.journal.begin_execution(execution.record(), repeat=repeat)
 
     def checked(self, checked: Checked, span: Span) -> None:
         spans.describe(
@@ -72,7 +73,7 @@ class ExecutionRecorder:
 
     async def plan(self, execution: Execution) -> PlanReport:
         """Plan that a dry run recorded; raises `JournalUnavailable` if it can't be read."""
-        return await report_of(self._journal, execution.context.principal, execution.record(), self._config)
+        return await report_of(self.journal, execution.context.principal, execution.record(), self.config)
 
     async def end(self, execution: Execution, span: Span) -> None:
         """Record the end; raises `JournalUnavailable` if that fails."""
@@ -89,7 +90,7 @@ class ExecutionRecorder:
             codemode__upstream_ms=outcome.upstream_ms,
             codemode__result_tokens=sum(report.result_tokens for report in calls.reports),
         )
-        spans.observe_output(span, payload(outcome.value, self._config.payloads, execution.context.redactor))
+        spans.observe_output(span, payload(outcome.value, self.config.payloads, execution.context.redactor))
         if error is not None:
             spans.fail(span, execution.status.value, error)
         if execution.is_recorded:
@@ -97,7 +98,7 @@ class ExecutionRecorder:
             self._append(
                 AuditEventKind.EXECUTION_ENDED, execution, status=status.value, milliseconds=milliseconds, error=error
             )
-            await self._journal.end_execution(
+            await self.journal.end_execution(
                 execution.execution_id,
                 status,
                 error=error,
@@ -107,12 +108,12 @@ class ExecutionRecorder:
 
     def _append(self, kind: AuditEventKind, execution: Execution, **more: Any) -> None:
         principal, session_id = execution.context.principal, execution.session.session_id
-        self._audit.append(AuditEvent(kind, principal, session_id, execution.execution_id, time.time(), **more))
+        self.audit.append(AuditEvent(kind, principal, session_id, execution.execution_id, time.time(), **more))
 
     def _error(self, error: ProgramError, execution: Execution) -> str:
         """A message may hold values, so it is recorded only where values are."""
         # Even the type is a name that the program chose.
-        text = f"{error.type}: {error.message}" if self._config.payloads == "all" else error.setting or error.type
+        text = f"{error.type}: {error.message}" if self.config.payloads == "all" else error.setting or error.type
         return recorded_text(text, execution.context.redactor, MAX_ERROR_CHARACTERS)
 
 

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,51 +64,33 @@ _STATUS = {
 }
 
 
+@dataclass(slots=True, kw_only=True)
 class ExecutionRunner:
     """Runs `limits.programs` at once; the others wait for their turn."""
 
-    def __init__(
-        self,
-        *,
-        traced: Callable[[], Awaitable[object]],
-        check: Callable[[str, CheckContext], Awaitable[Checked]],
-        refusals: Callable[[RequestContext], ToolRefusals],
-        sandbox: Sandbox,
-        host_api: Callable[[Execution], ProgramHostApi],
-        gateway: Gateway,
-        guard: ProgramGuard,
-        artifacts: ArtifactStore,
-        usage: UsageStats,
-        recorder: ExecutionRecorder,
-        workspaces: Callable[[Principal], Workspace],
-        sources: ReadSources,
-        session_logs: SessionLogs,
-        skills: ProgramSkills,
-        config: LiveConfig,
-    ) -> None:
-        self._traced = traced
-        self._check = check
-        self._refusals = refusals
-        self._sandbox = sandbox
-        self._host_api = host_api
-        self._gateway = gateway
-        self._guard = guard
-        self._artifacts = artifacts
-        self._usage = usage
-        self._recorder = recorder
-        self._workspaces = workspaces
-        self._sources = sources
-        self._session_logs = session_logs
-        self._skills = skills
-        self._config = config
-        self.turns = Turns()
-        self.subscriptions = Subscriptions()
-        """Subscribers to the events of executions."""
+    traced: Callable[[], Awaitable[object]]
+    check: Callable[[str, CheckContext], Awaitable[Checked]]
+    refusals: Callable[[RequestContext], ToolRefusals]
+    sandbox: Sandbox
+    host_api: Callable[[Execution], ProgramHostApi]
+    gateway: Gateway
+    guard: ProgramGuard
+    artifacts: ArtifactStore
+    usage: UsageStats
+    recorder: ExecutionRecorder
+    workspaces: Callable[[Principal], Workspace]
+    sources: ReadSources
+    session_logs: SessionLogs
+    skills: ProgramSkills
+    config: LiveConfig
+    turns: Turns = field(default_factory=Turns)
+    subscriptions: Subscriptions = field(default_factory=Subscriptions)
+    """Subscribers to the events of executions."""
 
     async def run(self, execution: Execution) -> None:
         """One execution from its turn to its settlement."""
         # Exporters are set up after the handshake; a span begun before that would be lost with all beneath it.
-        await self._traced()
+        await self.traced()
         with spans.tracer().start_as_current_span("execution") as span:
             started = time.perf_counter()
             try:
@@ -122,7 +104,7 @@ class ExecutionRunner:
         """Others may run while an execution waits for a person."""
         is_waiting = execution.status is ExecutionStatus.WAITING
         if is_waiting and not execution.is_suspended:
-            execution.is_suspended = self.turns.suspend(execution.owner, self._config.settings.limits)
+            execution.is_suspended = self.turns.suspend(execution.owner, self.config.settings.limits)
         elif not is_waiting:
             self._go_on(execution)
 
@@ -143,7 +125,7 @@ class ExecutionRunner:
 
         try:
             with execution.scope:
-                limits = self._config.settings.limits
+                limits = self.config.settings.limits
                 async with self.turns.turn(execution.owner, limits, on_wait=wait, on_place=queued):
                     execution.status = ExecutionStatus.RUNNING
                     self.subscriptions.publish(ExecutionStarted(execution.execution_id))
@@ -154,7 +136,7 @@ class ExecutionRunner:
             if execution.scope.cancelled_caught:
                 execution.status = ExecutionStatus.WAITING if execution.is_given_up else ExecutionStatus.CANCELLED
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_STORE_SECONDS):
-                    await store_outcome(execution, self._artifacts, execution.context.redactor)
+                    await store_outcome(execution, self.artifacts, execution.context.redactor)
         except CodemodeError as error:
             execution.status, execution.outcome = _not_run(error)
         except anyio.get_cancelled_exc_class():
@@ -166,43 +148,43 @@ class ExecutionRunner:
             execution.status, execution.outcome = _not_run(SandboxFailed("internal error; the log has the details"))
 
     async def _run_direct_call(self, execution: Execution, span: Span) -> None:
-        await self._recorder.begin(execution, span, "")
+        await self.recorder.begin(execution, span, "")
         execution.phase = Phase.RUNNING
         execution.begun.set()
-        execution.outcome = await run_direct_call(execution, self._gateway, self._guard, execution.context.redactor)
+        execution.outcome = await run_direct_call(execution, self.gateway, self.guard, execution.context.redactor)
         execution.status = _STATUS[execution.outcome.ending]
-        await store_outcome(execution, self._artifacts, execution.context.redactor)
+        await store_outcome(execution, self.artifacts, execution.context.redactor)
 
     async def _run_program(self, execution: Execution, span: Span) -> None:
         execution.phase = Phase.PREPARING
-        backend = await self._sandbox.ready()
+        backend = await self.sandbox.ready()
         execution.level = backend.level
         if execution.repeat.build not in ("", backend.build):
             execution.calls.messages.append(_OTHER_BUILD)
         execution.repeat = replace(execution.repeat, build=backend.build)
-        blocked = await self._guard.before(execution)
-        await self._recorder.begin(execution, span, self._sandbox.shortfall)
+        blocked = await self.guard.before(execution)
+        await self.recorder.begin(execution, span, self.sandbox.shortfall)
         if blocked is not None:
             execution.status, execution.outcome = ExecutionStatus.FAILED, blocked
             return
         execution.phase = Phase.CHECKING
-        workspace = self._workspaces(execution.context.principal)
+        workspace = self.workspaces(execution.context.principal)
         check = partial(
-            self._check,
+            self.check,
             execution.code,
             CheckContext(
                 backend.importable,
-                self._artifacts.last_value(execution.owner),
-                self._refusals(execution.context).of,
+                self.artifacts.last_value(execution.owner),
+                self.refusals(execution.context).of,
                 workspace.may_have_module,
-                partial(self._skills.why_missing, execution.owner),
+                partial(self.skills.why_missing, execution.owner),
             ),
         )
         checked = await check()
         is_rejected = bool(checked.errors)
-        if await self._gateway.offer_sign_ins(execution.calls, checked.imports, is_rejected=is_rejected):
+        if await self.gateway.offer_sign_ins(execution.calls, checked.imports, is_rejected=is_rejected):
             checked = await check()
-        self._recorder.checked(checked, span)
+        self.recorder.checked(checked, span)
         if checked.errors:
             execution.warnings += checked.warning_lines()
             error = ProgramError("CheckFailed", checked.message, line=checked.errors[0].line)
@@ -210,23 +192,23 @@ class ExecutionRunner:
             return
         execution.phase = Phase.RUNNING
         execution.calls.doubted_keys = checked.doubted_keys
-        host_api = self._host_api(execution)
+        host_api = self.host_api(execution)
         async with (
-            followed(self._sources, execution, workspace, self._session_logs.is_logged),
+            followed(self.sources, execution, workspace, self.session_logs.is_logged),
             self._folder(execution, workspace) as folder,
         ):
-            self._session_logs.begin(execution)
+            self.session_logs.begin(execution)
             outcome = await backend.run(self._program(execution, host_api.modules(checked.imports), folder), host_api)
         if execution.is_dry_run:
             outcome = await run_large(without_placeholder_numbers, outcome)
-        execution.outcome = await self._guard.after(execution, outcome)
+        execution.outcome = await self.guard.after(execution, outcome)
         execution.warnings += checked.warning_lines(execution.calls.received_keys)
         execution.status = _STATUS[execution.outcome.ending]
         for earlier in (execution.calls.resumed, execution.calls.plan):
             execution.calls.messages += earlier.remarks() if earlier is not None else []
         if execution.is_dry_run:
-            execution.plan = await self._guard.plan(execution, await self._recorder.plan(execution))
-        await store_outcome(execution, self._artifacts, execution.context.redactor)
+            execution.plan = await self.guard.plan(execution, await self.recorder.plan(execution))
+        await store_outcome(execution, self.artifacts, execution.context.redactor)
 
     @asynccontextmanager
     async def _folder(self, execution: Execution, workspace: Workspace) -> AsyncGenerator[Path]:
@@ -255,13 +237,13 @@ class ExecutionRunner:
 
     async def _settle(self, execution: Execution, span: Span) -> None:
         try:
-            await self._recorder.end(execution, span)
+            await self.recorder.end(execution, span)
         except JournalUnavailable as unavailable:
             execution.status, execution.outcome = _not_run(unavailable)
-        await self._session_logs.end(execution)
-        await self._skills.settle(execution)
+        await self.session_logs.end(execution)
+        await self.skills.settle(execution)
         answered = [report for report in execution.calls.reports if report.status is CallStatus.SUCCEEDED]
-        self._usage.used([ToolName(report.server, report.tool) for report in answered])
+        self.usage.used([ToolName(report.server, report.tool) for report in answered])
 
 
 def _not_run(error: CodemodeError) -> tuple[ExecutionStatus, Outcome]:

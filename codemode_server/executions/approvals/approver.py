@@ -67,33 +67,23 @@ class _Open:
     """Why the answer could not be stored."""
 
 
+@dataclass(slots=True)
 class PersonApprover:
     """Implements `gateway.approver.Approver`. Answers of other processes are noticed while it is open."""
 
-    def __init__(
-        self,
-        store: ApprovalStore,
-        config: LiveConfig,
-        channels: Sequence[ApprovalChannel],
-        *,
-        texts_of: Callable[[ExecutionId], ProgramTexts] = lambda _: ProgramTexts(),
-        sources_of: Callable[[RequestContext], tuple[str, ...]] = lambda _: (),
-        write_rule: Callable[[Question], None] | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """`write_rule` writes the rule of an answer `always`, in a thread; without it that answer is not offered."""
-        self._store = store
-        self._config = config
-        self._channels = tuple(channels)
-        self._texts_of = texts_of
-        self._sources_of = sources_of
-        self._write_rule = write_rule
-        self.clock = clock
-        """Seconds since 1970."""
-        self._open: dict[ApprovalId, _Open] = {}
-        self._places = anyio.Semaphore(MAX_OPEN)
-        self._has_open = anyio.Event()
-        self._is_ending = False
+    store: ApprovalStore
+    config: LiveConfig
+    channels: Sequence[ApprovalChannel]
+    texts_of: Callable[[ExecutionId], ProgramTexts] = lambda _: ProgramTexts()
+    sources_of: Callable[[RequestContext], tuple[str, ...]] = lambda _: ()
+    write_rule: Callable[[Question], None] | None = None
+    """Writes the rule of an answer `always`, in a thread; without it that answer is not offered."""
+    clock: Callable[[], float] = time.time
+    """Seconds since 1970."""
+    _open: dict[ApprovalId, _Open] = field(default_factory=dict)
+    _places: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_OPEN))
+    _has_open: anyio.Event = field(default_factory=anyio.Event)
+    _is_ending: bool = False
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None]:
@@ -121,18 +111,18 @@ class PersonApprover:
             if (known := await self._remembered(approval)) is not None:
                 return _decision(calls, known)
             on_question()
-            approval = await self._store.ask(approval)
+            approval = await self.store.ask(approval)
             calls.approvals.questions[call.seq] = approval.approval_id
             return await self._asked(calls, approval)
 
     async def _approval(self, calls: ExecutionCalls, call: ToolCall, target: CallTarget, ask: Ask) -> Approval:
-        texts, now = self._texts_of(calls.execution_id), self.clock()
+        texts, now = self.texts_of(calls.execution_id), self.clock()
         is_long = is_large(call.arguments) or texts.size > 2_000
         has_session = not calls.context.session.is_ephemeral
         build = partial(question_of, texts=texts, done=done_so_far(calls), has_session=has_session)
-        question = await run_sized(is_long, build, call, target, ask, self._config)
-        question = replace(question, sources=tuple(map(self._config.redactor.text, self._sources_of(calls.context))))
-        if self._write_rule is None or not calls.context.is_local:  # the configuration is not theirs
+        question = await run_sized(is_long, build, call, target, ask, self.config)
+        question = replace(question, sources=tuple(map(self.config.redactor.text, self.sources_of(calls.context))))
+        if self.write_rule is None or not calls.context.is_local:  # the configuration is not theirs
             question = replace(question, rule=None)
         return Approval(
             ApprovalId(f"a{secrets.token_hex(4)}"),
@@ -142,13 +132,13 @@ class PersonApprover:
             call.key,
             question,
             now,
-            now + self._config.settings.approvals.timeout,
+            now + self.config.settings.approvals.timeout,
             await run_sized(is_long, definition_digest, target),
         )
 
     async def _remembered(self, approval: Approval) -> Approval | None:
         """An earlier approval that covers this call as well."""
-        earlier = await self._store.remembered(approval.principal, approval.session_id)
+        earlier = await self.store.remembered(approval.principal, approval.session_id)
         return next((it for it in earlier if covers(it, approval)), None)
 
     async def _asked(self, calls: ExecutionCalls, approval: Approval) -> Allow | Deny:
@@ -174,7 +164,7 @@ class PersonApprover:
     async def _ask_everywhere(self, calls: ExecutionCalls, one: _Open) -> None:
         """Return once there is an answer; what is still asked then is withdrawn."""
         async with anyio.create_task_group() as tasks:
-            for channel in self._channels:
+            for channel in self.channels:
                 tasks.start_soon(self._ask_over, channel, calls, one)
             await one.is_settled.wait()
             tasks.cancel_scope.cancel()
@@ -194,16 +184,16 @@ class PersonApprover:
     async def _answered_here(self, one: _Open, answer: ApprovalAnswer) -> None:
         answer = replace(answer, answered_at=self.clock())
         with anyio.CancelScope(shield=True):  # the person has answered, whatever becomes of the program
-            stored = await self._store.answer(one.approval.approval_id, answer)
+            stored = await self.store.answer(one.approval.approval_id, answer)
             if stored is not None and stored.answer == answer and answer.scope is AnswerScope.ALWAYS:
                 await self._write(stored.question)
         await self._settle(one, stored or replace(one.approval, answer=answer))
 
     async def _write(self, question: Question) -> None:
-        if self._write_rule is None or question.rule is None:
+        if self.write_rule is None or question.rule is None:
             return
         try:
-            await anyio.to_thread.run_sync(self._write_rule, question)
+            await anyio.to_thread.run_sync(self.write_rule, question)
         except (CodemodeError, OSError) as error:
             logger.warning("the rule %s of your answer could not be written: %s", question.rule, error)
 
@@ -217,7 +207,7 @@ class PersonApprover:
         for other in [it for it in self._open.values() if not it.is_settled.is_set() and covers(given, it.approval)]:
             assert given.answer is not None  # noqa: S101 - `covers` looks at it
             answer = replace(given.answer, scope=AnswerScope.CALL, reason="")
-            stored = await self._store.answer(other.approval.approval_id, answer)
+            stored = await self.store.answer(other.approval.approval_id, answer)
             other.approval = stored or replace(other.approval, answer=answer)
             other.is_settled.set()
 
@@ -227,7 +217,7 @@ class PersonApprover:
             return
         with anyio.CancelScope(shield=True):
             try:
-                await self._store.withdraw(approval.approval_id)
+                await self.store.withdraw(approval.approval_id)
             except JournalUnavailable as error:
                 logger.warning("the question %s stays until its time has passed: %s", approval.approval_id, error)
 
@@ -248,9 +238,9 @@ class PersonApprover:
         now = self.clock()
         for late in [it for it in self._open.values() if it.approval.answer is None and now >= it.approval.expires_at]:
             answer = ApprovalAnswer(False, channel=NOBODY, answered_at=now)
-            stored = await self._store.answer(late.approval.approval_id, answer)
+            stored = await self.store.answer(late.approval.approval_id, answer)
             await self._settle(late, stored or replace(late.approval, answer=answer))
-        for answered in await self._store.answered(list(self._open)):
+        for answered in await self.store.answered(list(self._open)):
             one = self._open.get(answered.approval_id)
             if one is not None and not one.is_settled.is_set():
                 await self._settle(one, answered)

@@ -7,6 +7,7 @@ the person's place; the guide on security says so.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 from codemode_server.config.live import LiveConfig
@@ -29,11 +30,11 @@ CHOICES = {
 NO = "No"
 
 
+@dataclass(slots=True)
 class ElicitationChannel:
     """Implements `ApprovalChannel`."""
 
-    def __init__(self, config: LiveConfig) -> None:
-        self._config = config
+    config: LiveConfig
 
     async def ask(self, calls: ExecutionCalls, approval: Approval) -> ApprovalAnswer | None:
         if Feature.ELICITATION not in calls.host.features:
@@ -52,7 +53,7 @@ class ElicitationChannel:
         chosen, reason = given.get("answer"), given.get("reason")
         why = ""
         if isinstance(reason, str):
-            why = clean_line(self._config.redactor.visible(reason), MAX_REASON_CHARACTERS)
+            why = clean_line(self.config.redactor.visible(reason), MAX_REASON_CHARACTERS)
         match answer.get("action"):
             case "decline":
                 return ApprovalAnswer(False, channel=NAME, reason=why)

@@ -256,15 +256,14 @@ _ARGUMENT = re.compile(rf"(\w+)(?:\.\w+)?\([^()]*?\b({'|'.join(keyword.kwlist)})
 
 
 def syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
-    """Errors of a program that can't be parsed; empty if neither a fence nor a name is the reason.
-
-    Raises ValueError and the like for a text that can't be looked at.
-    """
+    """Errors of a program that can't be parsed; empty if neither a fence nor a name is the reason."""
     text = text_of(code)
     try:
         parsed(text)
     except SyntaxError as error:
         line = error.lineno or 1
+    except (ValueError, RecursionError, MemoryError):
+        return []
     else:
         return []
     at_line = "".join(text.split("\n")[line - 1 : line])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Set
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,9 +19,8 @@ from codemode_server.domain.calls import ResultKey
 from codemode_server.off_loop import without_collector
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
-    from codemode_server.executions.preflight.checker import Diagnostic, TypeChecker
+    from codemode_server.executions.preflight.checker import TypeChecker
     from codemode_server.executions.preflight.findings import Finding, Findings
-    from codemode_server.executions.preflight.tool_types import TypeDocument
 
 logger = logging.getLogger(__name__)
 
@@ -114,11 +114,8 @@ class Preflight(OwnsTasks):
         try:
             if "servers" in code or "codemode" in code or "client" in code:
                 await self._listed()
-            if len(code) <= _LARGE:
+            async with self._turn if len(code) > _LARGE else nullcontext():
                 found, imports = await self._findings(code, context)
-            else:
-                async with self._turn:
-                    found, imports = await self._findings(code, context)
         except Exception:  # an internal error is no reason not to run a program
             logger.exception("a program could not be checked, and runs unchecked")
             return Checked()
@@ -127,7 +124,7 @@ class Preflight(OwnsTasks):
 
     async def _findings(self, code: str, context: CheckContext) -> tuple[list[Finding], tuple[str, ...]]:
         """The findings, and the modules of servers and tools that the program imports."""
-        from codemode_server.executions.preflight.findings import FENCE, Findings
+        from codemode_server.executions.preflight.findings import FENCE, Findings, syntax_findings
         from codemode_server.executions.preflight.imports import imported_tools
         from codemode_server.executions.preflight.reading import read
 
@@ -135,24 +132,26 @@ class Preflight(OwnsTasks):
         reading = await _worked(is_large, read, code)
         if reading is None:
             is_read = ("servers" in code or FENCE in code) and len(code) <= _MAX_BROKEN
-            return (await _worked(True, _syntax_findings, code, catalog) if is_read else []), ()
+            return (await _worked(True, syntax_findings, code, catalog) if is_read else []), ()
         own = await _worked(is_large, Findings, reading, catalog, context)
         found = await _worked(is_large, own.all)
-        more: list[Finding] = []
         if own.calls:
-            try:
-                more = await self._by_types(own, is_large)
-            except Exception:  # as above; the findings of our own part remain
-                logger.exception("a program could not be checked by its types")
-        lines = {finding.line for finding in found}
-        found += dict.fromkeys(finding for finding in more if finding.line not in lines)
+            lines = {finding.line for finding in found}
+            more = await self._by_types(own, is_large)
+            found += dict.fromkeys(finding for finding in more if finding.line not in lines)
         return sorted(found, key=lambda finding: finding.line), imported_tools(reading)
 
     async def _by_types(self, own: Findings, is_large: bool) -> list[Finding]:
-        document = await _worked(is_large, _document, own)
-        if document is None or (found := await self._type_checker().diagnostics(document.text, document.stubs)) is None:
+        """Findings of the type checker; an error in there leaves those of our own part."""
+        from codemode_server.executions.preflight.tool_types import TypeDocument
+
+        try:
+            document = await _worked(is_large, TypeDocument, own)
+            found = await self._type_checker().diagnostics(document.text, document.stubs)
+            return await _worked(is_large, list, islice(document.findings(found or []), _MAX_LOOKED_AT))
+        except Exception:  # for instance a text that can't be given to another process
+            logger.warning("a program could not be checked by its types", exc_info=True)
             return []
-        return await _worked(is_large, _type_findings, document, found)
 
     def _type_checker(self) -> TypeChecker:
         if self._checker is None:
@@ -167,31 +166,6 @@ class Preflight(OwnsTasks):
 async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -> _Made:
     """Large texts are checked in a thread, so that other programs go on meanwhile."""
     return await anyio.to_thread.run_sync(without_collector, work, *arguments) if is_large else work(*arguments)
-
-
-def _type_findings(document: TypeDocument, diagnostics: list[Diagnostic]) -> list[Finding]:
-    return list(islice(document.findings(diagnostics), _MAX_LOOKED_AT))
-
-
-def _syntax_findings(code: str, catalog: Catalog) -> list[Finding]:
-    from codemode_server.executions.preflight.findings import syntax_findings
-
-    try:
-        return syntax_findings(code, catalog)
-    except (ValueError, RecursionError, MemoryError) as error:
-        logger.debug("a program can't be parsed: %r", error)
-        return []
-
-
-def _document(own: Findings) -> TypeDocument | None:
-    """None for a text that can't be given to another process."""
-    from codemode_server.executions.preflight.tool_types import TypeDocument
-
-    try:
-        return TypeDocument(own)
-    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        logger.debug("a program is not given to the type checker: %r", error)
-        return None
 
 
 def _lines(findings: tuple[Finding, ...]) -> list[str]:

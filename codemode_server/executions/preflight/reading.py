@@ -55,14 +55,6 @@ class Reading:
             yield parent, node
             node = parent
 
-    def functions(self, node: ast.AST) -> list[Function]:
-        """The functions around a node, the innermost first; decorators and defaults are outside of theirs."""
-        found: list[Function] = []
-        for parent, child in self.above(node):
-            if isinstance(parent, Function) and (child is parent.body or child in _statements(parent)):
-                found.append(parent)
-        return found
-
 
 def read(code: str) -> Reading | None:
     """The program, or None for one that can't be read here: the guest, whose Python is newer, tells what is wrong."""
@@ -110,11 +102,6 @@ def bound_by(node: ast.AST) -> tuple[str, ...]:
             return (name,)
     is_type = type(node).__name__ in ("TypeVar", "ParamSpec", "TypeVarTuple")  # newer than our oldest Python
     return (str(getattr(node, "name", "")),) if is_type else ()
-
-
-def _statements(parent: ast.AST) -> list[ast.AST]:
-    body = getattr(parent, "body", None)
-    return body if isinstance(body, list) else []
 
 
 def asks_for_main(test: ast.expr) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -102,40 +102,40 @@ class SkillText:
     """Sources read by the session that saved it, if no person has accepted it and this is another session."""
 
 
+@dataclass(slots=True)
 class SkillLibrary:
     """Used in threads and on the event loop: it reads small files."""
 
-    def __init__(self, project: ProjectSkills, state_folder: Path, config: LiveConfig) -> None:
-        self._project = project
-        self._state_folder = state_folder
-        self._config = config
-        self._stores: dict[PrincipalId, SkillStore] = {}
-        self._described: dict[tuple[SavedSkill, bool], Skill] = {}
+    project: ProjectSkills
+    state_folder: Path
+    config: LiveConfig
+    _stores: dict[PrincipalId, SkillStore] = field(default_factory=dict)
+    _described: dict[tuple[SavedSkill, bool], Skill] = field(default_factory=dict)
 
     def store(self, principal: Principal) -> SkillStore:
         """The skills saved by programs of a principal."""
         if principal.principal_id not in self._stores:
-            self._stores[principal.principal_id] = SkillStore(self._state_folder, principal)
+            self._stores[principal.principal_id] = SkillStore(self.state_folder, principal)
         return self._stores[principal.principal_id]
 
     @property
     def is_automatic(self) -> bool:
         """True if skills are used without review."""
-        return self._config.settings.skills.review == "auto"
+        return self.config.settings.skills.review == "auto"
 
     def entries(self, owner: Owner) -> list[Skill]:
         """Every skill that the session can import or read, by name."""
-        project = self._project.entries()
+        project = self.project.entries()
         saved = [self._skill(it, owner) for it in self._visible(owner).values()]
         return sorted([*project, *saved], key=lambda it: it.name)
 
     def project_names(self) -> set[str]:
         """The names that only people give, in the spelling that no file system tells apart."""
-        return {name.casefold() for name in self._project.names()}
+        return {name.casefold() for name in self.project.names()}
 
     def names(self, owner: Owner) -> list[str]:
         """Names that can be imported from `skills`."""
-        return sorted({*self._project.names(), *self._visible(owner)})
+        return sorted({*self.project.names(), *self._visible(owner)})
 
     def source(self, owner: Owner, name: str) -> SkillText:
         """The text of a program.
@@ -143,8 +143,8 @@ class SkillLibrary:
         Raises:
             MetaToolError: there is none of that name, which names the nearest, or it can't be read.
         """
-        if name in self._project.names():
-            return SkillText(self._project.source(name))
+        if name in self.project.names():
+            return SkillText(self.project.source(name))
         if (found := self._now(owner, name)) is None:
             raise UnknownTool(self.why_missing(owner, name) or f"there is no skill {name!r}")
         skill = self._skill(found, owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,26 +29,19 @@ _MAX_LOADED = 100
 """The texts of so many are held for questions about calls; a person is not shown the lines of more."""
 
 
+@dataclass(slots=True)
 class ProgramSkills:
     """Serves the programs of all executions."""
 
-    def __init__(
-        self,
-        library: SkillLibrary,
-        preflight: Preflight,
-        sources: ReadSources,
-        guard: ProgramGuard,
-        sandbox: Sandbox,
-    ) -> None:
-        self._library = library
-        self._preflight = preflight
-        self._sources = sources
-        self._guard = guard
-        self._sandbox = sandbox
+    library: SkillLibrary
+    preflight: Preflight
+    sources: ReadSources
+    guard: ProgramGuard
+    sandbox: Sandbox
 
     def why_missing(self, owner: Owner, name: str) -> str:
         """An error that a session has no such skill; empty if it has."""
-        return self._library.why_missing(owner, name)
+        return self.library.why_missing(owner, name)
 
     async def load(self, execution: Execution, path: tuple[str, ...]) -> dict[str, Any]:
         """The answer to an import of `skills.<path>`, which has passed the guardrails.
@@ -56,11 +49,11 @@ class ProgramSkills:
         Raises:
             MetaToolError: there is no such module, or a guardrail blocks it.
         """
-        answer, found = await anyio.to_thread.run_sync(self._library.load, execution.owner, path)
+        answer, found = await anyio.to_thread.run_sync(self.library.load, execution.owner, path)
         if found is None:
             return answer
-        text = await self._guard.imported(execution, found.text)
-        self._sources.take_over(execution.context, found.sources, execution.execution_id)
+        text = await self.guard.imported(execution, found.text)
+        self.sources.take_over(execution.context, found.sources, execution.execution_id)
         if len(execution.skills.loaded) < _MAX_LOADED:
             execution.skills.loaded["/".join(("skills", *path)) + ".py"] = text
         return {**answer, "source": text}
@@ -82,13 +75,13 @@ class ProgramSkills:
             return line
         text = text.replace("\r\n", "\n").rstrip() + "\n"
         check_name(name)
-        importable = (await self._sandbox.ready()).importable
+        importable = (await self.sandbox.ready()).importable
         await anyio.to_thread.run_sync(check_text, name, text, importable)
         context = CheckContext(why_no_skill=partial(self.why_missing, execution.owner), is_module=True)
-        checked = await self._preflight.check(text, context)
+        checked = await self.preflight.check(text, context)
         if checked.errors:
             raise MetaToolError(checked.message.replace("not run:", f"skills/{name}.py was not saved:", 1))
-        sources = tuple(self._sources.of(execution.context))
+        sources = tuple(self.sources.of(execution.context))
         try:
             line = await anyio.to_thread.run_sync(self._propose, execution, name, text, sources)
         except OSError as error:
@@ -98,8 +91,8 @@ class ProgramSkills:
         return "\n".join([line, *(f"warning: {warning}" for warning in warnings)])
 
     def _propose(self, execution: Execution, name: str, text: str, sources: tuple[Source, ...]) -> str:
-        owner, store = execution.owner, self._library.store(execution.owner.principal)
-        if name.casefold() in self._library.project_names():
+        owner, store = execution.owner, self.library.store(execution.owner.principal)
+        if name.casefold() in self.library.project_names():
             raise MetaToolError(f"skills.{name} is the user's own skill; save under another name")
         saved = [*store.in_use(), *store.proposals()]
         other = next((it.name for it in saved if it.name != name and it.name.casefold() == name.casefold()), None)
@@ -134,7 +127,7 @@ class ProgramSkills:
         execution.calls.messages += lines if is_done else [f"not saved, since the program did not succeed: {names}"]
 
     def _put_in_use(self, execution: Execution) -> None:
-        store = self._library.store(execution.owner.principal)
+        store = self.library.store(execution.owner.principal)
         for skill in store.proposals_of(execution.execution_id):
             store.settle(skill)
             now = store.read_in_use(skill.name)
@@ -142,10 +135,10 @@ class ProgramSkills:
                 store.put_in_use(replace(skill, is_proposal=False), shown=now)
 
     def _discard(self, execution: Execution) -> None:
-        store = self._library.store(execution.owner.principal)
+        store = self.library.store(execution.owner.principal)
         for skill in store.proposals_of(execution.execution_id):
             store.delete_proposal(skill)
 
     def _is_automatic(self, now: SavedSkill | None) -> bool:
         """True if a new version is used without review: never in place of one that a person accepted."""
-        return self._library.is_automatic and (now is None or (now.accepted_at is None and not now.is_changed))
+        return self.library.is_automatic and (now is None or (now.accepted_at is None and not now.is_changed))

@@ -177,7 +177,7 @@ class ExecutionRunner:
                 self.artifacts.last_value(execution.owner),
                 self.refusals(execution.context).of,
                 workspace.may_have_module,
-                partial(self.skills.why_missing, execution.owner),
+                partial(self.skills.library.why_missing, execution.owner),
             ),
         )
         checked = await check()

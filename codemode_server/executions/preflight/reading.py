@@ -24,7 +24,6 @@ _BEFORE_A_NODE = ",;\n([{<>="
 """Outside of strings and comments each is followed by a node or more, so that most programs with too many are known
 before they are parsed, which no other thread can interrupt."""
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 EXITS = ("exit", "quit", "_exit")
 """Functions that end the program, by their last names."""
 

@@ -12,7 +12,6 @@ import anyio.to_thread
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.flows import Source
-from codemode_server.domain.principals import Owner
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.guarded_programs import ProgramGuard
 from codemode_server.executions.preflight.preflight import CheckContext, Preflight
@@ -38,10 +37,6 @@ class ProgramSkills:
     sources: ReadSources
     guard: ProgramGuard
     sandbox: Sandbox
-
-    def why_missing(self, owner: Owner, name: str) -> str:
-        """An error that a session has no such skill; empty if it has."""
-        return self.library.why_missing(owner, name)
 
     async def load(self, execution: Execution, path: tuple[str, ...]) -> dict[str, Any]:
         """The answer to an import of `skills.<path>`, which has passed the guardrails.
@@ -77,7 +72,7 @@ class ProgramSkills:
         check_name(name)
         importable = (await self.sandbox.ready()).importable
         await anyio.to_thread.run_sync(check_text, name, text, importable)
-        context = CheckContext(why_no_skill=partial(self.why_missing, execution.owner), is_module=True)
+        context = CheckContext(why_no_skill=partial(self.library.why_missing, execution.owner), is_module=True)
         checked = await self.preflight.check(text, context)
         if checked.errors:
             raise MetaToolError(checked.message.replace("not run:", f"skills/{name}.py was not saved:", 1))

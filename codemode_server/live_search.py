@@ -52,11 +52,7 @@ class LiveSearch:
     async def search(
         self, context: RequestContext, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
     ) -> SearchResults:
-        """Search as `search_tools` does, for a model or a program.
-
-        Raises:
-            MetaToolError: an argument is not what it may be.
-        """
+        """Search as `search_tools` does, for a model or a program. Raises `MetaToolError`: an argument is invalid."""
         await self._tools.wait_for_listing()
         owner, refusals = context.owner, self._refusals.for_principal(context)
         await self._ready(owner)

@@ -5,7 +5,7 @@
     json_schema      reads untrusted JSON Schema: references, allOf, kinds
     schema_types     converts JSON Schema to Python types
     parameters       converts an input schema to the parameters of a function
-    shapes           describes JSON values by kinds and field names, never by their content; `shape_reading` reads them
+    shapes           describes JSON values by kinds and field names, never by their content
     observed         what the calls of a tool revealed about its results
     returns          the type of a result: declared, else observed
     stubs            generates the source of a tool's module

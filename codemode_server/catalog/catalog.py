@@ -18,7 +18,6 @@ from codemode_server.catalog.observed import Observed, ToolKey, schemas_digest
 from codemode_server.catalog.parameters import Parameter, parameters_of
 from codemode_server.catalog.resources import MODULE, Resource, ServerResources
 from codemode_server.catalog.returns import ReturnType
-from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.stubs import Stub, stub_of
 from codemode_server.catalog.summaries import NO_SHARED_OPENINGS, SharedOpenings, deprecation, tool_summary
 from codemode_server.catalog.untrusted import first_sentence, joined_within, last_lines, one_line
@@ -133,8 +132,7 @@ class Server:
     def description(self) -> str:
         return self.listing.description
 
-    @property
-    @stored_in_value
+    @cached_property
     def summary(self) -> str:
         """Its purpose in one line: from its description, else the names of its tools."""
         said = first_sentence(self.description, 160)
@@ -210,8 +208,7 @@ class Server:
         """By Python name and by raw name; the Python name wins a conflict."""
         return {tool.raw_name: tool for tool in self.tools} | {tool.name: tool for tool in self.tools}
 
-    @property
-    @stored_in_value
+    @cached_property
     def resources(self) -> ServerResources:
         """Its resources and templates."""
         return ServerResources(self.name, self.listing.resources, has_tool=MODULE in self.by_name)
@@ -237,11 +234,7 @@ class Server:
         return None if tool is None else tool.stub.source
 
     def tool(self, name: str) -> Tool:
-        """The tool of this Python or raw name.
-
-        Raises:
-            UnknownTool: with the nearest names.
-        """
+        """The tool of this Python or raw name. Raises `UnknownTool`: with the nearest names."""
         found = self.by_name.get(name)
         if found is None:
             if not self.tools and not self.listing.resources and not self.prompts:
@@ -314,11 +307,7 @@ class Catalog:
             yield from server.tools
 
     def server(self, name: str) -> Server:
-        """The server of this Python or raw name.
-
-        Raises:
-            UnknownTool: with the nearest names.
-        """
+        """The server of this Python or raw name. Raises `UnknownTool`: with the nearest names."""
         found = self.by_name.get(name)
         if found is None:
             if not self.servers:
@@ -328,11 +317,7 @@ class Catalog:
         return found
 
     def tool(self, server: str, tool: str) -> Tool:
-        """The tool of these Python or raw names.
-
-        Raises:
-            UnknownTool: with the nearest names.
-        """
+        """The tool of these Python or raw names. Raises `UnknownTool`: with the nearest names."""
         return self.server(server).tool(tool)
 
     def mistyped_tools(self, name: str) -> list[tuple[Server, Tool]]:

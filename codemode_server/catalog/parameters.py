@@ -49,8 +49,6 @@ def _declared(reader: SchemaReader, input_schema: object) -> tuple[dict[str, Any
             declared.setdefault(name, schema)
     if branches:
         required |= set.intersection(*(set(required_of(branch)) for branch in branches))
-    for name in required_of(
-        flat
-    ):  # required but not declared, as real servers do; without it the upstream refuses the call
+    for name in required_of(flat):  # also if it is not declared: without it the upstream refuses the call
         declared.setdefault(name, {})
     return {name: schema for name, schema in declared.items() if isinstance(name, str)}, required

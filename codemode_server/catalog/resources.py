@@ -211,11 +211,6 @@ class ServerResources:
     def import_line(self) -> str:
         return f"from servers.{self.server} import {self.module}"
 
-    @property
-    def usage_line(self) -> str:
-        """`7 resources and 2 templates: from servers.everything import resources`."""
-        return f"{self.counts}: {self.import_line}"
-
     def find(self, named: str, arguments: Mapping[str, Any]) -> Found:
         """The resource of this name or URI, with these arguments of a template."""
         resource = self.by_name.get(named)
@@ -322,11 +317,8 @@ def _argument(variable: str) -> str:
 
 
 def _expanded(template: Resource, arguments: Mapping[str, Any]) -> str:
-    """The URI for these arguments.
-
-    Raises:
-        ValueError: an argument is missing, unknown, or can't be in a URI; the message is for the program.
-    """
+    """The URI for these arguments. Raises `ValueError`: an argument is missing, unknown, or can't be in a URI; the
+    message is for the program."""
     known = {_argument(name): name for name in template.variables}
     given = {known.get(name, name): value for name, value in arguments.items()}
     unknown = [name for name in given if name not in template.variables]
@@ -359,11 +351,8 @@ def _text_of(value: Any) -> str | list[str]:
 
 
 def _check_value(name: str, value: str | list[str]) -> None:
-    """Refuse what would lead elsewhere than the template does: `..` as a step of a path, and control characters.
-
-    Raises:
-        ValueError: it has one.
-    """
+    """Raises `ValueError` for what would lead elsewhere than the template does: `..` as a step of a path, and control
+    characters."""
     for text in value if isinstance(value, list) else [value]:
         if len(text) > _MAX_VALUE_CHARACTERS:
             raise ValueError(f"the argument {name!r} has more than {_MAX_VALUE_CHARACTERS:,} characters")

@@ -1,6 +1,6 @@
 """Shapes of JSON values: kinds, field names and how often each occurred; never a value.
 
-A shape is read from one value (`shape_reading`), merged with others in any order (`merge`) and reduced (`settled`).
+A shape is read from one value (`observed`), merged with others in any order (`merge`) and reduced (`settled`).
 Keys count as data if they do not look like field names, are very many, or vary from dict to dict; the dict is then a
 map and its keys are not stored. Shapes are immutable once returned.
 """
@@ -221,11 +221,7 @@ def to_json(shape: Shape) -> dict[str, Any]:
 
 
 def from_json(data: object, depth: int = 0) -> Shape:
-    """Reads the output of `to_json`.
-
-    Raises:
-        ValueError: the data is not a shape.
-    """
+    """Reads the output of `to_json`. Raises `ValueError`: the data is not a shape."""
     if not isinstance(data, dict) or depth > 2 * MAX_DEPTH:
         raise ValueError("no shape")
     counts = {name: data.get(short, 0) for name, short in _COUNTS.items()}

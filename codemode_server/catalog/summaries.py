@@ -10,9 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
-from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.untrusted import SENTENCE_END, one_line
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.text import clean
@@ -59,8 +59,7 @@ class SharedOpenings:
 
     descriptions: tuple[str, ...] = ()
 
-    @property
-    @stored_in_value
+    @cached_property
     def counts(self) -> dict[str, int]:
         """The number of openings that contain each sentence, normalized by `_comparable`."""
         counts: Counter[str] = Counter()

@@ -1,16 +1,14 @@
 """Writes the catalog as files into a folder, for people, editors and type checkers; the only I/O of this stage.
 
-A manifest in the folder has the digest of each written file. Only unchanged files of the manifest are replaced or
-removed; files that someone wrote or edited stay. Symbolic links below the folder are not followed.
+A manifest in the folder names the written files. Other files are neither replaced nor removed, and nothing is written
+or removed outside of the folder, whatever links or the manifest say.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
-import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from codemode_server.catalog.stubs import server_package_source
 from codemode_server.text import escaped
 
 MANIFEST = ".codemode-sync.json"
-_MEMBER = re.compile(r"(?:(?!\.\.?/)[^/\\\0]+/)?[^/\\\0]+\.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,7 @@ class SyncReport:
     unchanged: int
     removed: int
     skipped: tuple[str, ...]
-    """Files that we did not write or that were edited since; relative to the folder."""
+    """Files that we did not write; relative to the folder."""
 
     @property
     def text(self) -> str:
@@ -41,43 +38,26 @@ class SyncReport:
 
 
 def sync(catalog: Catalog, folder: Path) -> SyncReport:
-    """Updates the folder to the catalog's tree; each file is replaced atomically.
-
-    Raises:
-        OSError: the folder can't be written.
-    """
+    """Updates the folder to the catalog's tree. Raises `OSError`: the folder can't be written."""
     folder.mkdir(parents=True, exist_ok=True)
-    root = folder.resolve()
+    root, tree = folder.resolve(), tree_of(catalog)
     before = _manifest(root)
-    tree = tree_of(catalog)
-    ours = {path: digest for path, digest in before.items() if path in tree}
-    written = unchanged = removed = 0
-    skipped: list[str] = []
-    for path, source in tree.items():
-        content = source.encode()
-        present = _content(root, path)
-        if present == content:
-            unchanged += 1
-        elif _is_theirs(root, path, present, before):
-            skipped.append(path)
-            ours.pop(path, None)
-            continue
-        else:
-            _write(root / path, content)
-            written += 1
-        ours[path] = _digest(content)
-    for path in before.keys() - tree.keys():
-        present = _content(root, path)
-        if present is not None and _digest(present) == before[path]:
-            (root / path).unlink()
-            removed += 1
-            folder = (root / path).parent
-            if folder != root and not any(folder.iterdir()):
-                folder.rmdir()
-        elif present is not None:
-            skipped.append(path)
-    _write(root / MANIFEST, json.dumps(dict(sorted(ours.items())), indent=0).encode())
-    return SyncReport(written, unchanged, removed, tuple(sorted(skipped)))
+    ours = {path: source.encode() for path, source in tree.items() if _is_ours(root, path, before)}
+    changed = [path for path, content in ours.items() if _content(root / path) != content]
+    gone = [path for path in before - tree.keys() if _is_ours(root, path, before) and (root / path).is_file()]
+    for path in changed:
+        file = root / path
+        file.parent.mkdir(exist_ok=True)
+        file.unlink(missing_ok=True)  # a link would be followed
+        file.write_bytes(ours[path])
+    for path in gone:
+        file = root / path
+        file.unlink()
+        if file.parent != root and not any(file.parent.iterdir()):
+            file.parent.rmdir()
+    (root / MANIFEST).unlink(missing_ok=True)
+    (root / MANIFEST).write_text(json.dumps(sorted(ours), indent=0))
+    return SyncReport(len(changed), len(ours) - len(changed), len(gone), tuple(sorted(tree.keys() - ours.keys())))
 
 
 def tree_of(catalog: Catalog) -> dict[str, str]:
@@ -90,46 +70,22 @@ def tree_of(catalog: Catalog) -> dict[str, str]:
     return files
 
 
-def _manifest(root: Path) -> dict[str, str]:
-    """The digests of an earlier sync; empty if the manifest is missing or damaged."""
-    content = _content(root, MANIFEST)
+def _manifest(root: Path) -> set[str]:
+    """The files of an earlier sync; none if the manifest is missing or damaged."""
     try:
-        found = json.loads(content or b"{}")
+        found = json.loads(_content(root / MANIFEST))
     except ValueError:
-        return {}
-    items = found.items() if isinstance(found, dict) else ()
-    return {path: digest for path, digest in items if _MEMBER.fullmatch(path) and isinstance(digest, str)}
+        return set()
+    return {path for path in found if isinstance(path, str)} if isinstance(found, list) else set()
 
 
-def _content(root: Path, path: str) -> bytes | None:
-    """The content of a file below the folder; None if it is missing or behind a symbolic link."""
+def _content(file: Path) -> bytes:
+    return file.read_bytes() if file.is_file() else b""
+
+
+def _is_ours(root: Path, path: str, before: Collection[str]) -> bool:
+    """True if we wrote the file, or it does not exist, and no link leads out of the folder."""
     file = root / path
-    return file.read_bytes() if file.is_file() and not _is_linked(root, file) else None
-
-
-def _is_theirs(root: Path, path: str, present: bytes | None, before: dict[str, str]) -> bool:
-    file = root / path
-    if present is not None:
-        return before.get(path) != _digest(present)
-    return _is_linked(root, file) or file.exists() or (file.parent.exists() and not file.parent.is_dir())
-
-
-def _is_linked(root: Path, file: Path) -> bool:
-    return file.is_symlink() or (file.parent != root and file.parent.is_symlink())
-
-
-def _write(file: Path, content: bytes) -> None:
-    file.parent.mkdir(exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".codemode-")
-    try:
-        with os.fdopen(handle, "wb") as output:
-            output.write(content)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:32]
+    parent = file.parent.resolve()
+    is_inside = root in (parent, parent.parent) and (parent.is_dir() or not parent.exists())
+    return is_inside and (path in before or not os.path.lexists(file))

@@ -224,8 +224,8 @@ def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first:
     count, refusals = _counted(len(server.tools), "tool"), refused(server, server.tools, refusal_of)
     summary = " · ".join(filter(None, [raw, count, *refusals, server.availability, left_out]))
     entries = _tool_entries(server, server.tools, refusal_of, asks_first)
-    if server.resources.all:
-        entries.insert(0, Entry(server.resources.module, server.resources.usage_line, is_folder=True))
+    if (found := server.resources).all:
+        entries.insert(0, Entry(found.module, f"{found.counts}: {found.import_line}", is_folder=True))
     return _paged(f"/servers/{server.name}", summary, entries, page)
 
 

@@ -17,7 +17,7 @@ from codemode_server.guardrails.loading import load_guardrails
 from codemode_server.privacy_packages import missing
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, Step, candidates, demand
-from codemode_server.search import diagnostics
+from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
 from codemode_server.settings import GuardrailSettings, PrivacySettings, Settings
 from codemode_server.text import escaped
 
@@ -70,7 +70,7 @@ async def _examine(configured: Settings, boot: bool) -> Report:
         why = f"`{demand(settings)}` can't be met" if demand(settings) else "no sandbox can be had"
         destination = f"nothing, since {why} as things are"
     others = [
-        _search(await anyio.to_thread.run_sync(diagnostics.diagnose, configured.search)),
+        _search(await anyio.to_thread.run_sync(diagnose, configured.search)),
         await anyio.to_thread.run_sync(_guardrails, configured.guardrails),
         _privacy(configured.privacy),
     ]
@@ -94,7 +94,7 @@ def _guardrails(configured: Sequence[GuardrailSettings]) -> Check:
     return Check("guardrails", "ok", f"used, in this order: {used}")
 
 
-def _search(found: diagnostics.SearchDiagnosis) -> Check:
+def _search(found: SearchDiagnosis) -> Check:
     if not found.problem:
         return Check("search", "ok", found.text)
     why = f"{found.level}, by {found.description}; no better, since {found.problem}"

@@ -28,7 +28,7 @@ from codemode_server.front.direct_tools import direct_definitions, direct_tools
 from codemode_server.gateway.policy.explanation import rules_without_tools
 from codemode_server.gateway.policy.tool_definitions import REVIEW
 from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
-from codemode_server.search.diagnostics import diagnose
+from codemode_server.search.vector_ranker import diagnose
 from codemode_server.secrets.changes import note_retry
 from codemode_server.text import one_line
 from codemode_server.tokens import estimate_tokens

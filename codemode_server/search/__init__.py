@@ -1,8 +1,7 @@
 """Finds the tools and skills that fit a query: the ranking behind `search_tools`.
 
     documents      tools and skills as documents with text fields
-    words          tokenizer and stemmer
-    synonyms       groups of interchangeable words
+    words          tokenizer, stemmer and synonyms
     spelling       corrections for words that no document contains
     subqueries     splits a query into the tasks that it asks for
     actions        classes of verbs: what a query asks to do, what a tool does
@@ -11,7 +10,6 @@
     semantic       sentence vectors by a model in a separate process, whose program is `encoder_worker`
     vectors        vectors of all documents by one encoder
     vector_ranker  loads one encoder and keeps its vectors up to date
-    diagnostics    loads the encoders once, for `status` and `doctor`
     ranking        combines lexical and vector scores
     usage_stats    boosts tools that are used often; `usage_store` is the storage contract
     ranker_stack   ranks with the best ranker that is ready

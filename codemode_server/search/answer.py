@@ -10,7 +10,7 @@ from typing import TypeVar, get_args
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.resources import Resource
-from codemode_server.catalog.untrusted import first_sentence, one_line
+from codemode_server.catalog.untrusted import first_few, first_sentence, one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, UpstreamState
@@ -42,54 +42,30 @@ _EFFECTS = tuple(effect for effect in Effect if effect is not Effect.UNKNOWN)
 _Allowed = TypeVar("_Allowed", bound=str)
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """The validated arguments of one search."""
-
-    query: str
-    """Empty: list everything."""
-    detail_level: DetailLevel = "with_description"
-    server: Server | None = None
-    """Only its tools."""
-    is_of_skills: bool = False
-    effect: Effect | None = None
-    """Filter by effect: `writes` includes `destroys`, and both include tools that state no effect."""
-    limit: int = 10
-
-    @classmethod
-    def of(
-        cls, catalog: Catalog, query: str, detail_level: str, server: str | None, limit: int, effect: str | None
-    ) -> _Question:
-        """Validates the arguments.
-
-        Raises:
-            MetaToolError: an argument is invalid.
-        """
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_RESULTS:
-            raise MetaToolError(f"limit must be an integer from 1 to {MAX_RESULTS}")
-        level = _one_of("detail_level", get_args(DetailLevel), detail_level)
-        wanted = _one_of("effect", _EFFECTS, effect) if effect else None
-        is_of_skills = server == SKILLS and SKILLS not in catalog.by_name
-        try:
-            only = catalog.server(_as_spelt(catalog, server)) if server and not is_of_skills else None
-        except UnknownTool as error:
-            raise MetaToolError(str(error)) from error
-        return cls(query[:_QUERY_CHARACTERS].strip(), level, only, is_of_skills, wanted, limit)
-
-    @property
-    def within(self) -> str | None:
-        """The key of the collection to search; None for all."""
-        if self.server is not None:
-            return f"servers/{self.server.name}"
-        return SKILLS if self.is_of_skills else None
-
-    @property
-    def filters(self) -> str:
-        """The filters in words."""
-        text = [f"that {self.effect}"] if self.effect else []
-        text += [f"in {self.server.name}"] if self.server else []
-        text += ["in skills"] if self.is_of_skills else []
-        return " ".join(text)
+def search_tools(
+    catalog: Catalog,
+    rankers: RankerStack,
+    query: str,
+    detail_level: str = "with_description",
+    server: str | None = None,
+    limit: int = 10,
+    effect: str | None = None,
+    refusal_of: RefusalOf = no_refusal,
+    skills: Set[Skill] | None = None,
+) -> SearchResults:
+    """The best results for a query; without a query everything, by name. `rankers` has indexed the catalog and skills;
+    `skills` are those that may be found, None for all. Raises `MetaToolError`: an argument is invalid."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_RESULTS:
+        raise MetaToolError(f"limit must be an integer from 1 to {MAX_RESULTS}")
+    level = _one_of("detail_level", get_args(DetailLevel), detail_level)
+    wanted = _one_of("effect", _EFFECTS, effect) if effect else None
+    is_of_skills = server == SKILLS and SKILLS not in catalog.by_name
+    try:
+        only = catalog.server(_as_spelt(catalog, server)) if server and not is_of_skills else None
+    except UnknownTool as error:
+        raise MetaToolError(str(error)) from error
+    query = query[:_QUERY_CHARACTERS].strip()
+    return _Search(catalog, rankers, refusal_of, skills, query, level, only, is_of_skills, wanted, limit).answer()
 
 
 def _as_spelt(catalog: Catalog, server: str) -> str:
@@ -106,86 +82,88 @@ def _one_of(argument: str, allowed: Sequence[_Allowed], given: str) -> _Allowed:
     raise MetaToolError(f'{argument} must be one of {listed}, not "{one_line(str(given), 40)}"')
 
 
-def search_tools(
-    catalog: Catalog,
-    rankers: RankerStack,
-    query: str,
-    detail_level: str = "with_description",
-    server: str | None = None,
-    limit: int = 10,
-    effect: str | None = None,
-    refusal_of: RefusalOf = no_refusal,
-    skills: Set[Skill] | None = None,
-) -> SearchResults:
-    """The best results for a query; without a query everything, by name. `rankers` has indexed the catalog and skills;
-    `skills` are those that may be found, None for all.
-
-    Raises:
-        MetaToolError: an argument is invalid.
-    """
-    question = _Question.of(catalog, query, detail_level, server, limit, effect)
-    return _Search(catalog, rankers, question, refusal_of, skills).answer()
-
-
 @dataclass(frozen=True, slots=True)
 class _Search:
     catalog: Catalog
     rankers: RankerStack
-    question: _Question
     refusal_of: RefusalOf
     skills: Set[Skill] | None
+    query: str
+    """Empty: list everything."""
+    detail_level: DetailLevel
+    server: Server | None
+    """Only its tools."""
+    is_of_skills: bool
+    effect: Effect | None
+    """Filter by effect: `writes` includes `destroys`, and both include tools that state no effect."""
+    limit: int
+
+    @property
+    def within(self) -> str | None:
+        """The key of the collection to search; None for all."""
+        if self.server is not None:
+            return f"servers/{self.server.name}"
+        return SKILLS if self.is_of_skills else None
+
+    @property
+    def filters(self) -> str:
+        """The filters in words."""
+        text = [f"that {self.effect}"] if self.effect else []
+        text += [f"in {self.server.name}"] if self.server else []
+        text += ["in skills"] if self.is_of_skills else []
+        return " ".join(text)
 
     def answer(self) -> SearchResults:
-        question, filters = self.question, (self.question.within, self.question.effect, self.skills)
-        if not question.query:
+        filters = (self.within, self.effect, self.skills)
+        if not self.query:
             return self._listed(self.rankers.things(*filters))
-        ranking = self.rankers.rank(question.query, question.limit + _RANKED_BEYOND, *filters)
+        ranking = self.rankers.rank(self.query, self.limit + _RANKED_BEYOND, *filters)
         resources: tuple[Resource, ...] = ()
-        if not question.is_of_skills and question.effect in (None, Effect.READS):
-            servers = self.catalog.servers if question.server is None else (question.server,)
-            resources = matching_resources(servers, question.query)
+        if not self.is_of_skills and self.effect in (None, Effect.READS):
+            servers = self.catalog.servers if self.server is None else (self.server,)
+            resources = matching_resources(servers, self.query)
         marked = tuple((it, self.refusal_of(self.catalog.server(it.server), it)) for it in resources)
-        return replace(self._ranked(ranking, has_resources=bool(resources)), resources=marked, task=question.query)
+        return replace(self._ranked(ranking, has_resources=bool(resources)), resources=marked, task=self.query)
 
     def _ranked(self, ranking: Ranking, *, has_resources: bool) -> SearchResults:
         """The tools and skills; `has_resources` if resources are shown beside them."""
-        catalog, question = self.catalog, self.question
-        if question.within is None:
+        catalog = self.catalog
+        if self.within is None:
             ranked = deduplicated(ranking.found, self._is_callable)
         else:
             ranked = [ResultGroup(scored) for scored in ranking.found]
-        worthy = _successors_first(catalog, question.query, above_threshold(question.query, ranked, ranking.level))
-        groups = worthy[: question.limit]
+        worthy = _successors_first(catalog, self.query, above_threshold(self.query, ranked, ranking.level))
+        groups = worthy[: self.limit]
         unavailable = down = ""
-        if question.within is None:
+        if self.within is None:
             servers = {_server_of(thing) for group in groups for thing in (group.best.thing, *group.also)}
-            unavailable = _unavailable_servers(catalog, question.query, servers)
-            down = _other_servers_down(catalog, question.query)
+            unavailable = _unavailable_servers(catalog, self.query, servers)
+            down = _other_servers_down(catalog, self.query)
         if not groups:
             nothing = "no tool matches" if has_resources else self._nothing
             return SearchResults((), _lines(unavailable or nothing, down))
-        missing = unmet_subqueries(question.query, [group.best.thing for group in groups], self.rankers)
+        missing = unmet_subqueries(self.query, [group.best.thing for group in groups], self.rankers)
         what = "no tool" if has_resources else "nothing"
-        doubt = _nothing_fits(missing, what, question.filters) if missing else ""
-        if missing == [question.query]:
+        doubt = _nothing_fits(missing, what, self.filters) if missing else ""
+        if missing == [self.query]:
             # One that can't be called is no suggestion.
             worthy.sort(
                 key=lambda group: isinstance(group.best.thing, Tool) and not self._is_callable(group.best.thing)
             )
-            groups = worthy[: min(_WEAK_SHOWN, question.limit)]
+            groups = worthy[: min(_WEAK_SHOWN, self.limit)]
             if unavailable:
                 doubt = ""
-            elif question.within is None and not has_resources:
+            elif self.within is None and not has_resources:
                 doubt += f"; nearest: {_nearest(catalog, groups)}"
         return SearchResults(self._results(groups), down, _lines(unavailable, doubt))
 
     def _listed(self, things: list[Findable]) -> SearchResults:
         every = sorted(things, key=lambda thing: (not isinstance(thing, Tool), _server_of(thing), thing.name))
-        shown = every[: self.question.limit]
+        shown = every[: self.limit]
         note = f"{len(every) - len(shown):,} more; list_dir lists them by server" if len(every) > len(shown) else ""
         if not shown:
-            note = self._nothing if self.question.filters else "there are no tools"
-        if not self.question.within:
+            note = self._nothing if self.filters else "there are no tools"
+        if not self.within:
             note = _lines(note, _other_servers_down(self.catalog, ""))
         return SearchResults(self._results(ResultGroup(Scored(thing, 0.0)) for thing in shown), note)
 
@@ -193,13 +171,13 @@ class _Search:
         return tuple(map(self._result, groups))
 
     def _result(self, group: ResultGroup) -> SearchResult:
-        thing, level = group.best.thing, self.question.detail_level
+        thing, level = group.best.thing, self.detail_level
         server = self.catalog.by_name.get(thing.server) if isinstance(thing, Tool) else None
         if server is None or not isinstance(thing, Tool):
             return SearchResult(thing, "", level, group.also)
         unavailable = "" if server.availability == "connecting" else server.availability
         refusal = self.refusal_of(server, thing)
-        return SearchResult(thing, unavailable, level, group.also, bool(self.question.effect), refusal)
+        return SearchResult(thing, unavailable, level, group.also, bool(self.effect), refusal)
 
     def _is_callable(self, tool: Tool) -> bool:
         server = self.catalog.by_name.get(tool.server)
@@ -207,20 +185,17 @@ class _Search:
 
     @property
     def _nothing(self) -> str:
-        question = self.question
-        asked = f"for {_quoted(question.query)}" if question.query else ""
-        text = " ".join(part for part in ("nothing found", asked, question.filters) if part)
-        if question.server is not None and question.server.availability and not question.server.tools:
-            return f"{text}: it is {question.server.availability}"
-        if question.server is not None:
-            return f'{text}; list_dir("/servers/{question.server.name}") lists its tools'
-        if question.is_of_skills:
+        asked = f"for {_quoted(self.query)}" if self.query else ""
+        text = " ".join(part for part in ("nothing found", asked, self.filters) if part)
+        if self.server is not None and self.server.availability and not self.server.tools:
+            return f"{text}: it is {self.server.availability}"
+        if self.server is not None:
+            return f'{text}; list_dir("/servers/{self.server.name}") lists its tools'
+        if self.is_of_skills:
             return f'{text}; list_dir("/skills") lists them'
         if not self.catalog.servers:
             return f"{text}: no server is configured"
-        names = [server.name for server in self.catalog.servers]
-        more = f" and {len(names) - _SERVERS_NAMED:,} more" if len(names) > _SERVERS_NAMED else ""
-        return f"{text}; servers: {', '.join(names[:_SERVERS_NAMED])}{more}"
+        return f"{text}; servers: {first_few([server.name for server in self.catalog.servers], _SERVERS_NAMED)}"
 
 
 def _successors_first(catalog: Catalog, query: str, groups: Sequence[ResultGroup]) -> list[ResultGroup]:
@@ -243,9 +218,8 @@ def _lines(*parts: str) -> str:
 
 
 def _nothing_fits(missing: Sequence[str], what: str, filters: str) -> str:
-    named = ", ".join(_quoted(subquery) for subquery in missing[:_MAX_NAMED])
-    more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
-    return f"{what} fits {named}{more} well" + (f" {filters}" if filters else "")
+    named = first_few(list(map(_quoted, missing)), _MAX_NAMED)
+    return f"{what} fits {named} well" + (f" {filters}" if filters else "")
 
 
 def _nearest(catalog: Catalog, groups: Sequence[ResultGroup]) -> str:
@@ -264,10 +238,7 @@ def _quoted(text: str) -> str:
 
 
 def _unavailable_servers(catalog: Catalog, query: str, shown: Collection[str]) -> str:
-    """A line with the reason for each such server; usually empty.
-
-    `shown` are the servers of the results, which are marked there.
-    """
+    """A line with the reason for each such server, but for those of the results, which are marked there."""
     meant = [server for server in _meant(catalog, query) if server.name not in shown]
     return "\n".join(
         f"servers.{server.name} is configured but {server.availability or 'offers no tools'}"
@@ -282,10 +253,9 @@ def _other_servers_down(catalog: Catalog, query: str) -> str:
     down = [server for server in catalog.servers if server.is_down and not server.tools and server not in meant]
     if not down:
         return ""
-    named = ", ".join(f"{server.name} ({server.cause or 'not connected'})" for server in down[:_MAX_NAMED])
-    more = f" and {len(down) - _MAX_NAMED} more" if len(down) > _MAX_NAMED else ""
+    named = first_few([f"{server.name} ({server.cause or 'not connected'})" for server in down], _MAX_NAMED)
     their = "its" if len(down) == 1 else "their"
-    return f"unavailable: {named}{more}: {their} tools can't be found or called; tell the user"
+    return f"unavailable: {named}: {their} tools can't be found or called; tell the user"
 
 
 def _meant(catalog: Catalog, query: str) -> list[Server]:

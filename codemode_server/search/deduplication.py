@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.naming import words
-from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.untrusted import first_sentence
+from codemode_server.search.documents import stored_in_value
 from codemode_server.search.ranking import Scored
 from codemode_server.search.words import stem, stems
 

@@ -20,14 +20,11 @@ from numpy.typing import NDArray
 from codemode_server.search.actions import Kinds, kinds_of
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
 from codemode_server.search.spelling import Spelling, is_misspelt
-from codemode_server.search.synonyms import synonyms
-from codemode_server.search.words import joined_terms, name_term, query_terms, stems, terms
+from codemode_server.search.words import joined_terms, name_term, query_terms, stems, synonyms, terms
 
 Scores = NDArray[np.float32]
 
 _K1, _B = 1.5, 0.7
-
-
 _SYNONYM_WEIGHT = 0.4
 
 
@@ -103,9 +100,6 @@ class _Columns:
         here = slice(self._starts[number], self._starts[number + 1])
         return self._documents[here], self._impacts[here]
 
-    def rarity(self, having: int) -> float:
-        return _rarity(having, self.total)
-
     def has(self, term: str) -> bool:
         return term in self._numbers
 
@@ -119,12 +113,12 @@ class _Columns:
         scores: Scores = np.zeros(self.total, np.float32)
         for term, weight in asked.items():
             documents, impacts = self.of(term)
-            scores[documents] += weight * self.rarity(len(documents)) * impacts
+            scores[documents] += weight * _rarity(len(documents), self.total) * impacts
             if with_synonyms and (others := synonyms(term)):
                 best: Scores = np.zeros(self.total, np.float32)
                 for other in others:
                     holders, theirs = self.of(other)
-                    best[holders] = np.maximum(best[holders], self.rarity(len(holders)) * theirs)
+                    best[holders] = np.maximum(best[holders], _rarity(len(holders), self.total) * theirs)
                 best[documents] = 0
                 scores += weight * _SYNONYM_WEIGHT * best
         return scores
@@ -220,12 +214,9 @@ class LexicalIndex:
         total = max(len(self.things), _FEW)
         having: dict[str, int] = {}
         for term in dict.fromkeys(stems(text)):
-            meant = (
-                [term]
-                if self._things.has(term)
-                else [one for one in self._spelling.suggestions(term) if is_misspelt(term, one)]
-            )
-            having |= {one: len(self._things.of(one)[0]) for one in meant or [term]}
+            meant = [] if self._things.has(term) else self._spelling.suggestions(term)
+            corrected = [one for one in meant if is_misspelt(term, one)]
+            having |= {one: len(self._things.of(one)[0]) for one in corrected or [term]}
         return {term: _rarity(number, total) / _rarity(0, total) for term, number in having.items()}
 
     def segment_scores(self, query: str) -> Scores:

@@ -10,9 +10,9 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Server
 from codemode_server.catalog.resources import Resource, ServerResources
-from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.catalog.tool_lines import refusal_line
 from codemode_server.domain.tools import Refusal
+from codemode_server.search.documents import stored_in_value
 from codemode_server.search.words import stems
 
 MAX_SHOWN = 3

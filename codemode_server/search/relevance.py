@@ -11,10 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.stored_results import stored_in_value
 from codemode_server.search.actions import is_verb
 from codemode_server.search.deduplication import ResultGroup
-from codemode_server.search.documents import Findable, fields_of
+from codemode_server.search.documents import Findable, fields_of, stored_in_value
 from codemode_server.search.ranker_stack import RankerName, RankerStack
 from codemode_server.search.subqueries import subqueries
 from codemode_server.search.words import joined_terms, terms, without_values

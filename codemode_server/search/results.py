@@ -14,7 +14,7 @@ from typing import Any, Literal
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.tool_lines import ASKS_FIRST, refusal_line, short_refusal, tool_line
-from codemode_server.catalog.untrusted import one_line
+from codemode_server.catalog.untrusted import first_few, one_line
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
@@ -120,9 +120,7 @@ class SearchResult:
     def _also(self, before: str) -> str:
         if not self.also:
             return ""
-        names = ", ".join(f"{tool.server}.{tool.name}" for tool in self.also[:_ALSO_SHOWN])
-        more = f" and {len(self.also) - _ALSO_SHOWN} more" if len(self.also) > _ALSO_SHOWN else ""
-        return f"{before}also: {names}{more}"
+        return f"{before}also: {first_few([f'{tool.server}.{tool.name}' for tool in self.also], _ALSO_SHOWN)}"
 
 
 @dataclass(frozen=True, slots=True)

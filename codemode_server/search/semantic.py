@@ -240,11 +240,7 @@ class _Worker:
         return self._process.pid
 
     def ask(self, request: dict[str, object], seconds: float) -> dict[str, Any]:
-        """The answer to one request.
-
-        Raises:
-            EncoderFailed: the process reports an error, has ended, or takes too long.
-        """
+        """The answer to one request. Raises `EncoderFailed`: the process reports an error, ended, or takes too long."""
         until = time.monotonic() + seconds
         timer = threading.Timer(seconds, self.kill)
         timer.start()

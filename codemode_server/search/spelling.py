@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,20 +34,14 @@ class Spelling:
             for pair in of_word:
                 pairs.setdefault(pair, []).append(number)
         self._lengths = lengths
-        self._cache: dict[str, dict[str, float]] = {}
+        self.suggestions = lru_cache(_MAX_CACHED)(self._suggestions)
+        """Suggested words with their weights; none for a word with anything but ASCII letters."""
         self._holders: dict[str, NDArray[np.int32]] = {pair: np.array(held, np.int32) for pair, held in pairs.items()}
 
-    def suggestions(self, word: str) -> dict[str, float]:
-        """Suggested words with their weights; none for a word with anything but ASCII letters."""
+    def _suggestions(self, word: str) -> dict[str, float]:
         if not _MIN_LETTERS <= len(word) <= _MAX_LETTERS or not (word.isascii() and word.isalpha()):
             return {}
-        known = self._cache.get(word)
-        if known is None:
-            if len(self._cache) >= _MAX_CACHED:
-                self._cache.clear()
-            found = self._apart(word) or self._nearest(word)
-            known = self._cache[word] = dict.fromkeys(found, _SUGGESTION_WEIGHT)
-        return known
+        return dict.fromkeys(self._apart(word) or self._nearest(word), _SUGGESTION_WEIGHT)
 
     def _apart(self, word: str) -> tuple[str, ...]:
         """`createissue` → create, issue."""

@@ -19,6 +19,7 @@ import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -56,27 +57,21 @@ class StaticEncoder:
         return self._table.name if self._table else ""
 
     def load(self) -> None:
-        """Reads the table.
-
-        Raises:
-            EncoderFailed: the file is missing or damaged.
-        """
+        """Reads the table. Raises `EncoderFailed`: the file is missing or damaged."""
         with self._lock:
             self._table = _Table(self._path)
 
     def close(self) -> None:
         """It has nothing to close."""
 
-    def documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A row of unit length for each text; a row of zeros if no word of it is known."""
-        return self.queries(texts)
-
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Queries and documents share one table."""
+        """A row of unit length for each text; a row of zeros if no word of it is known."""
         with self._lock:
             if self._table is None:
                 raise EncoderFailed("it is not loaded", may_retry=True)
             return self._table.encode(texts)
+
+    documents = queries
 
 
 class _Table:
@@ -130,19 +125,13 @@ class Tokenizer:
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._numbers = {token: number for number, token in enumerate(vocabulary)}
         self._longest = max(map(len, vocabulary), default=0)
-        self._cache: dict[str, tuple[int, ...]] = {}
+        self._tokens = lru_cache(_MAX_CACHED_WORDS)(lambda word: tuple(self._of_word(word)))
 
     def of(self, text: str) -> list[int]:
         """The tokens of a text, in order."""
         found: list[int] = []
         for word in _WORD.findall(_folded(text[:_MAX_TEXT_CHARACTERS])):
-            numbers = self._cache.get(word)
-            if numbers is None:
-                numbers = tuple(self._of_word(word))
-                if len(self._cache) >= _MAX_CACHED_WORDS:
-                    self._cache.clear()
-                self._cache[word] = numbers
-            found += numbers
+            found += self._tokens(word)
         return found
 
     def _of_word(self, word: str) -> Iterator[int]:

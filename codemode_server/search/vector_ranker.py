@@ -1,7 +1,7 @@
 """Loads one encoder, reloads it after failures, and keeps the vectors of all documents up to date.
 
 Everything that blocks runs in one thread, `keep`. Searches use only what is ready, so they never wait for a model that
-is slow, broken or unavailable.
+is slow, broken or unavailable. `diagnose` loads each encoder once, to tell which ranker works on this machine.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from codemode_server.domain.errors import EncoderFailed, EncoderMissing
+from codemode_server.domain.errors import CodemodeError, EncoderFailed, EncoderMissing
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.semantic import SemanticEncoder, VectorCache
 from codemode_server.search.static import StaticEncoder
@@ -138,9 +139,52 @@ class VectorRanker:
 
 def vector_rankers(settings: SearchSettings, cache: VectorCache | None = None) -> list[VectorRanker]:
     """The vector rankers that the settings ask for, from the weakest to the best."""
-    if settings.ranker == "lexical":
-        return []
-    rankers = [VectorRanker("static", StaticEncoder())]
+    return [VectorRanker(level, encoder) for level, encoder in _encoders(settings, SemanticEncoder(settings, cache))]
+
+
+def _encoders(settings: SearchSettings, semantic: SemanticEncoder) -> list[tuple[VectorRankerName, Encoder]]:
+    found: list[tuple[VectorRankerName, Encoder]] = []
+    if settings.ranker != "lexical":
+        found.append(("static", StaticEncoder()))
     if settings.ranker in ("auto", "semantic"):
-        rankers.append(VectorRanker("semantic", SemanticEncoder(settings, cache)))
-    return rankers
+        found.append(("semantic", semantic))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDiagnosis:
+    """The best ranker that works, and why there is none better."""
+
+    level: Literal["lexical", "static", "semantic"]
+    description: str
+    """Ranking method, for people."""
+    is_met: bool
+    """True if it satisfies the settings."""
+    problem: str = ""
+    """Why a better ranker failed, if one was tried."""
+    remedy: str = ""
+
+    @property
+    def text(self) -> str:
+        if not self.problem:
+            return f"{self.level}, by {self.description}"
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.level}, by {self.description}, since there is no better: {self.problem}{remedy}"
+
+
+def diagnose(settings: SearchSettings) -> SearchDiagnosis:
+    """Blocks for seconds with a large model. Downloads nothing."""
+    problem = remedy = ""
+    for level, encoder in reversed(_encoders(settings, SemanticEncoder(settings, may_download=False))):
+        try:
+            encoder.load()
+            encoder.queries(["search"])
+        except CodemodeError as error:
+            if not problem:
+                problem, remedy = (error.reason, error.remedy) if isinstance(error, EncoderFailed) else (str(error), "")
+        else:
+            is_met = settings.ranker in ("auto", level)
+            return SearchDiagnosis(level, f"words and {encoder.description}", is_met, problem, remedy)
+        finally:
+            encoder.close()
+    return SearchDiagnosis("lexical", "words", settings.ranker in ("auto", "lexical"), problem, remedy)

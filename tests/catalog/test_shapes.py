@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.catalog.shape_reading import shape_of
+from codemode_server.catalog.observed import shape_of
 from codemode_server.catalog.shapes import Shape, from_json, merge, settled, to_json
 
 FIELDS = ("id", "title", "user", "labels", "created_at", "@type", "Order ID", "+1")

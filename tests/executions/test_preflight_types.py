@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.catalog.observed import Observed
-from codemode_server.catalog.shape_reading import shape_of
+from codemode_server.catalog.observed import Observed, shape_of
 from codemode_server.executions.preflight.checker import TypeChecker
 
 from .kit import DRIVE, GITHUB, OFFICE, TEXT, checked, errors, lines, listing, lone, tool, warnings

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from codemode_server.catalog.shape_reading import shape_of
+from codemode_server.catalog.observed import shape_of
 from codemode_server.catalog.shapes import to_json
 from codemode_server.redaction import MAX_PAYLOAD_BYTES, Redactor, payload, shape
 from codemode_server.text import clean, clean_in_json, clean_line, escaped, escaped_lines, one_line

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from codemode_server.domain.principal_names import checked_name
-from codemode_server.setting_types import Glob, ProblemWithin, RuleEffect, Section, checked_glob
+from codemode_server.setting_types import Glob, ProblemWithin, RuleEffect, Section
 
 Answer = Literal["allow", "deny", "ask"]
 Preset = Literal["read-only", "careful", "trusted"]
@@ -82,7 +82,7 @@ class PermissionRule(Section):
         may_have_slashes = re.match(r"[^/]+/(resources|prompts)/.", pattern) is not None  # as URIs have
         if not may_have_slashes and (pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1):
             raise ValueError("is not of the form `server/tool` or `server`")
-        return checked_glob(pattern)
+        return pattern
 
     @field_validator("when")
     @classmethod
@@ -153,7 +153,7 @@ class FlowRule(Section):
     def _pattern_is_whole(cls, pattern: str) -> str:
         if pattern.startswith("/") or pattern.endswith("/") or pattern.count("/") > 1:
             raise ValueError("is not of the form `server/tool`, `server` or a label")
-        return checked_glob(pattern)
+        return pattern
 
 
 class FlowSettings(Section):

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from codemode_server.domain.privacy_tokens import DEFAULT_MAX_TOKENS, TokenLimits
 from codemode_server.privacy.findings import DetectionSettings, Kind
 from codemode_server.privacy_packages import missing
-from codemode_server.setting_types import Glob, Section, checked_glob
+from codemode_server.setting_types import Glob, Section
 
 ALL_KINDS = "*"
 KindName = Annotated[str, Field(min_length=1, max_length=50)]
@@ -88,13 +88,6 @@ class PrivacySettings(DetectionFields):
     expire_after: str | None = Field(default=None, max_length=10)
     """How long a token stands for its value after a result had it last: `30d`, `12h`. Default: until you forget it
     (`codemode-server privacy forget`)."""
-
-    @field_validator("servers", "release")
-    @classmethod
-    def _globs_are_whole(cls, by_glob: dict[str, object]) -> dict[str, object]:
-        for glob in by_glob:
-            checked_glob(glob)
-        return by_glob
 
     @field_validator("servers")
     @classmethod

@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -21,7 +21,6 @@ def _not_a_claim(value: object) -> object:
 
 Number = Annotated[int, BeforeValidator(_not_a_claim)]
 Seconds = Annotated[float, BeforeValidator(_not_a_claim), Field(gt=0, le=86_400)]
-Glob = Annotated[str, Field(min_length=1, max_length=200)]
 Label = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 """Kind of data that a tool reads, or kind of place where it sends data."""
 RuleEffect = Literal["read", "write", "destructive"]
@@ -45,7 +44,7 @@ class ProblemWithin(PydanticCustomError):
         return super().__new__(cls, "problem_within", "{message}", {"message": message, "member": member})
 
 
-def checked_glob(pattern: str) -> str:
+def _checked_glob(pattern: str) -> str:
     """Refuse what `fnmatch` would silently take literally or never match."""
     if any(character.isspace() for character in pattern):
         raise ValueError("the glob contains white space")
@@ -62,6 +61,9 @@ def checked_glob(pattern: str) -> str:
                 raise ValueError(f"the glob has a range that matches nothing: from {low!r} down to {high!r}")
         position = end + 1
     return pattern
+
+
+Glob = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_checked_glob)]
 
 
 def checked_address(url: str) -> str:

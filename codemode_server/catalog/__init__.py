@@ -2,9 +2,8 @@
 
     naming           maps upstream names to legal, unique Python names
     untrusted        makes upstream text safe for one line, a docstring or a literal
-    json_schema      reads untrusted JSON Schema: references, allOf, kinds
+    json_schema      reads untrusted JSON Schema: references, allOf, kinds, parameters
     schema_types     converts JSON Schema to Python types
-    parameters       converts an input schema to the parameters of a function
     shapes           describes JSON values by kinds and field names, never by their content
     observed         what the calls of a tool revealed about its results
     returns          the type of a result: declared, else observed

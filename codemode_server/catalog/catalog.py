@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from codemode_server.catalog.json_schema import Parameter, parameters_of
 from codemode_server.catalog.naming import server_names, tool_names
 from codemode_server.catalog.nearest_names import mistyped_names, nearest_servers, nearest_tools
 from codemode_server.catalog.observed import Observed, ToolKey, schemas_digest
-from codemode_server.catalog.parameters import Parameter, parameters_of
 from codemode_server.catalog.resources import MODULE, Resource, ServerResources
 from codemode_server.catalog.returns import ReturnType
 from codemode_server.catalog.stubs import Stub, stub_of

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
 
 from codemode_server.catalog.naming import singular_of, words
+from codemode_server.catalog.untrusted import first_few
 
 _MAX_SUGGESTED = 3
 _MAX_CHARACTERS = 100
@@ -99,12 +101,5 @@ def _words(name: str) -> frozenset[str]:
 
 def _listed(names: Sequence[str]) -> str:
     """`a, b, c`, or as many as fit on a line, and `and 7 more`."""
-    shown: list[str] = []
-    room = _LISTED_CHARACTERS
-    for name in names:
-        room -= len(name) + 2
-        if room < 0 and shown:
-            break
-        shown.append(name)
-    more = f" and {len(names) - len(shown):,} more" if len(shown) < len(names) else ""
-    return ", ".join(shown) + more
+    sizes = accumulate(len(name) + 2 for name in names)
+    return first_few(names, max(1, sum(size <= _LISTED_CHARACTERS for size in sizes)))

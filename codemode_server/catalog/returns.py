@@ -9,9 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from codemode_server.catalog.json_schema import SchemaReader, properties_of, required_of
+from codemode_server.catalog.json_schema import Parameter, SchemaReader, properties_of, required_of
 from codemode_server.catalog.observed import Observed
-from codemode_server.catalog.parameters import Parameter
 from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter
 from codemode_server.catalog.shapes import Shape, settled
 from codemode_server.domain.tools import ToolDefinition

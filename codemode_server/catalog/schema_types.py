@@ -17,6 +17,7 @@ from codemode_server.catalog.json_schema import (
     SchemaReader,
     branches_of,
     enum_of,
+    facts_of,
     is_mere_reference,
     kinds_of,
     properties_of,
@@ -24,7 +25,6 @@ from codemode_server.catalog.json_schema import (
     tuple_of,
 )
 from codemode_server.catalog.naming import KEYWORDS, STUB_NAMES, is_plain_identifier, singular_of, words
-from codemode_server.catalog.schema_facts import facts_of
 from codemode_server.catalog.untrusted import is_small, literal, one_line
 
 MAX_LITERALS = 100

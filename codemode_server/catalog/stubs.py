@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
+from codemode_server.catalog.json_schema import Parameter, takes_any_arguments
 from codemode_server.catalog.observed import Observed
-from codemode_server.catalog.parameters import Parameter, takes_any_arguments
 from codemode_server.catalog.returns import ReturnType, return_type
 from codemode_server.catalog.schema_types import PyType, TypeWriter
 from codemode_server.catalog.summaries import contains_summary
@@ -161,15 +161,10 @@ def _signature(name: str, declared: str, arguments: list[_Argument], returned: R
 def _imports(code: list[str]) -> str:
     bare = [_COMMENT.sub("", part) for part in code]
     ours = "File, tool" if any(_FILE.search(part) for part in bare) else "tool"
-    used = [word for word, use in _TYPING.items() if any(use.search(part) for part in bare)]
+    used = [word for word in _TYPING if any(re.search(rf"\b{word}\b", part) for part in bare)]
     return f"from servers import {ours}" + (f"\nfrom typing import {', '.join(used)}" if used else "")
 
 
 _COMMENT = re.compile(r"  # .*")
 _FILE = re.compile(r'(?<!")\bFile\b(?!")')
-_TYPING = {
-    "Any": re.compile(r"\bAny\b"),
-    "Literal": re.compile(r"\bLiteral\["),
-    "NotRequired": re.compile(r"\bNotRequired\["),
-    "TypedDict": re.compile(r"\bTypedDict\b"),
-}
+_TYPING = ("Any", "Literal", "NotRequired", "TypedDict")

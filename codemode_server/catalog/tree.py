@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal, shown
 from codemode_server.catalog.nearest_names import nearest_servers
-from codemode_server.catalog.resources import Resource
+from codemode_server.catalog.resources import Resource, ServerResources
 from codemode_server.catalog.servers_package import SERVERS_PACKAGE
 from codemode_server.catalog.tool_lines import (
     ASKS_FIRST,
@@ -139,13 +139,13 @@ def list_dir(
         case ["workspace", *inner]:
             found = _sorted(workspace(tuple(inner)))
             return _paged("/".join(("/workspace", *inner)), "" if found else "empty", found, page)
-        case ["servers", name] if server := catalog.by_name.get(name):
+    match _at(catalog, parts, place):
+        case Server() as server:
             return _server_folder(server, page, refusal_of, asks_first)
-        case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
-            return _resources_folder(server, page, refusal_of)
-    file = _tool_at(catalog, parts) or _resource_at(catalog, parts, place)
-    if file is not None:
-        raise MetaToolError(f'"{file.path}" is a file: read_tool("{file.path}") reads it')
+        case ServerResources() as resources:
+            return _resources_folder(catalog.server(resources.server), page, refusal_of)
+        case Tool() | Resource() as file:
+            raise MetaToolError(f'"{file.path}" is a file: read_tool("{file.path}") reads it')
     raise MetaToolError(_no_such(catalog, place, parts))
 
 
@@ -229,11 +229,6 @@ def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first:
     return _paged(f"/servers/{server.name}", summary, entries, page)
 
 
-def _with_resources(catalog: Catalog, name: str, folder: str) -> Server | None:
-    server = catalog.by_name.get(name)
-    return server if server is not None and server.has_resources_as(folder) else None
-
-
 def _resources_folder(server: Server, page: int, refusal_of: RefusalOf) -> Folder:
     found = server.resources
     usage = f"{found.counts} of {server.name}; in a program: {found.import_line}; {found.all[0].read_line}"
@@ -276,12 +271,6 @@ def _read(
             return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["servers", "__init__"]:
             return _file("/servers/__init__.py", SERVERS_PACKAGE, match)
-        case ["servers", name] if name in catalog.by_name:
-            return list_dir(catalog, match["path"], refusal_of=refusal_of)
-        case ["servers", name, folder] if (server := _with_resources(catalog, name, folder)) is not None:
-            if match["path"].endswith(".py"):
-                return _file(f"/servers/{server.name}/{folder}.py", server.resources.source, match)
-            return list_dir(catalog, match["path"], refusal_of=refusal_of)
         case ["skills", name, *inner] if skill is not None:
             if inner:
                 inside = "/".join((name, *inner[:-1], match["path"].rsplit("/", 1)[-1]))
@@ -295,14 +284,19 @@ def _read(
             # The suffix `.py` is optional only for files that we name; here it belongs to the name.
             inner[-1] = match["path"].rsplit("/", 1)[-1]
             return _file("/".join(("/workspace", *inner)), workspace(tuple(inner), bool(match["first"])), match)
-    if (resource := _resource_at(catalog, parts, match["path"])) is not None:
-        server = catalog.server(resource.server)
-        return _file(resource.path, resource.text, match, _notes(server, refusal_of(server, resource)))
-    tool = _tool_at(catalog, parts)
-    if tool is None:
-        raise MetaToolError(_no_such(catalog, match["path"], parts))
-    server = catalog.server(tool.server)
-    return _file(tool.path, tool.stub.source, match, _notes(server, refusal_of(server, tool), asks_first(server, tool)))
+    match _at(catalog, parts, match["path"]):
+        case ServerResources() as resources if match["path"].endswith(".py"):
+            return _file(f"/servers/{resources.server}/{resources.module}.py", resources.source, match)
+        case Server() | ServerResources():
+            return list_dir(catalog, match["path"], refusal_of=refusal_of)
+        case Resource() as resource:
+            server = catalog.server(resource.server)
+            return _file(resource.path, resource.text, match, _notes(server, refusal_of(server, resource)))
+        case Tool() as tool:
+            server = catalog.server(tool.server)
+            notes = _notes(server, refusal_of(server, tool), asks_first(server, tool))
+            return _file(tool.path, tool.stub.source, match, notes)
+    raise MetaToolError(_no_such(catalog, match["path"], parts))
 
 
 def _notes(server: Server, refusal: Refusal | None, asks_first: bool = False) -> str:
@@ -346,19 +340,17 @@ def _dotted(text: str) -> list[str]:
     return [part for part in found if part]
 
 
-def _tool_at(catalog: Catalog, parts: list[str]) -> Tool | None:
-    if len(parts) != 3 or parts[0] != "servers":
-        return None
-    server = catalog.by_name.get(parts[1])
-    return server.by_name.get(parts[2]) if server else None
-
-
-def _resource_at(catalog: Catalog, parts: list[str], place: str) -> Resource | None:
-    match parts:
-        case ["servers", name, folder, _] if (server := _with_resources(catalog, name, folder)) is not None:
-            file = place.strip().rstrip("/").rpartition("/")[2]  # `.py` at the end is part of its name
-            return next((resource for resource in server.resources.all if resource.name == file), None)
-    return None
+def _at(catalog: Catalog, parts: list[str], place: str) -> Server | ServerResources | Tool | Resource | None:
+    """What a path below `servers` names."""
+    server = catalog.by_name.get(parts[1]) if len(parts) > 1 and parts[0] == "servers" else None
+    if server is None or len(parts) == 2:
+        return server
+    if not server.has_resources_as(parts[2]):
+        return server.by_name.get(parts[2]) if len(parts) == 3 else None
+    if len(parts) == 3:
+        return server.resources
+    file = place.strip().rstrip("/").rpartition("/")[2]  # `.py` at the end is part of its name
+    return next((it for it in server.resources.all if it.name == file), None) if len(parts) == 4 else None
 
 
 def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
@@ -377,8 +369,8 @@ def _no_such(catalog: Catalog, place: str, parts: list[str]) -> str:
                 catalog.tool(name, tool)
             except UnknownTool as error:
                 return f"no file {shown(place)}: {error}"
-        case ["servers", name, folder, resource] if (server := _with_resources(catalog, name, folder)) is not None:
-            return f"no file {shown(place)}: {server.resources.find(resource, {}).problem}"
+        case ["servers", _, _, resource] if isinstance(resources := _at(catalog, parts[:3], ""), ServerResources):
+            return f"no file {shown(place)}: {resources.find(resource, {}).problem}"
     return (
         f"no file or folder {shown(place)}; there are /servers, /servers/<server>, /servers/<server>/<tool>.py, "
         "/skills and /workspace (the user's own files are read by a server's tool: search_tools)"

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
-from codemode_server.catalog.json_schema import kinds_of
-from codemode_server.catalog.parameters import Parameter
+from codemode_server.catalog.json_schema import Parameter, kinds_of
 from codemode_server.domain.tools import Effect, UpstreamState
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.search.signatures import brief_signature, result_fields

@@ -15,8 +15,7 @@ from itertools import islice
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.json_schema import SchemaReader
-from codemode_server.catalog.parameters import takes_any_arguments
+from codemode_server.catalog.json_schema import SchemaReader, takes_any_arguments
 from codemode_server.domain.errors import InvalidArguments
 from codemode_server.gateway.schema_errors import in_words, quoted
 from codemode_server.sandbox.guest.similar_names import similar_name

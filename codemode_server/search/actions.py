@@ -90,11 +90,6 @@ def kind_of(name: str, description: str) -> int:
     return next((kind for kind in kinds if kind != _UNKNOWN), _UNKNOWN)
 
 
-def kinds_of(named: Sequence[tuple[str, str]]) -> Kinds:
-    """The kinds of tools, given as pairs of name and description."""
-    return np.array([kind_of(name, description) for name, description in named], np.int8)
-
-
 def agreement(subquery: str, kinds: Kinds) -> NDArray[np.float32]:
     """How well each kind answers a subquery: -0.5 not at all, 0.5 exactly, 0 if either is unknown."""
     row = _row(subquery)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TypeVar, get_args
 
@@ -155,7 +155,7 @@ class _Search:
                 doubt = ""
             elif self.within is None and not has_resources:
                 doubt += f"; nearest: {_nearest(catalog, groups)}"
-        return SearchResults(self._results(groups), down, _lines(unavailable, doubt))
+        return SearchResults(tuple(map(self._result, groups)), down, _lines(unavailable, doubt))
 
     def _listed(self, things: list[Findable]) -> SearchResults:
         every = sorted(things, key=lambda thing: (not isinstance(thing, Tool), _server_of(thing), thing.name))
@@ -165,10 +165,7 @@ class _Search:
             note = self._nothing if self.filters else "there are no tools"
         if not self.within:
             note = _lines(note, _other_servers_down(self.catalog, ""))
-        return SearchResults(self._results(ResultGroup(Scored(thing, 0.0)) for thing in shown), note)
-
-    def _results(self, groups: Iterable[ResultGroup]) -> tuple[SearchResult, ...]:
-        return tuple(map(self._result, groups))
+        return SearchResults(tuple(self._result(ResultGroup(Scored(thing, 0.0))) for thing in shown), note)
 
     def _result(self, group: ResultGroup) -> SearchResult:
         thing, level = group.best.thing, self.detail_level

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.untrusted import first_sentence
-from codemode_server.search.documents import stored_in_value
 from codemode_server.search.ranking import Scored
 from codemode_server.search.words import stem, stems
 
@@ -90,7 +90,7 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one or other else 1.0
 
 
-@stored_in_value
+@lru_cache(maxsize=1_000)
 def _word_sets(tool: Tool) -> _WordSets:
     schema, description = tool.definition.input_schema, tool.definition.description
     properties = schema.get("properties") if isinstance(schema, dict) else None

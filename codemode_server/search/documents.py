@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 from codemode_server.catalog.catalog import Catalog, Server, Tool
 from codemode_server.catalog.naming import words
@@ -13,8 +12,6 @@ from codemode_server.catalog.untrusted import first_sentence
 from codemode_server.domain.skills import Skill
 
 Findable = Tool | Skill
-_Value = TypeVar("_Value")
-_Result = TypeVar("_Result")
 
 _NESTED = 2
 _DESCRIPTION_CHARACTERS = 4_000
@@ -58,21 +55,6 @@ def collections(catalog: Catalog, skills: Sequence[Skill] = ()) -> tuple[Collect
     """All collections, in a fixed order."""
     found = [Collection.of_server(server) for server in catalog.servers]
     return (*found, Collection.of_skills(skills)) if skills else tuple(found)
-
-
-def stored_in_value(compute: Callable[[_Value], _Result]) -> Callable[[_Value], _Result]:
-    """Decorator: like `cached_property`, for a function of another module; its argument is a tool or the like."""
-    key = f"{compute.__module__}.{compute.__qualname__}"
-
-    @wraps(compute)
-    def stored(value: _Value) -> _Result:
-        results = vars(value)
-        if key not in results:
-            results[key] = compute(value)
-        found: _Result = results[key]
-        return found
-
-    return stored
 
 
 @dataclass(frozen=True, slots=True)

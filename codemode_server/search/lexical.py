@@ -11,13 +11,12 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codemode_server.search.actions import Kinds, kinds_of
+from codemode_server.search.actions import Kinds, kind_of
 from codemode_server.search.documents import Collection, Fields, Findable, fields_name, fields_of
 from codemode_server.search.spelling import Spelling, is_misspelt
 from codemode_server.search.words import joined_terms, name_term, query_terms, stems, synonyms, terms
@@ -149,7 +148,7 @@ class Segment:
         postings = _Postings([_weighted(one, named) for one in fields])
         names = " ".join(map(fields_name, collection.things[:200]))
         about = _frequencies(((_ABOUT_NAME, named), (_ABOUT, terms(collection.about)), (_ABOUT_TOOLS, terms(names))))
-        kinds = kinds_of([(one.name, one.description) for one in fields])
+        kinds = np.array([kind_of(one.name, one.description) for one in fields], np.int8)
         return cls(collection, fields, postings, kinds, about)
 
 
@@ -175,6 +174,7 @@ class LexicalIndex:
         self.segment_of: NDArray[np.int32] = np.repeat(np.arange(len(segments), dtype=np.int32), sizes)
         """The number of the segment of each thing."""
         self._things = _Columns([segment.postings for segment in segments], first, len(self.things))
+        self._spelling = Spelling(self._things.stems)
         self.kinds: Kinds = np.concatenate([np.zeros(0, np.int8), *(segment.kinds for segment in segments)])
         """The kind of each thing, from `actions`."""
         self._segments = _Columns([_Postings([segment.about for segment in segments])], [0], len(segments))
@@ -199,14 +199,6 @@ class LexicalIndex:
     def has_words_of(self, query: str) -> bool:
         """True if every word of a query or a synonym of it is known; an unknown word may be misspelt or foreign."""
         return all(self._things.has(term) or synonyms(term) for term in stems(query))
-
-    def warm(self) -> None:
-        """Computes now what the first query would otherwise wait for."""
-        _ = self._spelling
-
-    @cached_property
-    def _spelling(self) -> Spelling:
-        return Spelling(self._things.stems)
 
     def rarities(self, text: str) -> dict[str, float]:
         """The rarity of each stem of a text, 0 to 1; 1 for a stem that nothing has. In a small corpus, no word is

@@ -6,13 +6,13 @@ A resource matches if it has most of the query's words, one of them at least in 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from codemode_server.catalog.catalog import Server
 from codemode_server.catalog.resources import Resource, ServerResources
 from codemode_server.catalog.tool_lines import refusal_line
 from codemode_server.domain.tools import Refusal
-from codemode_server.search.documents import stored_in_value
 from codemode_server.search.words import stems
 
 MAX_SHOWN = 3
@@ -63,7 +63,7 @@ def _matches(server: Server, asked: list[str]) -> Iterable[tuple[float, Resource
             yield sum(_NAME_WEIGHT if is_named else 1.0 for is_named in found), server.resources.all[number]
 
 
-@stored_in_value
+@lru_cache(maxsize=100)
 def _holders(resources: ServerResources) -> dict[str, list[tuple[int, bool]]]:
     """For each stem the numbers of the resources that have it, and whether their name, title or URI does."""
     found: dict[str, list[tuple[int, bool]]] = {}

@@ -61,7 +61,6 @@ class RankerStack:
         """Replaces what can be found; the cost depends only on what changed. Blocking."""
         with self._indexing:
             index = LexicalIndex(collections, self._snapshot.index)
-            index.warm()
             self._snapshot = _Snapshot(index)
             for ranker in self._vector_rankers:
                 ranker.set_target(index)

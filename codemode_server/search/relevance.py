@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from codemode_server.catalog.catalog import Tool
 from codemode_server.search.actions import is_verb
 from codemode_server.search.deduplication import ResultGroup
-from codemode_server.search.documents import Findable, fields_of, stored_in_value
+from codemode_server.search.documents import Findable, fields_of
 from codemode_server.search.ranker_stack import RankerName, RankerStack
 from codemode_server.search.subqueries import subqueries
 from codemode_server.search.words import joined_terms, terms, without_values
@@ -76,16 +77,8 @@ def _relevance(weights: Mapping[str, float], rarities: Mapping[str, float]) -> f
     return float(matched / total**0.5 * known)
 
 
+@lru_cache(maxsize=1_000)
 def _word_weights(thing: Findable) -> Mapping[str, float]:
-    return _weights_of_tool(thing) if isinstance(thing, Tool) else _weights_of(thing)
-
-
-@stored_in_value
-def _weights_of_tool(tool: Tool) -> Mapping[str, float]:
-    return _weights_of(tool)
-
-
-def _weights_of(thing: Findable) -> dict[str, float]:
     fields = fields_of(thing)
     weights: dict[str, float] = {}
     for weight, text in (

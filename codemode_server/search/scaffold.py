@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.json_schema import branches_of
-from codemode_server.catalog.parameters import Parameter
+from codemode_server.catalog.json_schema import Parameter, branches_of
 from codemode_server.catalog.untrusted import one_line
 
 MAX_TOOLS = 3

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from codemode_server.catalog.catalog import Tool
-from codemode_server.catalog.parameters import Parameter
+from codemode_server.catalog.json_schema import Parameter
 from codemode_server.catalog.untrusted import joined_within
 from codemode_server.field_names import is_declared_name
 

@@ -48,18 +48,26 @@ class StaticEncoder:
 
     def __init__(self, path: Path = TABLE) -> None:
         self._path = path
-        self._table: _Table | None = None
+        self._tokens: Tokenizer | None = None
         self._lock = threading.Lock()
-
-    @property
-    def name(self) -> str:
+        self.name = ""
         """Differs between tables."""
-        return self._table.name if self._table else ""
 
     def load(self) -> None:
         """Reads the table. Raises `EncoderFailed`: the file is missing or damaged."""
         with self._lock:
-            self._table = _Table(self._path)
+            header, body = _read(self._path)
+            try:
+                tokens, self._dimensions, scales_at = header["tokens"], header["dimensions"], header["vocabulary_bytes"]
+                vocabulary = body[:scales_at].decode("utf-8").split("\n")[:-1]
+                self._scales = np.frombuffer(body, "<f4", tokens, scales_at)
+                rows = np.frombuffer(body, np.int8, -1, scales_at + 4 * tokens)
+                self._rows = rows.reshape(tokens, self._dimensions)
+            except (KeyError, TypeError, ValueError) as error:
+                raise EncoderFailed(f"the static table {str(self._path)!r} has an invalid header") from error
+            if len(vocabulary) != tokens:
+                raise EncoderFailed(f"the static table {str(self._path)!r} has {len(vocabulary)} tokens, not {tokens}")
+            self.name, self._tokens = f"static-{header['sha256'][:12]}", Tokenizer(vocabulary)
 
     def close(self) -> None:
         """It has nothing to close."""
@@ -67,42 +75,22 @@ class StaticEncoder:
     def queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """A row of unit length for each text; a row of zeros if no word of it is known."""
         with self._lock:
-            if self._table is None:
+            if self._tokens is None:
                 raise EncoderFailed("it is not loaded", may_retry=True)
-            return self._table.encode(texts)
+            vectors = np.zeros((len(texts), self._dimensions), np.float32)
+            for start in range(0, len(texts), _BATCH_TEXTS):
+                self._encode(self._tokens, texts[start : start + _BATCH_TEXTS], vectors[start : start + _BATCH_TEXTS])
+            return vectors
 
     documents = queries
 
-
-class _Table:
-    def __init__(self, path: Path) -> None:
-        header, body = _read(path)
-        try:
-            tokens, dimensions, scales_at = header["tokens"], header["dimensions"], header["vocabulary_bytes"]
-            vocabulary = body[:scales_at].decode("utf-8").split("\n")[:-1]
-            self._scales = np.frombuffer(body, "<f4", tokens, scales_at)
-            self._rows = np.frombuffer(body, np.int8, -1, scales_at + 4 * tokens).reshape(tokens, dimensions)
-        except (KeyError, TypeError, ValueError) as error:
-            raise EncoderFailed(f"the static table {str(path)!r} has an invalid header") from error
-        if len(vocabulary) != tokens:
-            raise EncoderFailed(f"the static table {str(path)!r} has {len(vocabulary)} tokens, not {tokens}")
-        self.name = f"static-{header['sha256'][:12]}"
-        self._dimensions = dimensions
-        self._tokens = Tokenizer(vocabulary)
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        vectors = np.zeros((len(texts), self._dimensions), np.float32)
-        for start in range(0, len(texts), _BATCH_TEXTS):
-            self._encode(texts[start : start + _BATCH_TEXTS], vectors[start : start + _BATCH_TEXTS])
-        return vectors
-
-    def _encode(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    def _encode(self, tokenizer: Tokenizer, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         tokens: list[int] = []
         weights: list[float] = []
         known: list[int] = []
         starts: list[int] = []
         for number, text in enumerate(texts):
-            counts = Counter(self._tokens.of(text))
+            counts = Counter(tokenizer.of(text))
             if counts:
                 known.append(number)
                 starts.append(len(tokens))

@@ -17,7 +17,7 @@ from codemode_server.domain.errors import CodemodeError, EncoderFailed, EncoderM
 from codemode_server.search.lexical import LexicalIndex
 from codemode_server.search.semantic import SemanticEncoder, VectorCache
 from codemode_server.search.static import StaticEncoder
-from codemode_server.search.vectors import Encoder, EncoderBusy, VectorIndex, has_vectors_for
+from codemode_server.search.vectors import Encoder, EncoderBusy, VectorIndex
 from codemode_server.settings import SearchSettings
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,9 @@ class VectorRanker:
     def _reuse_vectors(self) -> None:
         """Makes the vectors of the target if every segment of it has some, so that the encoder is not called."""
         target, vectors = self._target, self._vectors
-        if target is not None and vectors is not None and has_vectors_for(vectors, target):
+        if target is None or vectors is None or vectors.index is target:
+            return
+        if all(id(segment.postings) in vectors.parts for segment in target.segments):
             self._vectors = VectorIndex(self._encoder, target, vectors)
 
     def _record_failure(self, error: EncoderFailed) -> None:

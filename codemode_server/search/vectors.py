@@ -82,11 +82,6 @@ class VectorIndex:
         return asked @ self.things.T, asked @ self.segments.T
 
 
-def has_vectors_for(vectors: VectorIndex, index: LexicalIndex) -> bool:
-    """True if the vectors of another index include those of every segment of this one."""
-    return vectors.index is not index and all(id(segment.postings) in vectors.parts for segment in index.segments)
-
-
 def _part(encoder: Encoder, segment: Segment) -> _Part:
     texts = [text for fields in segment.fields for text in vector_texts(segment.collection, fields)]
     vectors = encoder.documents([*texts, collection_text(segment.collection)])

@@ -151,12 +151,8 @@ class _Sent:
         self.response = httpx2.Response(response.status_code, headers=response.headers.copy(), stream=body)
 
     async def pieces(self) -> AsyncGenerator[bytes]:
-        """The decoded body.
-
-        Raises:
-            httpx2.DecodingError: it is not in the content coding that its header names, or has several: one makes at
-                most a thousand bytes of each, several make much work of a few kilobytes.
-        """
+        """The decoded body. Raises `httpx2.DecodingError`: it is not in the content coding that its header names, or
+        has several: one makes at most a thousand bytes of each, several make much work of a few kilobytes."""
         codings = self.response.headers.get_list("content-encoding", split_commas=True)
         if sum(coding.strip().lower() not in ("", "identity") for coding in codings) > 1:
             raise httpx2.DecodingError("several content codings")

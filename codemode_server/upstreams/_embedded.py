@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from codemode_server.domain.ids import JsonValue
 from codemode_server.sandbox.guest.encoded import DATA_URI_START, MIN_CHARACTERS
@@ -40,7 +40,7 @@ _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
 def embedded_files(value: JsonValue) -> list[dict[str, Any]]:
     """File blocks, as `Reply` has them, with `at`, the path to the string in `value`, in place of `data`."""
     found: list[dict[str, Any]] = []
-    for path, text, around in _long_strings(value):
+    for path, text, around in _long_strings(value, [], {}):
         if (file := _file(path, text, around)) is not None:
             found.append(file)
             if len(found) == _MAX_FILES:
@@ -48,40 +48,21 @@ def embedded_files(value: JsonValue) -> list[dict[str, Any]]:
     return found
 
 
-def _long_strings(value: JsonValue) -> Iterator[tuple[list[str | int], str, dict[str, Any]]]:
-    """Each long string with its path and the object that it is a field of, in the order of the value."""
-    waiting: list[tuple[_Place | None, Any, dict[str, Any]]] = [(None, value, {})]
-    while waiting:
-        place, inner, around = waiting.pop()
-        if isinstance(inner, str):
-            if len(inner) >= MIN_CHARACTERS:
-                yield _path(place), inner, around
-        elif isinstance(inner, dict):
-            waiting += [(_Place(place, key), item, inner) for key, item in reversed(inner.items()) if _may_hold(item)]
-        elif isinstance(inner, list):
-            last = len(inner) - 1
-            waiting += [
-                (_Place(place, last - index), item, {}) for index, item in enumerate(reversed(inner)) if _may_hold(item)
-            ]
-
-
-class _Place(NamedTuple):
-    """The last step of a path, and the path before it: whole paths of many values nested deep would take gigabytes."""
-
-    before: _Place | None
-    step: str | int
-
-
-def _path(place: _Place | None) -> list[str | int]:
-    steps: list[str | int] = []
-    while place is not None:
-        steps.append(place.step)
-        place = place.before
-    return steps[::-1]
-
-
-def _may_hold(item: Any) -> bool:
-    return isinstance(item, dict | list) or (isinstance(item, str) and len(item) >= MIN_CHARACTERS)
+def _long_strings(
+    value: JsonValue, path: list[str | int], around: dict[str, Any]
+) -> Iterator[tuple[list[str | int], str, dict[str, Any]]]:
+    """Each long string with its path and the object that it is a field of, in the order of the value, which is nested
+    no deeper than `MAX_VALUE_DEPTH`."""
+    if isinstance(value, str):
+        if len(value) >= MIN_CHARACTERS:
+            yield [*path], value, around
+        return
+    listed = enumerate(value) if isinstance(value, list) else ()
+    for step, item in value.items() if isinstance(value, dict) else listed:
+        if isinstance(item, dict | list | str):
+            path.append(step)
+            yield from _long_strings(item, path, value if isinstance(value, dict) else {})
+            path.pop()
 
 
 def _file(path: list[str | int], text: str, around: dict[str, Any]) -> dict[str, Any] | None:

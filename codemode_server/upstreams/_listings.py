@@ -293,14 +293,10 @@ def _to_tool(
     return replace(tool, digest=digest_of(canonical_text(tool)))
 
 
-def _to_resource(raw: dict[str, Any]) -> ResourceDefinition:
-    return _resource(raw, "uri", is_template=False)
-
-
 def _to_template(raw: dict[str, Any]) -> ResourceDefinition:
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
-    template = _resource(raw, "uriTemplate", is_template=True)
+    template = _to_resource(raw, "uriTemplate", is_template=True)
     try:
         UriTemplate.parse(template.uri, max_variables=MAX_PROMPT_ARGUMENTS)
     except InvalidUriTemplate as error:
@@ -308,7 +304,7 @@ def _to_template(raw: dict[str, Any]) -> ResourceDefinition:
     return template
 
 
-def _resource(raw: dict[str, Any], key: str, *, is_template: bool) -> ResourceDefinition:
+def _to_resource(raw: dict[str, Any], key: str = "uri", *, is_template: bool = False) -> ResourceDefinition:
     uri, size = raw.get(key), raw.get("size")
     if not isinstance(uri, str) or not uri or uri != clean_line(uri, MAX_URI_CHARACTERS):
         raise _Refused(f"its {key} is missing, too long or has characters that can't be shown")

@@ -33,29 +33,24 @@ class _Answer:
 
 
 async def negotiate(link: Link, *, legacy: bool, probe_s: float) -> bool:
-    """Agree on a protocol. Returns whether the server should get the handshake at once the next time.
-
-    Raises:
-        ProbeEndedConnection: connect again, with `legacy`.
-        MCPError, RuntimeError, ValueError: the server refuses, or its answer is none.
-    """
+    """Agree on a protocol. Returns whether the server should get the handshake at once the next time. Raises
+    `ProbeEndedConnection`: connect again, with `legacy`; `MCPError`, `RuntimeError`, `ValueError`: the server refuses,
+    or its answer is none."""
     session = link.session
     if legacy:
         await session.initialize()
         return True
-    probe, handshake = _Answer(), _Answer()
-    is_answered = True
+    probe, handshake, decided = _Answer(), _Answer(), anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_probe, session, probe)
+        tasks.start_soon(_probe, session, probe, decided)
         with anyio.move_on_after(probe_s):
             await probe.given.wait()
         if not probe.given.is_set():
-            tasks.start_soon(_shake_hands, session, handshake, probe, probe_s)
-            await _first_good(probe, handshake)
-            is_answered = probe.given.is_set()
+            tasks.start_soon(_shake_hands, session, handshake, probe, decided, probe_s)
+            await decided.wait()
         tasks.cancel_scope.cancel()
     if handshake.result is not None:
-        return not is_answered
+        return not probe.given.is_set()
     if is_end(probe.error):
         raise ProbeEndedConnection from probe.error
     if handshake.error is not None and probe.result is None:
@@ -64,7 +59,7 @@ async def negotiate(link: Link, *, legacy: bool, probe_s: float) -> bool:
     return False
 
 
-async def _probe(session: ClientSession, answer: _Answer) -> None:
+async def _probe(session: ClientSession, answer: _Answer, decided: anyio.Event) -> None:
     """Ask until there is an answer: mcp gives up each time after 10 s, and drops an answer that comes later. A server
     that refuses the version and names another modern one is asked once more, with that."""
     from mcp.shared.exceptions import MCPError
@@ -83,6 +78,8 @@ async def _probe(session: ClientSession, answer: _Answer) -> None:
                 version, is_second = offered, True
                 continue
             answer.error = error
+        else:
+            decided.set()
         answer.given.set()
 
 
@@ -97,7 +94,9 @@ def _offered_version(error: MCPError) -> str | None:
     return next((version for version in reversed(MODERN_PROTOCOL_VERSIONS) if version in supported), None)
 
 
-async def _shake_hands(session: ClientSession, answer: _Answer, probe: _Answer, patience_s: float) -> None:
+async def _shake_hands(
+    session: ClientSession, answer: _Answer, probe: _Answer, decided: anyio.Event, patience_s: float
+) -> None:
     """A refusal is not final at once: a modern server refuses the handshake, and answers the probe."""
     from mcp.shared.exceptions import MCPError
 
@@ -107,20 +106,7 @@ async def _shake_hands(session: ClientSession, answer: _Answer, probe: _Answer, 
         with anyio.move_on_after(patience_s):
             await probe.given.wait()
         answer.error = error
-    answer.given.set()
-
-
-async def _first_good(probe: _Answer, handshake: _Answer) -> None:
-    async with anyio.create_task_group() as tasks:
-
-        async def wait_for_probe() -> None:
-            await probe.given.wait()
-            if probe.error is None:
-                tasks.cancel_scope.cancel()
-
-        tasks.start_soon(wait_for_probe)
-        await handshake.given.wait()
-        tasks.cancel_scope.cancel()
+    decided.set()
 
 
 async def _adopt_or_shake_hands(session: ClientSession, discovered: Any) -> None:

@@ -131,10 +131,6 @@ class Connection:
             self._publish()
         return True
 
-    def inherit_state_from(self, other: Connection) -> None:
-        """Take over call history from the connection this one replaces."""
-        self.requests.last_link = other.requests.last_link
-
     @property
     def _redactor(self) -> Redactor:
         """The current one: a change of the configuration brings another."""

@@ -175,12 +175,8 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
         return nullcontext(self._connection(server))
 
     async def sign_in(self, server: str, show: Show) -> None:
-        """Let the person sign in to a server that asks for it, by its raw name, and wait until it is connected.
-
-        Raises:
-            UnknownTool, UpstreamUnavailable: there is no such server, or it is off.
-            CodemodeError, OSError: as `SignIns.sign_in` says.
-        """
+        """Let the person sign in to a server that asks for it, by its raw name, and wait until it is connected. Raises
+        `UnknownTool`, `UpstreamUnavailable`: there is no such server, or it is off; and as `SignIns.sign_in`."""
         await self._connection(server).sign_in(show)
 
     def _connection(self, server: str) -> Connection:
@@ -211,7 +207,7 @@ class UpstreamPool(OwnsTasks, RoutedCalls):
                 name: kept.get(name) or Connection(name, settings, self._deps) for name, settings in servers.items()
             }
             for name in before.keys() & self._connections.keys() - kept.keys():
-                self._connections[name].inherit_state_from(before[name])
+                self._connections[name].requests.last_link = before[name].requests.last_link
             self._invalid = dict(invalid or {})
             if self._is_connecting:
                 for name in servers:

@@ -40,8 +40,8 @@ def has_own_connections(settings: ServerSettings) -> bool:
 class _Own:
     connection: Connection
     users: int = 0
-    unused: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the last user has gone; a new one for each use."""
+    used_at: float = field(default_factory=anyio.current_time)
+    """When the last user went."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
 
@@ -67,8 +67,7 @@ class PrincipalConnections:
             yield own.connection
         finally:
             own.users -= 1
-            if not own.users:
-                own.unused.set()
+            own.used_at = anyio.current_time()
 
     def _start(self, principal: Principal, server: str, settings: ServerSettings, tasks: TaskGroup | None) -> _Own:
         if tasks is None or len(self._own) >= MAX_CONNECTIONS:
@@ -84,24 +83,15 @@ class PrincipalConnections:
             with own.scope:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(own.connection.run)
-                    await self._wait_idle(own)
+                    unused_s = 0.0
+                    while unused_s < self._idle_s:
+                        await anyio.sleep(self._idle_s - unused_s)
+                        unused_s = 0.0 if own.users else anyio.current_time() - own.used_at
                     self._forget(key, own)
                     tasks.cancel_scope.cancel()
         finally:
             self._forget(key, own)
             own.ended.set()
-
-    async def _wait_idle(self, own: _Own) -> None:
-        while True:
-            if own.users:
-                own.unused = anyio.Event()
-                await own.unused.wait()
-            own.unused = anyio.Event()
-            with anyio.move_on_after(self._idle_s):
-                await own.unused.wait()  # used, and free again
-                continue
-            if not own.users:
-                return
 
     def _forget(self, key: tuple[Principal, str], own: _Own) -> None:
         if self._own.get(key) is own:

@@ -22,12 +22,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from codemode_server.domain.errors import ResultTooLarge, ToolFailed
 from codemode_server.domain.ids import JsonValue
-from codemode_server.json_values import MAX_VALUES, is_nested_deeper
+from codemode_server.json_values import MAX_VALUES, is_nested_deeper, values_in
 from codemode_server.redaction import NO_SECRETS, Redactor
 from codemode_server.sandbox.contract import Reply
 from codemode_server.upstreams._embedded import embedded_files
@@ -166,15 +165,8 @@ def _at(value: Any, path: list[str | int]) -> Any:
 
 def _says_all(value: dict[str, Any], structured: Any, text: str) -> bool:
     """True if the text adds nothing to the object: it is its JSON, or one of its strings."""
-    return parse_text(text) in (value, structured) or text.strip() in (it.strip() for it in _strings(value, 10))
-
-
-def _strings(value: JsonValue, depth: int) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif depth and isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner, depth - 1)
+    is_field = (isinstance(it, str) and it.strip() == text.strip() for it in values_in(value))
+    return parse_text(text) in (value, structured) or any(is_field)
 
 
 def _text_of(item: Any) -> str | None:

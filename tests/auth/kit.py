@@ -97,28 +97,13 @@ class ProtectedServer:
 
 
 @contextmanager
-def protected_server(
-    folder: Path, port: int, issuer: str, *named: str, name: str = "protected.log"
-) -> Iterator[ProtectedServer]:
+def protected_server(folder: Path, port: int, issuer: str, name: str = "protected.log") -> Iterator[ProtectedServer]:
     log = folder / name
-    arguments = fork_server.command(str(FOLDER / "protected_server.py"), str(port), issuer, str(log), *named)
+    arguments = fork_server.command(str(FOLDER / "protected_server.py"), str(port), issuer, str(log))
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _until_answered(port)
         yield ProtectedServer(f"http://127.0.0.1:{port}/mcp", log)
-    finally:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
-def half_public_server(port: int) -> Iterator[str]:
-    """Gives its address."""
-    arguments = fork_server.command(str(FOLDER / "half_public_server.py"), str(port))
-    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        _until_answered(port)
-        yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.kill()
         process.wait()

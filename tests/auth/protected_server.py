@@ -1,7 +1,7 @@
-"""A protected MCP server on mcp's own `AuthSettings`: `protected_server.py PORT ISSUER LOG [RESOURCE_METADATA_ISSUER]`.
+"""A protected MCP server on mcp's own `AuthSettings`: `protected_server.py PORT ISSUER LOG`.
 
 Tokens are checked by introspection: active, of this issuer, for this server. LOG gets a line for each request: its
-method and a digest of its token. The metadata can name another authorization server than the one that is trusted.
+method and a digest of its token.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pydantic import AnyHttpUrl
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 port, issuer, log = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-named_issuer = sys.argv[4] if len(sys.argv) > 4 else issuer
 resource = f"http://127.0.0.1:{port}/mcp"
 forgotten: set[str] = set()
 
@@ -49,7 +48,7 @@ server = MCPServer(
     "protected",
     token_verifier=Introspection(),
     auth=AuthSettings(
-        issuer_url=AnyHttpUrl(named_issuer),
+        issuer_url=AnyHttpUrl(issuer),
         resource_server_url=AnyHttpUrl(resource),
         required_scopes=["read"],
         validate_token_resource=True,
@@ -75,22 +74,9 @@ def forget_token() -> str:
 
 
 @server.tool()
-def show_token() -> str:
-    """The token of this request: what a careless server may answer."""
-    token = get_access_token()
-    assert token is not None
-    return f"the token is {token.token}"
-
-
-@server.tool()
 def write_note(text: str) -> str:
     """Needs the scope `write`."""
     return f"written: {text}"
-
-
-def note(line: str) -> None:
-    with log.open("a") as file:
-        file.write(f"{line}\n")
 
 
 class StepUp:
@@ -107,7 +93,8 @@ class StepUp:
         body: bytes = message.get("body", b"")
         headers = {name: value.decode() for name, value in scope["headers"]}
         token = headers.get(b"authorization", "").removeprefix("Bearer ")
-        note(f"{scope['method']} {hashlib.sha256(token.encode()).hexdigest()[:8] if token else '-'}")
+        with log.open("a") as file:  # noqa: ASYNC230 - a test
+            file.write(f"{scope['method']} {hashlib.sha256(token.encode()).hexdigest()[:8] if token else '-'}\n")
         if b'"write_note"' in body and token:
             known = await Introspection().verify_token(token)
             if known is not None and "write" not in known.scopes:

@@ -146,16 +146,6 @@ async def test_an_authorization_server_without_pkce_is_refused(hostile: Scripted
     assert await shown_address(url)  # the control
 
 
-async def test_a_public_server_can_not_point_into_a_private_network(hostile: Scripted) -> None:
-    hostile.answer("/token", {})
-    async with guarded_client("https://93.184.216.34/mcp") as client:
-        with pytest.raises(httpx2.ConnectError, match="an address of a private network"):
-            await client.post(f"{hostile.address}/token")
-    assert hostile.got == []
-    async with guarded_client("http://127.0.0.1/mcp") as client:  # the control: a server of this machine may
-        assert (await client.post(f"{hostile.address}/token")).status_code == 200
-
-
 class Names:
     """The system's names, and what some are answered with in place of that."""
 
@@ -181,6 +171,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     [
         (["127.0.0.1"], True),
         (["127.0.0.2", "::1"], True),
+        (["93.184.216.34"], False),
         (["93.184.216.34", "127.0.0.1"], False),
         (["127.0.0.1", "93.184.216.34"], False),
         (["93.184.216.34", "10.9.9.9"], False),
@@ -275,13 +266,15 @@ async def test_what_an_authorization_server_says_about_a_token_is_not_repeated(h
     assert any(REFRESH in request for request in hostile.got)  # the control: it was sent
 
 
-async def test_a_token_that_would_end_its_header_is_not_sent(hostile: Scripted) -> None:
-    hostile.answer("/token", NEW | {"access_token": "a\r\nX-Injected: b"})
-    with pytest.raises(AuthorizationUnavailable, match="with no token"):
-        await renew(NO_SETTINGS, sign_in_at(hostile))
-
-
-async def test_a_token_answer_without_end_is_cut(hostile: Scripted) -> None:
-    hostile.answer("/token", b'{"access_token": "' + b"x" * 8_000_000 + b'", "token_type": "Bearer"}')
+@pytest.mark.parametrize(
+    "answer",
+    [
+        NEW | {"access_token": "a\r\nX-Injected: b"},
+        b'{"access_token": "' + b"x" * 8_000_000 + b'", "token_type": "Bearer"}',
+    ],
+    ids=["it would end its header", "it has no end"],
+)
+async def test_a_token_that_can_not_be_one_is_not_taken(hostile: Scripted, answer: Any) -> None:
+    hostile.answer("/token", answer)
     with pytest.raises(AuthorizationUnavailable, match="with no token"):
         await renew(NO_SETTINGS, sign_in_at(hostile))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -149,60 +150,44 @@ async def test_a_token_for_another_address_is_not_sent(
         assert (await host.run(WHO)).value == "ada"  # the control
 
 
-async def test_a_machine_gets_its_tokens_by_itself(
-    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
-) -> None:
-    oauth = {
-        "grant": "client_credentials",
-        "client_id": "machine",
-        "client_secret": "${MACHINE_SECRET}",
-        "issuer": issuing.issuer,
-        "token_endpoint_auth_method": "client_secret_basic",
-    }
+@pytest.fixture
+def machine(tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer) -> Callable[..., Path]:
+    """Makes the configuration of a machine with these credentials."""
+    common = {"grant": "client_credentials", "issuer": issuing.issuer}
+    return lambda **oauth: kit.configured(tmp_path, {"protected": {"url": protected.url, "oauth": common | oauth}})
+
+
+async def test_a_machine_gets_its_tokens_by_itself(tmp_path: Path, machine: Callable[..., Path]) -> None:
     (tmp_path / ".env").write_text("MACHINE_SECRET=machine-secret-123\n")
     (tmp_path / ".env").chmod(0o600)
-    config = kit.configured(tmp_path, {"protected": {"url": protected.url, "oauth": oauth}})
-    async with in_memory(config) as host:
+    secret = {"client_secret": "${MACHINE_SECRET}", "token_endpoint_auth_method": "client_secret_basic"}
+    async with in_memory(machine(client_id="machine", **secret)) as host:
         assert (await host.run(WHO)).value == "nobody", "the token of a machine names no person"
         assert (await host.run(FORGET)).value == "nobody"
     assert "machine-secret-123" not in kit.store(tmp_path).get("oauth/default/protected")  # type: ignore[operator]
 
 
 async def test_a_machine_can_sign_in_place_of_a_secret(
-    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+    issuing: kit.AuthorizationServer, machine: Callable[..., Path]
 ) -> None:
-    oauth = {
-        "grant": "client_credentials",
-        "client_id": "signing-machine",
-        "private_key": issuing.control()["key_pem"],
-        "private_key_algorithm": "ES256",
-        "issuer": issuing.issuer,
-    }
-    config = kit.configured(tmp_path, {"protected": {"url": protected.url, "oauth": oauth}})
-    async with in_memory(config) as host:
+    key = {"private_key": issuing.control()["key_pem"], "private_key_algorithm": "ES256"}
+    async with in_memory(machine(client_id="signing-machine", **key)) as host:
         assert (await host.run(WHO)).value is not None
-    config = kit.configured(
-        tmp_path, {"protected": {"url": protected.url, "oauth": oauth | {"private_key": "not-in-this-form"}}}
-    )
-    kit.store(tmp_path).remove("oauth/default/protected")
-    async with in_memory(config) as host:
-        listed = (await host.call("list_dir", path="/servers")).text
-        assert "`private_key` is no key in PEM" in listed
 
 
+@pytest.mark.parametrize(
+    ("oauth", "said"),
+    [
+        ({"client_secret": "wrong-secret-12345"}, "its client credentials get no token"),
+        ({"private_key": "wrong-secret-12345"}, "`private_key` is no key in PEM"),
+    ],
+)
 async def test_wrong_credentials_of_a_machine_are_named(
-    tmp_path: Path, issuing: kit.AuthorizationServer, protected: kit.ProtectedServer
+    machine: Callable[..., Path], oauth: dict[str, str], said: str
 ) -> None:
-    oauth = {
-        "grant": "client_credentials",
-        "client_id": "machine",
-        "client_secret": "wrong-secret-12345",
-        "issuer": issuing.issuer,
-    }
-    config = kit.configured(tmp_path, {"protected": {"url": protected.url, "oauth": oauth}})
-    async with in_memory(config) as host:
+    async with in_memory(machine(client_id="machine", **oauth)) as host:
         listed = (await host.call("list_dir", path="/servers")).text
-        assert "its client credentials get no token" in listed
+        assert said in listed
         assert "wrong-secret" not in listed
 
 

@@ -16,9 +16,10 @@ import httpx2
 import pytest
 
 from codemode_server.cli import run
+from tests.auth.kit import free_port
 from tests.behaviour.product import configuration, in_memory
 from tests.upstreams.kit import Kit
-from tests.upstreams.test_http import address, free_port, killed, serving
+from tests.upstreams.test_http import address, killed, serving
 
 CALL_TWICE = "from servers.sums import add\nreturn [add(a=1, b=2), add(a=2, b=2)]"
 

@@ -16,18 +16,13 @@ def listing(server: str, *names: str) -> UpstreamListing:
     return UpstreamListing(server, UpstreamState.READY, tools)
 
 
-INDEX = LexicalIndex(
-    collections(
-        Catalog.build(
-            [
-                listing("git-hub", "create_issue", "createIssueComment", "search", "list-issues"),
-                listing("gitlab", "create_issue", "delete.issue"),
-                listing("mail", "fetch_mail"),
-                listing("web", "fetch"),
-            ]
-        )
-    )
-)
+SERVERS = [
+    listing("git-hub", "create_issue", "createIssueComment", "search", "list-issues"),
+    listing("gitlab", "create_issue", "delete.issue"),
+    listing("mail", "fetch_mail"),
+    listing("web", "fetch"),
+]
+INDEX = LexicalIndex(collections(Catalog.build(SERVERS)))
 
 
 def first(query: str) -> str:

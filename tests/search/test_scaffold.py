@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import ToolDefinition
 from codemode_server.search.scaffold import scaffold
 from tests.executions.kit import lines, listing, preflight, real_catalog
 
-STATE = {"type": "string", "enum": ["open", "closed"]}
 TEXT = {"type": "string"}
+GITHUB = {"repo": TEXT, "state": TEXT | {"enum": ["open", "closed"]}, "page": {}}
+TRACKER = {"since": TEXT | {"format": "date"}}
+
+
+def issues(description: str, properties: dict[str, Any], *required: str) -> ToolDefinition:
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return ToolDefinition("list_issues", description, input_schema=schema)
+
+
 CATALOG = Catalog.build(
     [
-        listing(
-            "github",
-            ToolDefinition(
-                "list_issues",
-                "List issues.",
-                None,
-                {
-                    "type": "object",
-                    "properties": {"repo": TEXT, "state": STATE, "page": {}},
-                    "required": ["repo", "state"],
-                },
-            ),
-        ),
-        listing(
-            "tracker",
-            ToolDefinition(
-                "list_issues",
-                "List them.",
-                None,
-                {
-                    "type": "object",
-                    "properties": {"since": {"type": "string", "format": "date"}},
-                    "required": ["since"],
-                },
-            ),
-        ),
+        listing("github", issues("List issues.", GITHUB, "repo", "state")),
+        listing("tracker", issues("List them.", TRACKER, "since")),
     ]
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from codemode_server.domain.errors import CallTimedOut, ToolFailed, UnknownTool, UpstreamUnavailable
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.progress import CallProgress
-from tests.upstreams.kit import Kit
+from tests.upstreams.kit import QUICK, Kit
 
 BOTH_ERAS = pytest.mark.parametrize("protocol", ["auto", "legacy"])
 
@@ -161,10 +162,6 @@ async def test_what_is_not_there_is_refused_with_the_reason(kit: Kit) -> None:
 
 async def test_a_call_to_a_failed_server_tries_it_again_at_once(kit: Kit, tmp_path: Path) -> None:
     """The person has just mended it; the pause before the next try may be a minute."""
-    from dataclasses import replace
-
-    from tests.upstreams.kit import QUICK
-
     program = tmp_path / "server"
     timings = replace(QUICK, backoff_first_s=60, backoff_most_s=60)
     async with kit.pool({"s": ServerSettings(command=str(program))}, timings=timings) as pool:

@@ -19,6 +19,7 @@ from codemode_server.domain.tools import UpstreamState
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.progress import CallProgress
 from tests import fork_server
+from tests.auth.kit import free_port
 from tests.upstreams.kit import SERVERS, Kit
 
 pytestmark = pytest.mark.slow
@@ -30,12 +31,6 @@ KINDS: tuple[tuple[Literal["http", "sse"], Literal["auto", "legacy"]], ...] = (
     ("sse", "legacy"),
 )
 EACH = pytest.mark.parametrize(("transport", "protocol"), KINDS)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager
@@ -82,19 +77,14 @@ async def test_tools_are_listed_called_and_cancelled(
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
-async def test_results_over_http_may_be_large(kit: Kit, protocol: Literal["auto", "legacy"]) -> None:
+async def test_results_over_http_may_be_large_and_changed_tools_are_noticed(
+    kit: Kit, protocol: Literal["auto", "legacy"]
+) -> None:
     """mcp's default for an event is 1 MiB."""
     port = free_port()
     settings = ServerSettings(url=address("http", port), protocol=protocol)
     async with serving(kit, "http", port), kit.pool({"s": settings}) as pool:
         assert len((await pool.call_tool("s", "blob", {"mib": 3})).value) == 3 * 2**20
-
-
-@pytest.mark.parametrize("protocol", ["auto", "legacy"])
-async def test_changed_tools_are_noticed_over_http(kit: Kit, protocol: Literal["auto", "legacy"]) -> None:
-    port = free_port()
-    settings = ServerSettings(url=address("http", port), protocol=protocol)
-    async with serving(kit, "http", port), kit.pool({"s": settings}) as pool:
         await pool.call_tool("s", "grow", {})
         await kit.until(lambda: "grown" in [tool.name for tool in kit.listing(pool, "s").tools])
 

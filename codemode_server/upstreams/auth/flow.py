@@ -98,12 +98,8 @@ class ChoosesIssuer(OAuthClientProvider):
 
 
 async def run(provider: ChoosesIssuer, url: str, transport: str) -> SignIn:
-    """Run the provider until it has a token that the server takes.
-
-    Raises:
-        SignInRefused: the server asks for no sign-in, or somebody refuses.
-        AuthorizationUnavailable: one of them can't be reached or answers with what can't be read.
-    """
+    """Run the provider until it has a token that the server takes. Raises `SignInRefused`: the server asks for no
+    sign-in, or somebody refuses; `AuthorizationUnavailable`: one of them can't be reached or read."""
     try:
         try:
             status = await _challenge(provider, url, transport, is_forced=False)
@@ -237,12 +233,8 @@ def _explained(sign: Callable[[str], Awaitable[str]]) -> Callable[[str], Awaitab
 
 
 async def sign_in(url: str, transport: str, settings: OAuthSettings, scopes: Sequence[str], show: Show) -> SignIn:
-    """Let a person sign in; `scopes` are asked for in place of those that the server names.
-
-    Raises:
-        SignInRefused, AuthorizationUnavailable: as `flow.run` does.
-        OSError: the port of the redirect is in use.
-    """
+    """Let a person sign in; `scopes` are asked for in place of those that the server names. Raises as `run` does, and
+    `OSError`: the port of the redirect is in use."""
     # Servers take any port on this machine for a client that was registered by hand (RFC 8252).
     is_registered = settings.client_id is not None or settings.client_metadata_url is not None
     address = settings.redirect_uri or ("http://127.0.0.1:0/callback" if is_registered else None)

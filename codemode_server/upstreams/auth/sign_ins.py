@@ -75,13 +75,8 @@ class SignIns:
         )
 
     async def sign_in(self, server: str, settings: ServerSettings, show: Show, *, scopes: Sequence[str] = ()) -> SignIn:
-        """Let the person sign in to a server with a `url`, and store that; `scopes` are asked for too.
-
-        Raises:
-            SignInRefused, AuthorizationUnavailable: as `flow.run` says.
-            CodemodeError: the address of the server is not https, or the sign-in can't be stored.
-            OSError: the port of the redirect is in use.
-        """
+        """Let the person sign in to a server with a `url`, and store that; `scopes` are asked for too. Raises as
+        `flow.sign_in`, and `CodemodeError`: the address is not https, or the sign-in can't be stored."""
         from codemode_server.upstreams.auth.flow import sign_in
 
         oauth, url, stored = settings.oauth or OAuthSettings(), settings.url or "", self.stored(server)

@@ -28,12 +28,8 @@ _FINAL = frozenset(
 
 
 async def renew(settings: OAuthSettings, sign_in: SignIn | None) -> SignIn:
-    """The sign-in with a new token.
-
-    Raises:
-        SignInRefused: the authorization server refuses the refresh token.
-        AuthorizationUnavailable: it can't be asked.
-    """
+    """The sign-in with a new token. Raises `SignInRefused`: the authorization server refuses the refresh token;
+    `AuthorizationUnavailable`: it can't be asked."""
     if sign_in is None or sign_in.refresh_token is None:
         raise SignInRefused("")
     form = {"grant_type": "refresh_token", "refresh_token": sign_in.refresh_token, "resource": sign_in.resource}

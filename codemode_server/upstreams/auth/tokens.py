@@ -114,8 +114,7 @@ class ServerTokens:
         """Wait until the person has signed in again."""
         while True:
             await anyio.sleep(_LOOK_S)
-            async with self._lock:
-                await self._read()
+            await self.read_again()
             if self._sign_in is not None:
                 return
 

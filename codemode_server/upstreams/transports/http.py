@@ -101,12 +101,8 @@ class HttpTransport(Transport):
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[TransportStreams]:
-        """Yield the streams of a session.
-
-        Raises:
-            SecretUnavailable: the command for the headers failed.
-            ExceptionGroup: of httpx2's errors, at any time until it is left.
-        """
+        """Yield the streams of a session. Raises `SecretUnavailable`: the command for the headers failed;
+        `ExceptionGroup`: of httpx2's errors, at any time until it is left."""
         from codemode_server.upstreams._bounded_http import Bounds, Restored
 
         auth: httpx2.Auth | None = None

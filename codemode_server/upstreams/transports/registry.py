@@ -16,7 +16,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
-from pydantic import Field, create_model, field_validator, model_validator
+from pydantic import Field, create_model, model_validator
 
 from codemode_server.domain.input_requests import Feature
 from codemode_server.setting_types import (
@@ -26,7 +26,6 @@ from codemode_server.setting_types import (
     RuleEffect,
     Seconds,
     Section,
-    checked_glob,
 )
 from codemode_server.upstreams import transports as package
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from codemode_server.upstreams._connection_deps import ConnectionDeps
     from codemode_server.upstreams.transports.http import HttpSettings
     from codemode_server.upstreams.transports.stdio import StdioSettings
-
-_T = TypeVar("_T")
 
 refusals: ContextVar[list[str] | None] = ContextVar("refusals", default=None)
 """Collects the HTTP errors of this call, for instance `503 Service Unavailable`, which mcp reports without details. mcp
@@ -52,25 +49,11 @@ class ToolFilter(Section):
     exclude: tuple[Glob, ...] = ()
     """Globs taken away from what `include` lets in."""
 
-    @field_validator("include", "exclude")
-    @classmethod
-    def _globs_are_whole(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked_globs(patterns)
-
     def selects(self, tool: str) -> bool:
         """True if the tool of this raw name exists for programs."""
         return any(_matches(tool, glob) for glob in self.include) and not any(
             _matches(tool, glob) for glob in self.exclude
         )
-
-
-def _checked_globs(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    for index, pattern in enumerate(patterns):
-        try:
-            checked_glob(pattern)
-        except ValueError as error:
-            raise ProblemWithin(str(error), index) from None
-    return patterns
 
 
 def _matches(name: str, glob: str) -> bool:
@@ -140,21 +123,6 @@ class ServerCommon(Section):
         if not isinstance(self.roots, str) or (self.roots == "forward" and Feature.ROOTS in host):
             features.add(Feature.ROOTS)
         return frozenset(features)
-
-    @field_validator("effects", "labels")
-    @classmethod
-    def _globs_are_whole(cls, by_glob: dict[str, _T]) -> dict[str, _T]:
-        for pattern in by_glob:
-            try:
-                checked_glob(pattern)
-            except ValueError as error:
-                raise ProblemWithin(str(error), pattern) from None
-        return by_glob
-
-    @field_validator("direct")
-    @classmethod
-    def _direct_globs_are_whole(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked_globs(patterns)
 
     @model_validator(mode="after")
     def _exactly_one_transport(self) -> Self:

@@ -76,10 +76,6 @@ def call(request: dict[str, Any]) -> None:
     elif KIND == "huge_line":
         size = int(request["params"]["arguments"]["mib"]) * 2**20
         answer(request, {"content": [{"type": "text", "text": "x" * size}]})
-    elif KIND == "surrogate":
-        line = '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"a\\ud800b"}]}}'
-        sys.stdout.write(line % json.dumps(request["id"]) + "\n")
-        sys.stdout.flush()
     elif KIND == "reporting":
         token = json.dumps(request["params"]["_meta"]["progressToken"])
         for report in request["params"]["arguments"]["reports"]:
@@ -124,7 +120,7 @@ def main() -> None:
                 file.write(method + "\n")
         if method == "initialize":
             capabilities = {"tools": {"listChanged": True}}
-            info = {"name": "raw", "version": os.environ.get("RAW_VERSION", "1")}
+            info = {"name": "raw", "version": "1"}
             answer(message, {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info})
         elif method == "tools/list":
             answer(message, tools((message.get("params") or {}).get("cursor")))

@@ -73,37 +73,35 @@ async def test_the_wheel_runs_a_program_for_a_client_without_the_source_tree(com
     assert (answer.structured_content or {})["status"] == "succeeded"
 
 
-class TestCompletion:
-    @pytest.mark.parametrize(
-        ("typed", "completed"),
-        [("ex", {"executions"}), ("executions sh", {"show"}), ("serve --ht", {"--http"}), ("nothing", set())],
-    )
-    def test_completes_in_bash(self, typed: str, completed: set[str], capsys: pytest.CaptureFixture[str]) -> None:
-        run(["completion", "bash"])
+def test_words_are_completed_in_bash(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["completion", "bash"])
+    script = capsys.readouterr().out
+    for typed, completed in {
+        "ex": {"executions"},
+        "executions sh": {"show"},
+        "serve --ht": {"--http"},
+        "no": set(),
+    }.items():
         words = ["codemode-server", *typed.split()]
         place = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}"
-        complete = f"{place}; _shtab_codemode_server; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-        script = f"{capsys.readouterr().out}\n{complete}"
-        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+        complete = f"{script}\n{place}; _shtab_codemode_server; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        done = subprocess.run(["bash", "-c", complete], capture_output=True, text=True, check=True)
         assert set(done.stdout.split()) == completed
 
 
-class TestPaths:
-    def test_prints_those_of_the_configuration_and_the_user_and_makes_none(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        if sys.platform == "linux":
-            for name in ("DATA", "CACHE", "CONFIG"):
-                monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-        path = configuration(tmp_path, {})
-        assert run(["paths", "--json", "--config", str(path)]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert found["file"] == str(path)
-        assert found["state"] == str(tmp_path / "state")
-        if sys.platform == "linux":
-            assert found["data"] == str(tmp_path / "data" / "codemode-server")
-            assert found["cache"] == str(tmp_path / "cache" / "codemode-server")
-        assert [name for name in ("data", "cache", "config") if (tmp_path / name).exists()] == [], "nothing is made"
+@pytest.mark.skipif(sys.platform != "linux", reason="the folders of Linux")
+def test_paths_are_those_of_the_configuration_and_the_user_and_none_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("DATA", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    path = configuration(tmp_path, {})
+    assert run(["paths", "--json", "--config", str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["file"], found["state"]) == (str(path), str(tmp_path / "state"))
+    for name in ("data", "cache"):
+        assert found[name] == str(tmp_path / name / "codemode-server")
+    assert [name for name in ("data", "cache", "config") if (tmp_path / name).exists()] == [], "nothing is made"
 
 
 class TestTheContainer:

@@ -17,24 +17,16 @@ from typing import Any
 
 ABSENT_MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
 ABSENT = {
-    "os": {"O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_PATH", "O_SYNC", "ST_RDONLY", "chown", "fchmod"}
-    | {
-        "fchown",
-        "fork",
-        "getegid",
-        "geteuid",
-        "getgid",
-        "getloadavg",
-        "getpgid",
-        "getsid",
-        "getuid",
-        "killpg",
-        "lchown",
-    }
-    | {"mkfifo", "nice", "openpty", "register_at_fork", "sched_getaffinity", "set_blocking", "setsid", "statvfs"}
-    | {"sysconf", "uname", "waitid", "WNOHANG"},
-    "signal": {"SIGALRM", "SIGCHLD", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGQUIT", "SIGSTOP", "SIGUSR1", "SIGUSR2"}
-    | {"pthread_sigmask", "setitimer", "sigwait"},
+    "os": {
+        *("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_PATH", "O_SYNC", "ST_RDONLY", "WNOHANG", "chown"),
+        *("fchmod", "fchown", "fork", "getegid", "geteuid", "getgid", "getloadavg", "getpgid", "getsid", "getuid"),
+        *("killpg", "lchown", "mkfifo", "nice", "openpty", "register_at_fork", "sched_getaffinity", "set_blocking"),
+        *("setsid", "statvfs", "sysconf", "uname", "waitid"),
+    },
+    "signal": {
+        *("SIGALRM", "SIGCHLD", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGQUIT", "SIGSTOP", "SIGUSR1", "SIGUSR2"),
+        *("pthread_sigmask", "setitimer", "sigwait"),
+    },
     "select": {"poll", "epoll"},
     "sys": set(),
 }

@@ -9,11 +9,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from codemode_server.front.direct_schema import MAX_CHARACTERS, UnfitSchema, safe_schema
 from codemode_server.redaction import NO_SECRETS, Redactor
-from tests.behaviour.product import PLAIN, Host, configuration, in_memory
+from tests.behaviour.product import PLAIN, Host, configuration, in_memory, opened
 from tests.fork_server import small_upstream
 
 SECRET = "sk-direct-0123456789abcdef"
@@ -81,23 +82,17 @@ async def test_a_denied_tool_is_neither_offered_nor_called(tmp_path: Path) -> No
 
 
 async def test_a_rule_that_comes_with_an_edit_holds_for_what_was_offered_before(tmp_path: Path) -> None:
-    path = configuration(tmp_path, hostile(tmp_path, direct=["*"]))
-    async with in_memory(path, watch=True) as host:
+    async with opened(configuration(tmp_path, hostile(tmp_path, direct=["*"])), watch=True) as (app, host):
         assert (await host.call("desk__wipe", place="a")).text == "wiped", "the control"
         denied = {"rules": [{"deny": "desk/wipe", "reason": "Never."}]}
         configuration(tmp_path, hostile(tmp_path, direct=["*"]), permissions=denied)
-        await host.until(lambda: _is_refused(host), 50)
+        with anyio.fail_after(20):
+            await app.config.wait_newer(0)
         answer = await host.call("desk__wipe", place="b")
         assert "Never. Do not try again; tell the user." in answer.text
-        before = reached(tmp_path)
         configuration(tmp_path, hostile(tmp_path))
         await host.until(lambda: _is_withdrawn(host), 50)
-    assert [line for line in before if "wipe b" in line] == []
-    assert [line for line in reached(tmp_path) if "look withdrawn" in line] == []
-
-
-async def _is_refused(host: Host) -> bool:
-    return "not permitted" in (await host.call("desk__wipe", place="probe")).text
+    assert [line for line in reached(tmp_path) if "wipe" in line] == ["wipe a"]
 
 
 async def _is_withdrawn(host: Host) -> bool:
@@ -179,18 +174,14 @@ class TestSchemas:
         assert SECRET in json.dumps(safe_schema(schema, NO_SECRETS)), "the control"
         assert SECRET not in json.dumps(safe_schema(schema, Redactor({SECRET})))
 
-    @pytest.mark.parametrize("kind", ["deep", "chatty"])
-    def test_its_size_is_bounded(self, kind: str) -> None:
-        schema: dict[str, Any] = {"properties": {"a": {"type": "string"}}}
-        if kind == "deep":
-            for _ in range(500):
-                schema = {"properties": {"a": schema}}
-        else:
-            schema = {"properties": {f"a{n}": {"type": "string", "description": "y" * 5_000} for n in range(300)}}
-        made = safe_schema(schema, NO_SECRETS)
-        assert len(json.dumps(made)) <= MAX_CHARACTERS
-        assert made["properties"]
-
-    def test_one_that_is_too_large_without_its_descriptions_is_not_offered(self) -> None:
+    def test_its_size_is_bounded(self) -> None:
+        deep: dict[str, Any] = {"properties": {"a": {"type": "string"}}}
+        for _ in range(500):
+            deep = {"properties": {"a": deep}}
+        chatty = {"properties": {f"a{n}": {"type": "string", "description": "y" * 5_000} for n in range(300)}}
+        for schema in (deep, chatty):
+            made = safe_schema(schema, NO_SECRETS)
+            assert len(json.dumps(made)) <= MAX_CHARACTERS
+            assert made["properties"]
         with pytest.raises(UnfitSchema):
             safe_schema({"properties": {"a": {"enum": ["x" * 100] * 5_000}}}, NO_SECRETS)

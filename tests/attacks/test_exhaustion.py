@@ -82,13 +82,10 @@ GIVEN_BACK: dict[str, tuple[str, str | None]] = {
     "plain, as the positive control": ("print('plain')", "succeeded"),
     "ANSI on stdout": ("print('\\x1b[31m\\x1b]0;t\\x07\\u202e' * 200_000)", "succeeded"),
     "half characters printed and returned": ("print('a\\ud800b')\n'x\\udfffy'", "succeeded"),
-    "half a character raised": ("raise ValueError('a\\ud800b')", "failed"),
     "a long name raised": ("E = type('n' * 10**6, (Exception,), {})\nraise E('m' * 10**6)", "failed"),
     "numbers that JSON has not": ("[float('nan'), float('inf'), -float('inf')]", "succeeded"),
     "a long number as a key": ("{10 ** 5_000: 1}", None),
-    "within itself": ("x = []\nx.append(x)\nx", "succeeded"),
     "a long value": ("'v' * (5 * 2**20)", "succeeded"),
-    "a repr that ends the program": ("class R:\n    def __repr__(self): raise SystemExit('no')\nR()", None),
     "a dict without end": ("class R(dict):\n    def items(self): return iter(lambda: ('a', 1), None)\nR(a=1)", None),
     "an exit past everything": ("import os\nos._exit(0)", None),
     "recursion without end": ("import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()", None),
@@ -106,19 +103,18 @@ async def test_whatever_a_program_gives_back_is_json_for_the_host(tmp_path: Path
             await is_well(host)
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param("x = []\nfor _ in range(10_000): x = [x]\nx", id="returned"),
-        pytest.param(
-            "x = []\nfor _ in range(10_000): x = [x]\nimport codemode\ncodemode.call('plain', 'act', x=x)", id="sent"
-        ),
-        pytest.param(RAW + 'raw.send(\'{"op":"output","stream":"stdout","text":\' + \'[\' * 10**5)', id="forged"),
-    ],
-)
-async def test_a_value_nested_ten_thousand_deep_ends_its_program_at_most(tmp_path: Path, program: str) -> None:
+DEEP = "x = []\nfor _ in range(10_000): x = [x]\n"
+NESTED = {
+    "returned": DEEP + "x",
+    "sent": DEEP + "import codemode\ncodemode.call('plain', 'act', x=x)",
+    "forged": RAW + 'raw.send(\'{"op":"output","stream":"stdout","text":\' + \'[\' * 10**5)',
+}
+
+
+async def test_a_value_nested_ten_thousand_deep_ends_its_program_at_most(tmp_path: Path) -> None:
     async with attacked(tmp_path) as host:
-        answer = await host.run(program)
-        assert answer.content["status"] in ("failed", "sandbox_failed", "succeeded")
-        assert len(as_sent(answer)) < 50_000
+        for way, program in NESTED.items():
+            answer = await host.run(program)
+            assert answer.content["status"] in ("failed", "sandbox_failed", "succeeded"), way
+            assert len(as_sent(answer)) < 50_000
     assert arrived(tmp_path, "plain") == []

@@ -63,8 +63,6 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("stdio", {"what": "deep", "size": 30_000}, ResultTooLarge, "nested more than 500 deep"),
     ("stdio", {"what": "deep", "size": 300}, ResultTooLarge, "nested more than 200 deep; ask for a part"),
     ("stdio", {"what": "broken", "size": 10}, ToolFailed, "the result of tool 'act' of server 's' is not valid JSON"),
-    ("stdio", {"what": "digits", "size": 5_000}, ToolFailed, "not valid JSON"),
-    ("http", {"what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB; ask for less of it"),
     ("http", {"what": "values", "size": 2 * MIB}, ResultTooLarge, "more than 500,000 values"),
     ("http", {"what": "deep", "size": 5_000}, ResultTooLarge, "nested more than 500 deep"),
     ("http", {"what": "broken", "size": 100_000}, ToolFailed, "not valid JSON"),
@@ -74,7 +72,6 @@ TOO_MUCH: list[tuple[str, dict[str, Any], type[CallError], str]] = [
     ("http", {"form": "gzip of nothing", "size": 10 * MIB}, ToolFailed, "which its Content-Encoding header says"),
     ("http", {"form": "gzip in name only"}, ToolFailed, "is not valid gzip, which its Content-Encoding header says"),
     ("http", {"form": "events", "what": "text", "size": 17 * MIB}, ResultTooLarge, "larger than 16 MiB"),
-    ("http", {"form": "events", "what": "deep", "size": 5_000}, ResultTooLarge, "nested more than 500 deep"),
     ("http", {"form": "events", "what": "broken", "size": 10}, ToolFailed, "is not a valid JSON-RPC message$"),
     ("http", {"form": "events endless"}, ResultTooLarge, "larger than 16 MiB"),
 ]
@@ -148,26 +145,18 @@ def listing(tools: int, size: int, what: str) -> ServerSettings:
     return ServerSettings(command=sys.executable, args=(str(FLOODING), "stdio", str(tools), str(size), what))
 
 
-LISTINGS = [
-    (12_000, 100, "fields", 10_000, ("only the first 10,000 tools are taken; 2,002 or more are left out",)),
-    (40, 300_000, "text", 42, ()),
-]
-
-
-@pytest.mark.parametrize(("tools", "size", "what", "taken", "problems"), LISTINGS)
-async def test_of_a_large_listing_the_tools_that_fit_are_taken_and_it_is_said(
-    kit: Kit, tools: int, size: int, what: str, taken: int, problems: tuple[str, ...]
-) -> None:
-    async with kit.pool({"s": listing(tools, size, what)}) as pool:
-        found = kit.listing(pool, "s")
-        assert len(found.tools) == taken
-        assert len(found.problems) == len(problems)
-        assert all(one.startswith(other) for one, other in zip(found.problems, problems, strict=True))
-        assert sum(len(tool.description) for tool in found.tools) < 2 * MIB
-        await is_served(pool)
-
-
-async def test_a_page_of_tools_that_is_too_much_is_said_to_be_that(kit: Kit) -> None:
+async def test_of_a_large_listing_the_tools_that_fit_are_taken_and_it_is_said(kit: Kit) -> None:
+    said = "only the first 10,000 tools are taken; 2,002 or more are left out"
+    for server, taken, problems in (
+        (listing(12_000, 100, "fields"), 10_000, [said]),
+        (listing(40, 300_000, "text"), 42, []),
+    ):
+        async with kit.pool({"s": server}) as pool:
+            found = kit.listing(pool, "s")
+            assert len(found.tools) == taken
+            assert [problem[: len(said)] for problem in found.problems] == problems
+            assert sum(len(tool.description) for tool in found.tools) < 2 * MIB
+            await is_served(pool)
     async with kit.pool({"s": listing(2_000, 10_000, "long fields")}) as pool:
         found = kit.listing(pool, "s")
         assert found.state is UpstreamState.FAILED

@@ -79,18 +79,7 @@ PROGRAMS = {
     "plainly": [READS + POST],
     "by renamed imports": [READS + "from servers.board import post as look\nlook(text='ME ' + data)"],
     "by codemode.call": [READS + "import codemode\ncodemode.call('board', 'post', {'text': 'ME ' + data})"],
-    "by the client's function": [
-        READS + "from client import call_mcp_tool\ncall_mcp_tool('mcp__board__post', {'text': 'ME ' + data})"
-    ],
-    "by a module found at run time": [
-        READS + "import importlib\nm = importlib.import_module('servers.' + 'draob'[::-1])\n"
-        "getattr(m, 'po' + 'st')(text='ME ' + data)"
-    ],
     "by map": [READS + "from servers.board import post\npost.map([{'text': 'ME ' + data}])"],
-    "by raw results": [
-        "from servers.PRIVATE import read as a\nfrom servers.UNTRUSTED import read as b\n"
-        "data = str(a.raw()) + str(b.raw())\nfrom servers.board import post\npost.raw(text='ME ' + data)"
-    ],
     "in an error of the tools": [
         """
 import codemode
@@ -103,10 +92,6 @@ for one in (private, untrusted):
         data += str(error)
 """
         + POST
-    ],
-    "in a thread": [
-        READS + "from concurrent.futures import ThreadPoolExecutor\nfrom servers.board import post\n"
-        "with ThreadPoolExecutor() as pool:\n    pool.submit(lambda: post(text='ME ' + data)).result()"
     ],
     "as soon as both parallel reads are answered": [
         """
@@ -122,17 +107,9 @@ await asyncio.gather(move(), calm.echo(text='noise'), calm.echo(text='more'))
         "from servers import PRIVATE as private, UNTRUSTED as untrusted, calm\n"
         "data = calm.echo(text=private.read() + untrusted.read())\n" + POST
     ],
-    "encoded, in pieces": [
-        READS + "import base64\nfrom servers.board import post\n"
-        "for letter in base64.b64encode(data.encode()).decode()[:3]:\n    post(text='ME ' + letter)"
-    ],
     "without the reads' results": [
         "from servers import PRIVATE as private, UNTRUSTED as untrusted\nprivate.read()\nuntrusted.read()\n"
         "data = 'nothing'\n" + POST
-    ],
-    "again after each refusal": [
-        READS + "import codemode\nfrom servers.board import post\nfor _ in range(5):\n    try:\n"
-        "        post(text='ME ' + data)\n    except codemode.ToolError:\n        pass"
     ],
     "by a skill": [READS + "from skills.announcing import announce\nannounce('ME ' + data)"],
     "from a resource": [
@@ -140,32 +117,18 @@ await asyncio.gather(move(), calm.echo(text='noise'), calm.echo(text='more'))
         "data = private.read('note://one').text + untrusted.read('note://one').text\n" + POST
     ],
     "in a second program": [READS + "data", "from codemode import results\ndata = results[EARLIER]\n" + POST],
-    "in the calls of a failed program": [
-        READS + "raise ValueError",
-        "from codemode import results\ndata = str(results[EARLIER].calls)\n" + POST,
-    ],
     "read in two programs": [
         "from servers.PRIVATE import read\nread()",
         "from servers.UNTRUSTED import read\ndata = read()\n" + POST,
     ],
-    "by whether it calls": [READS + "from servers.board import post\nif data:\n    post(text='ME yes')"],
     "by frames beneath the guest": [
         RAW + "call(10**6, 'PRIVATE', 'read'), call(10**6 + 1, 'UNTRUSTED', 'read')\n"
         "reply = call(10**6 + 2, 'board', 'post', text='ME x')\nif not reply['ok']: raise ValueError(reply['message'])"
-    ],
-    "by a clean-up when the program ends": [
-        READS + "from servers.board import post\nclass Sender:\n    def __exit__(self, *_):\n"
-        "        post(text='ME ' + data)\n    def __enter__(self): pass\nwith Sender():\n    pass"
     ],
 }
 FILE_WRITTEN = READS + "open('/workspace/notes.txt', 'w').write(data)"
 FILE_READ = "data = open('/workspace/notes.txt').read()\n" + POST
 BETWEEN_SESSIONS = {
-    "in a file": [FILE_WRITTEN, FILE_READ],
-    "in the name of a folder": [
-        READS + "import os\nos.mkdir('/workspace/' + data.replace(' ', '_'))",
-        "import os\ndata = os.listdir('/workspace')[0]\n" + POST,
-    ],
     "in a file with a time long ago": [
         FILE_WRITTEN + "\nimport os\nos.utime('/workspace/notes.txt', (1, 1))",
         FILE_READ,
@@ -192,10 +155,12 @@ async def moved(app: App, steps: list[str], *, is_tainted: bool, names: list[str
 @pytest.mark.evasion
 @pytest.mark.parametrize("way", PROGRAMS)
 async def test_a_program_that_moves_data_is_refused_and_the_same_call_without_it_is_sent(app: App, way: str) -> None:
-    assert await moved(app, PROGRAMS[way], is_tainted=False) in [(1, ""), (3, ""), (5, "")], "control"
+    assert await moved(app, PROGRAMS[way], is_tainted=False) == (1, ""), "control"
     posted, error = await moved(app, PROGRAMS[way], is_tainted=True)
     assert posted == 0
-    assert "again" in way or ("bank." in error and "web." in error and "permissions.flows.public_sinks" in error)
+    assert "bank." in error
+    assert "web." in error
+    assert "permissions.flows.public_sinks" in error
 
 
 @pytest.mark.evasion
@@ -240,13 +205,11 @@ def permitted(app: App, **permissions: Any) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("rule", "last_call", "is_sent"),
     [
-        ({"from": "bank", "to": "board"}, "board.post", False),
         ({"from": "b*k", "to": "b*/p*"}, "board.post", False),
         ({"from": "bank/fail", "to": "board"}, "board.post", True),
         ({"from": "bank/read", "to": "board/post"}, "board.post", False),
         ({"from": "private", "to": "public-sink"}, "board.post", False),
         ({"from": "private", "to": "public-sink"}, "board.echo", True),
-        ({"from": "bank", "to": "*"}, "calm.echo", False),
         ({"from": "bank/read", "to": "bank"}, "bank.echo", False),
     ],
 )

@@ -32,24 +32,7 @@ from tests.behaviour.test_input_requests import (
 
 REFUSED = re.compile("KiB|too large|larger|Invalid request parameters")
 CANARY = "ghp_Canary0123456789abcdef"
-
-
-@both_sides
-async def test_a_call_that_asks_a_thousand_times_reaches_the_user_ten_times(
-    tmp_path: Path, host_era: str, era: str
-) -> None:
-    person = Person(content={"city": "Oslo"})
-    path = configuration(tmp_path, asking(tmp_path, era))
-    async with in_memory(path, mode=host_era, **person.callbacks) as host:
-        await ask(host, ASK_CITY, again=1_000)
-        assert len(person.seen) == MAX_REQUESTS_OF_CALL
-        assert (await ask(host, ASK_CITY)).value == [{"action": "accept", "content": {"city": "Oslo"}}]
-
-
-@upstream_eras
-async def test_a_request_of_megabytes_is_refused_and_the_connection_lives(tmp_path: Path, era: str) -> None:
-    person = Person()
-    code = """\
+LARGE = """
 from servers.asking import ask
 form = {"type": "object", "properties": {"city": {"type": "string"}}}
 try:
@@ -58,13 +41,21 @@ except Exception as error:
     result = str(error)
 result
 """
+
+
+@upstream_eras
+async def test_a_call_that_asks_a_hundred_times_reaches_the_user_ten_times(tmp_path: Path, era: str) -> None:
+    """And a request of megabytes is refused; the connection lives."""
+    person = Person(content={"city": "Oslo"})
     path = configuration(tmp_path, asking(tmp_path, era), limits={"call_bytes": 64 * 2**20})
     async with in_memory(path, **person.callbacks) as host:
+        await ask(host, ASK_CITY, again=100)
+        assert len(person.seen) == MAX_REQUESTS_OF_CALL
         for size in ("300_000", "20_000_000"):
-            answer = await host.run(code.replace("N", size))
+            answer = await host.run(LARGE.replace("N", size))
             assert REFUSED.search(answer.text), answer.text[:300]
-        assert person.seen == []
-        assert (await ask(host, ASK_CITY)).value[0]["action"] == "accept"
+        assert len(person.seen) == MAX_REQUESTS_OF_CALL
+        assert (await ask(host, ASK_CITY)).value == [{"action": "accept", "content": {"city": "Oslo"}}], "the control"
 
 
 class _Of:
@@ -93,37 +84,19 @@ async def test_a_request_is_refused_while_calls_of_two_sessions_are_under_way() 
         call_asking([mine, same, other])
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "javascript:alert(1)",
-        "file:///etc/passwd",
-        "https://user:pw@example.com/",
-        "https://example.com\\@evil.example/",
-        "https://example.com/\u202egpj.exe",
-        "https://[::1",
-        "https://example.com/" + "a" * 3_000,
-        "https://good.example。evil.test/",
-        "https://good.example⁄login.evil.test/",
-        "https://[fe80::1%eth0]/",
-        "https://2130706433/",
-    ],
-)
-def test_an_address_that_could_harm_is_not_offered(url: str) -> None:
-    with pytest.raises(InputRefused):
-        checked_url(url)
+HARMFUL = [
+    *("javascript:alert(1)", "https://user:pw@example.com/", "https://example.com\\@evil.example/", "https://[::1"),
+    *("https://example.com/\u202egpj.exe", "https://example.com/" + "a" * 3_000, "https://good.example。evil.test/"),
+    *("https://[fe80::1%eth0]/", "https://2130706433/"),
+]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://example.com/in?x=1",
-        "http://127.0.0.1:8080/cb",
-        "http://[::1]/",
-    ],
-)
-def test_an_address_that_a_person_may_open_is(url: str) -> None:
-    assert checked_url(url) == url
+def test_an_address_that_could_harm_is_not_offered() -> None:
+    for url in HARMFUL:
+        with pytest.raises(InputRefused):
+            checked_url(url)
+    for url in ("https://example.com/in?x=1", "http://127.0.0.1:8080/cb", "http://[::1]/"):
+        assert checked_url(url) == url, "the control"
 
 
 FORGED = (
@@ -144,13 +117,6 @@ def test_no_line_of_a_servers_text_can_be_taken_for_one_of_ours() -> None:
     assert "\n" not in forwarded["requestedSchema"]["properties"]["v"]["description"]
 
 
-@pytest.mark.parametrize(("name", "is_secret"), [("password", True), ("api_key", True), ("PIN", True), ("city", False)])
-def test_a_form_that_asks_for_a_secret_comes_with_a_warning(name: str, *, is_secret: bool) -> None:
-    params = {"message": "Hello", "requestedSchema": {"type": "object", "properties": {name: {"type": "string"}}}}
-    forwarded = forwarded_request(InputRequest("elicitation/create", params), "shop", NO_SECRETS)
-    assert ("seems to ask for a secret" in forwarded.params["message"]) is is_secret
-
-
 def test_secrets_of_the_configuration_are_masked_both_ways_and_controls_are_removed() -> None:
     redactor = Redactor([CANARY])
     params = {"message": f"\x1b[31mUse {CANARY}\u202e\x07", "requestedSchema": FORM}
@@ -168,20 +134,17 @@ def test_secrets_of_the_configuration_are_masked_both_ways_and_controls_are_remo
     assert CANARY not in json.dumps(dict(sampled.params))
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "object", "properties": {"a": {"type": "object", "properties": {}}}},
-        {"type": "object", "properties": {f"f{number}": {"type": "string"} for number in range(31)}},
-        {"type": "string"},
-        {"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}},
-        [],
-    ],
-)
-def test_what_is_no_flat_form_is_refused(schema: Any) -> None:
-    form = InputRequest("elicitation/create", {"message": "", "requestedSchema": schema})
-    with pytest.raises(InputRefused):
-        forwarded_request(form, "shop", NO_SECRETS)
+def test_what_is_no_flat_form_is_refused() -> None:
+    text = {"type": "string"}
+    for properties in (
+        {"a": {"type": "object", "properties": {}}},
+        {f"f{number}": text for number in range(31)},
+        {"a": {"$ref": "file:///etc/passwd"}},
+    ):
+        schema = {"type": "object", "properties": properties}
+        form = InputRequest("elicitation/create", {"message": "", "requestedSchema": schema})
+        with pytest.raises(InputRefused):
+            forwarded_request(form, "shop", NO_SECRETS)
 
 
 @both_sides
@@ -189,14 +152,14 @@ async def test_a_user_who_takes_long_costs_the_program_no_time_and_one_who_never
     tmp_path: Path, host_era: str, era: str
 ) -> None:
     class Slow(Person):
-        seconds = 1.5
+        seconds = 1.2
 
         async def elicit(self, context: Any, params: Any) -> Any:
             await anyio.sleep(self.seconds)
             return await super().elicit(context, params)
 
     person = Slow(content={"city": "Oslo"})
-    limits = {"wall_seconds": 1, "upstream_seconds": 1, "input_seconds": 3}
+    limits = {"wall_seconds": 1, "upstream_seconds": 1, "input_seconds": 2}
     path = configuration(tmp_path, asking(tmp_path, era, timeout=1), limits=limits)
     async with in_memory(path, mode=host_era, **person.callbacks) as host:
         assert (await ask(host, ASK_CITY)).value[0]["action"] == "accept"

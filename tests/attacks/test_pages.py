@@ -5,10 +5,13 @@ Each attack has its control: the same request as the person's own browser makes 
 
 from __future__ import annotations
 
+import logging
 import re
+import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -19,10 +22,11 @@ from codemode_server.domain.approvals import ApprovalId
 from codemode_server.domain.calls import Allow
 from codemode_server.domain.executions import ExecutionStatus
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.storage.database import FILE_NAME
 from codemode_server.web.server_pages import key_of
 from tests.behaviour.product import configuration
 from tests.cli.pseudo_terminal import without_terminal
-from tests.web.pages import OWN, PROGRAM, TRIAGE, Call, Pages, State, pages, question
+from tests.web.pages import OTHER, OWN, PROGRAM, TRIAGE, Call, Pages, State, pages, question
 
 pytestmark = pytest.mark.page_attack
 HOSTILE = "</code></li><script>fetch('//evil.example')</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\u200b"
@@ -31,9 +35,10 @@ PATHS = ("executions", "executions/x1", "executions/x1/calls/1", "approvals", "a
 SERVERS = {"github": {"command": "/nonexistent/server"}}
 GITHUB = f"servers/{key_of('github')}"
 REVIEW = f"{GITHUB}/tools/{key_of('create_issue')}"
+REVEAL = "privacy/EMAIL_1"
 FORMS = (
     *("approvals/a1", "executions/x1/cancel"),
-    *(f"{GITHUB}/disable", f"{REVIEW}/accept", "privacy/EMAIL_1"),
+    *(f"{GITHUB}/disable", f"{REVIEW}/accept", REVEAL),
 )
 VALUE = "ann.secret@example.org"
 
@@ -93,17 +98,13 @@ async def at_a_guessed_path(site: Pages, path: str, data: dict[str, str]) -> htt
     return await site.browser.post(f"{site.origin}/s/guess/{path}", data=data, headers={"Origin": site.origin})
 
 
-Attack = Callable[[Pages, str, dict[str, str]], Awaitable[httpx2.Response]]
+async def by_another_method(site: Pages, path: str, data: dict[str, str]) -> httpx2.Response:
+    headers = {"Origin": site.origin}
+    await site.browser.get(f"{site.base}/{path}", params=data, headers=headers)  # may show a page, and does nothing
+    return await site.browser.put(f"{site.base}/{path}", params=data, headers=headers)
 
 
-def by(method: str) -> Attack:
-    async def attack(site: Pages, path: str, data: dict[str, str]) -> httpx2.Response:
-        return await site.browser.request(method, f"{site.base}/{path}", params=data, headers={"Origin": site.origin})
-
-    return attack
-
-
-ATTACKS: dict[str, Attack] = {
+ATTACKS: dict[str, Callable[[Pages, str, dict[str, str]], Awaitable[httpx2.Response]]] = {
     "another origin": partial(sent, Origin="https://evil.example"),
     "no origin": partial(sent, Origin="null"),
     "another site": lambda site, path, data: sent(site, path, data, **{"Sec-Fetch-Site": "cross-site"}),
@@ -112,7 +113,7 @@ ATTACKS: dict[str, Attack] = {
     "a guessed token": lambda site, path, data: sent(site, path, {**data, "token": "guess"}),
     "no cookie": without_the_cookie,
     "a guessed path": at_a_guessed_path,
-    **{method: by(method) for method in ("GET", "HEAD", "PUT")},
+    "another method": by_another_method,
 }
 
 
@@ -123,35 +124,34 @@ async def unchanged(site: Pages, state: State) -> list[bool]:
         not await state.approvals.answered([ApprovalId("a1")]),
         f"{GITHUB}/disable" in shown,
         REVIEW in shown,
-        not [row for row in await state.audit.rows(OWN) if row.event.kind == "privacy_shown"],
+        not await times_shown(state),
     ]
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-async def test_no_form_of_anybody_else_does_anything(tmp_path: Path, attack: Attack) -> None:
+async def test_no_form_of_anybody_else_does_anything(tmp_path: Path) -> None:
     async with pages(tmp_path, servers=SERVERS) as (site, state):
         await fill(state)
         (digest,) = re.findall(r'name="digest" value="(\w+)"', await site.text(REVIEW))
         data = {"token": await site.token(), **FORM, "digest": digest}
-        for path in FORMS:
-            refused = await attack(site, path, data)
-            if attack not in (ATTACKS["GET"], ATTACKS["HEAD"]):  # these may show a page, and do nothing
-                assert refused.status_code in (400, 403, 404, 405, 421), path
-            assert VALUE not in refused.text
-        assert await unchanged(site, state) == [True] * 4
+        for name, attack in ATTACKS.items():
+            for path in FORMS:
+                refused = await attack(site, path, data)
+                assert refused.status_code in (400, 403, 404, 405, 421), (name, path)
+                assert VALUE not in refused.text
+            assert await unchanged(site, state) == [True] * 4, name
         answers = [(await site.post(path, **FORM, digest=digest)).status_code for path in FORMS]
         assert answers == [303, 409, 303, 303, 200], "control; the program has ended"
         assert await unchanged(site, state) == [False] * 4, "control"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1.evil.example:80"])
-async def test_another_host_is_refused(tmp_path: Path, host: str) -> None:
+async def test_another_host_is_refused(tmp_path: Path) -> None:
     """DNS rebinding: a name of the attacker's that leads to 127.0.0.1."""
     async with pages(tmp_path) as (site, state):
         await fill(state)
-        refused = await site.get("executions", headers={"Host": host})
-        assert refused.status_code in (400, 421)
-        assert "x1" not in refused.text
+        for host in ("evil.example", "localhost", "127.0.0.1.evil.example:80"):
+            refused = await site.get("executions", headers={"Host": host})
+            assert refused.status_code in (400, 421)
+            assert "x1" not in refused.text
         assert "x1" in await site.text("executions"), "control"
 
 
@@ -173,37 +173,23 @@ async def test_no_page_can_be_framed_cached_or_made_to_load_anything(tmp_path: P
             assert headers["x-content-type-options"] == "nosniff"
 
 
-class TestWhatOthersWrote:
-    async def _shown(self, site: Pages) -> str:
-        return "".join([await site.text(path) for path in (*PATHS, REVIEW)])
-
-    async def test_is_text_wherever_it_stands(self, tmp_path: Path) -> None:
-        call = Call(
-            tool=HOSTILE,
-            began=1,
-            took=5,
-            arguments={HOSTILE: [HOSTILE]},
-            result={HOSTILE: HOSTILE},
-            server=HOSTILE,
-            decision=Allow(HOSTILE),
-        )
-        asked = question(title=HOSTILE, reason=HOSTILE, arguments={HOSTILE: HOSTILE}, lines=(HOSTILE,), done=(HOSTILE,))
-        async with pages(tmp_path, servers=SERVERS) as (site, state):
-            await state.changed_tool(ToolDefinition("create_issue", "Before."), ToolDefinition("create_issue", HOSTILE))
-            code = f'"""{HOSTILE}"""\n{HOSTILE}'
-            await state.execution("x1", code, call, status=ExecutionStatus.FAILED, error=HOSTILE)
-            await state.question(asked, at=time.time())
-            shown = await self._shown(site)
-            searched = await site.text("executions?text=%3Cscript%3E&server=%22%3E%3Cscript%3E")
-        assert "evil.example" in shown, "control"
-        assert "&lt;script&gt;" in shown
-        assert "{{ 7*7 }}" in shown, "no text of others is a template"
-        for page in (shown, searched):
-            assert "<script>" not in page
-            assert "<img" not in page
-            assert "\u202e" not in page
-            assert "\u200b" not in page
-        assert "\\u202e" in shown
+async def test_what_others_wrote_is_text_wherever_it_stands(tmp_path: Path) -> None:
+    text = {HOSTILE: [HOSTILE]}
+    call = Call(HOSTILE, 1, 5, arguments=text, result=text, server=HOSTILE, decision=Allow(HOSTILE))
+    asked = question(title=HOSTILE, reason=HOSTILE, arguments={HOSTILE: HOSTILE}, lines=(HOSTILE,), done=(HOSTILE,))
+    async with pages(tmp_path, servers=SERVERS) as (site, state):
+        await state.changed_tool(ToolDefinition("create_issue", "Before."), ToolDefinition("create_issue", HOSTILE))
+        code = f'"""{HOSTILE}"""\n{HOSTILE}'
+        await state.execution("x1", code, call, status=ExecutionStatus.FAILED, error=HOSTILE)
+        await state.question(asked, at=time.time())
+        shown = "".join([await site.text(path) for path in (*PATHS, REVIEW)])
+        searched = await site.text("executions?text=%3Cscript%3E&server=%22%3E%3Cscript%3E")
+    assert "evil.example" in shown, "control"
+    assert "&lt;script&gt;" in shown
+    assert "{{ 7*7 }}" in shown, "no text of others is a template"
+    assert "\\u202e" in shown
+    for hostile in ("<script>", "<img", "\u202e", "\u200b"):
+        assert hostile not in shown + searched
 
 
 async def test_a_form_that_names_no_definition_that_was_shown_accepts_nothing(tmp_path: Path) -> None:
@@ -212,3 +198,60 @@ async def test_a_form_that_names_no_definition_that_was_shown_accepts_nothing(tm
         for digest in ("", "0" * 64, "é", "guess"):
             assert (await site.post(f"{REVIEW}/accept", digest=digest)).status_code == 409
         assert "Review" in await site.text("servers")
+
+
+async def times_shown(state: State) -> int:
+    return len([row for row in await state.audit.rows(OWN) if row.event.kind == "privacy_shown"])
+
+
+def files_with_the_value(folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*") if path.is_file() and VALUE.encode() in path.read_bytes()]
+
+
+async def test_a_token_of_another_principal_is_no_token(tmp_path: Path) -> None:
+    async with pages(tmp_path) as (site, state):
+        await state.privacy_token("own@example.org")
+        await state.privacy_token("first@example.org", principal=OTHER)
+        await state.privacy_token(VALUE, principal=OTHER)
+        refused = await site.post("privacy/EMAIL_2")
+        never = await site.post("privacy/EMAIL_3")
+        assert refused.status_code == never.status_code == 409
+        assert refused.text.replace("EMAIL_2", "EMAIL_3") == never.text, "nothing says that there is one"
+        assert VALUE not in refused.text
+        assert await times_shown(state) == 0
+        own = await site.post(REVEAL)
+        assert "own@example.org" in own.text, "control"
+        assert "first@example.org" not in own.text
+
+
+async def test_a_value_is_not_shown_if_it_can_not_be_recorded(tmp_path: Path) -> None:
+    async with pages(tmp_path) as (site, state):
+        await state.privacy_token(VALUE)
+        with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as database:
+            database.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(FAIL, 'no'); END")
+            refused = await site.post(REVEAL)
+            database.execute("DROP TRIGGER full")
+        assert refused.status_code == 409
+        assert VALUE not in refused.text
+        assert VALUE in (await site.post(REVEAL)).text, "control"
+
+
+async def test_a_value_stays_in_no_address_cache_log_record_or_fetched_page(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with pages(tmp_path) as (site, state):
+        token = await state.privacy_token(VALUE)
+        await state.execution("x1", f"send('{token}')", at=time.time(), status=ExecutionStatus.RUNNING)
+        assert "live.js" in await site.text("executions/x1"), "control"
+        shown = await site.post(REVEAL)
+        assert VALUE in shown.text, "control"
+        assert shown.headers["cache-control"] == "no-store"
+        assert "location" not in shown.headers
+        assert "live.js" not in shown.text, "the script would send the request again"
+        for path in ("executions", "executions/x1", REVEAL, "approvals"):
+            answer = await site.get(path)
+            assert VALUE not in answer.text, "what the script fetches"
+            assert answer.headers["cache-control"] == "no-store"
+    assert VALUE not in caplog.text
+    assert files_with_the_value(tmp_path) == []

@@ -25,20 +25,15 @@ READ = (
 )
 CAUGHT = {
     "in a text": "create_issue('a', 'b', 'c', f'Please write to {it}, thanks')",
-    "as another argument": "create_issue('a', it, 'c')",
     "in an argument of a read": "list_issues(it)",
-    "as JSON in a text": "create_issue('a', 'b', 'c', json.dumps({'to': it}))",
     "percent-encoded twice": "create_issue('a', 'b', 'c', quote(quote(it, safe=''), safe=''))",
     "in base64": "create_issue('a', 'b', 'c', base64.b64encode(it.encode()).decode())",
     "with full-width letters": "create_issue('a', 'b', 'c', ''.join(chr(ord(c) + 0xfee0) for c in it))",
     "with characters of no width": "create_issue('a', 'b', 'c', '\\u200b'.join(it))",
-    "as a mailto link": "create_issue('a', 'b', 'c', f'<a href=\"mailto:{it}\">')",
     "far behind in a long text": "create_issue('a', 'b', 'c', 'word ' * 40_000 + it)",
-    "as a card in the title": "create_issue('a', 'b', '4111 1111 1111 1111')",
 }
 THROUGH = {
     "hexadecimal": "create_issue('a', 'b', 'c', it.encode().hex())",
-    "in words": "create_issue('a', 'b', 'c', it.replace('@', ' at ').replace('.', ' dot '))",
     "split between arguments": "create_issue('a', 'b', it.split('@')[0], it.split('@')[1])",
 }
 
@@ -47,10 +42,17 @@ THROUGH = {
 async def host(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
     path = configuration(tmp_path_factory.mktemp("personal"), guardrails=[RAIL])
     async with in_memory_for_all(path) as opened:
-        control = await opened.run(f"{READ}update_record('Lead', '1', {{'email': it}})['success']")
-        assert control.value is True, "the control"
-        assert opened.reached("update_record")[0]["data"] == {"email": "customer001@example.com"}
         yield opened
+
+
+async def test_a_program_moves_addresses_to_the_crm_and_nowhere_else(host: Host) -> None:
+    moved = await host.run(f"{READ}update_record('Lead', '1', {{'email': it}})['success']")
+    assert moved.value is True, "the control of all others"
+    assert host.reached("update_record")[0]["data"] == {"email": "customer001@example.com"}
+    refused = await host.run(f"{READ}create_issue('acme', 'web', 'Customer', body=it)")
+    assert "'body' of the arguments holds personal data (kind email)" in refused.text
+    assert "github/create_issue may not receive" in refused.text
+    assert host.reached("create_issue") == []
 
 
 @pytest.mark.evasion

@@ -49,10 +49,7 @@ EVERYONE = "from servers.evil import people\nfrom servers.crm import person\n[le
 READS = {
     "the stub": ("read_tool", {"path": "/servers/notes/length.py"}),
     "the folder of servers": ("list_dir", {"path": "/servers"}),
-    "the workspace": ("list_dir", {"path": "/workspace"}),
     "a search": ("search_tools", {"query": "length of a text", "server": "notes"}),
-    "a search with sources": ("search_tools", {"query": "length of a text", "detail_level": "full"}),
-    "an unknown path": ("read_tool", {"path": "/servers/notes/nothing.py"}),
     "a refused program": ("execute_code", {"code": "from servers import notes\nnotes.length(text='abc')"}),
     "a wrong argument": ("execute_code", {"code": "from servers import notes\nnotes.echo(text=3)"}),
 }
@@ -85,15 +82,12 @@ async def before_and_after(tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
         yield before, host
 
 
-@pytest.mark.parametrize("what", READS)
-async def test_a_text_of_the_product_stays_as_it_was(
-    before_and_after: tuple[dict[str, Answer], Host], what: str
-) -> None:
+async def test_texts_of_the_product_stay_as_they_were(before_and_after: tuple[dict[str, Answer], Host]) -> None:
     before, host = before_and_after
-    tool, arguments = READS[what]
-    after = await host.call(tool, **arguments)
-    expected = _said(before[what]).replace(EMAIL, "<EMAIL_1>").replace(OWNER, "<EMAIL_2>")
-    assert _said(after) == expected
+    for what, (tool, arguments) in READS.items():
+        after = await host.call(tool, **arguments)
+        expected = _said(before[what]).replace(EMAIL, "<EMAIL_1>").replace(OWNER, "<EMAIL_2>")
+        assert _said(after) == expected, what
 
 
 def _said(answer: Answer) -> str:
@@ -101,32 +95,22 @@ def _said(answer: Answer) -> str:
     return json.dumps([answer.text, {key: it for key, it in content.items() if key not in ("execution_id", "calls")}])
 
 
-async def test_values_in_descriptions_and_defaults_have_tokens_all_the_same(
-    before_and_after: tuple[dict[str, Answer], Host],
-) -> None:
-    """Positive control: what an upstream wrote is searched wherever the product shows it."""
-    _, host = before_and_after
-    stub = (await host.call("read_tool", path="/servers/notes/echo.py")).text
-    found = await host.call("search_tools", query="echo a text", detail_level="full")
-    for text in (stub, found.text, str(found.content)):
-        assert "<EMAIL_" in text
-        assert EMAIL not in text
-        assert OWNER not in text
-
-
 async def test_what_programs_and_upstreams_say_has_tokens_all_the_same(
     before_and_after: tuple[dict[str, Answer], Host],
 ) -> None:
-    """Positive control: in a program's value, its error, and the message on an argument that the product quotes."""
+    """Positive control: in descriptions and defaults, a program's value, its error, and a message that quotes it."""
     _, host = before_and_after
     address = "'annabel.' + 'lovelace@example.org'"
-    answers = [
+    await host.run(f"open('/workspace/' + {address}, 'w').write({address})")
+    for answer in (
+        await host.call("read_tool", path="/servers/notes/echo.py"),
+        await host.call("search_tools", query="echo a text", detail_level="full"),
         await host.run(f"from servers import notes\nnotes.echo(text={address})"),
         await host.run(f"raise ValueError({address})"),
         await host.run(f"{HIDDEN}getattr(notes, 'ec' + 'ho')(**{{{address}: 1}})"),
-        await host.run(f"open('/workspace/' + {address}, 'w').write({address})"),
         await host.call("list_dir", path="/workspace"),
-    ]
-    for answer in (answers[0], answers[1], answers[2], answers[4]):
-        assert EMAIL not in answer.text
-        assert "<EMAIL_" in answer.text
+    ):
+        said = _said(answer)
+        assert "<EMAIL_" in said
+        assert EMAIL not in said
+        assert OWNER not in said

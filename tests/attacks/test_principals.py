@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from codemode_server.upstreams.auth.sign_in import SignIn
 from tests import fork_server
 from tests.attacks.issuer import AUDIENCE, issuing, rsa_key
 from tests.attacks.test_http_of_others import asked
-from tests.behaviour.product import configuration, office
+from tests.behaviour.product import PLAIN, configuration, office
 from tests.hosts.kit import HttpHost, Mode, Served, forked_product, free_port, http_host, serving
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,6 @@ SERVERS = Path(__file__).parent / "servers"
 PERMISSIONS = {
     "rules": [
         {"deny": "github/boom", "principals": ["bob"]},
-        {"deny": "slow/most_at_once", "principals": ["group:guests"]},
         {"ask": "github/create_issue"},
     ]
 }
@@ -86,7 +86,7 @@ class Product:
 def product(folder: Path, servers: dict[str, Any] | None = None, **sections: Any) -> Iterator[Product]:
     (folder / "state").mkdir(mode=0o700)
     sections.setdefault("sandbox", {"backend": "wasm"})
-    config = configuration(folder, office(folder, "github", "slow") if servers is None else servers, **sections)
+    config = configuration(folder, office(folder, "github") if servers is None else servers, **sections)
     with serving(config) as served:
         yield Product(served, folder, config, AccessTokens(folder / "state"))
 
@@ -96,7 +96,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     with product(
         tmp_path_factory.mktemp("principals"),
         permissions=PERMISSIONS,
-        groups={"guests": ["bob"]},
         approvals={"answer_seconds": 0.5, "browser": "never"},
     ) as found:
         yield found
@@ -122,9 +121,8 @@ class TestFiles:
             assert not [it for it in (await alice.run(look)).value if "bob" in it]
             assert f"of-alice-{mode}" in (await alice.run(look)).value, "the control"
 
-    @pytest.mark.parametrize("path", ["/workspace/../alice/note", "note"])
-    async def test_no_path_leads_to_the_files_of_another(self, shared: Product, path: str) -> None:
-        path = f"/workspace/{path}"
+    async def test_no_path_leads_to_the_files_of_another(self, shared: Product) -> None:
+        path = "/workspace/../alice/note"
         code = f"try: found = open({path!r}).read()\nexcept OSError as error: found = type(error).__name__\nfound"
         async with AsyncExitStack() as stack:
             alice, bob = await both(shared, stack)
@@ -134,22 +132,14 @@ class TestFiles:
             assert "private" in (await alice.call("read_tool", path="/workspace/note")).text, "the control"
 
 
-class TestResults:
+class TestExecutions:
     async def test_a_program_reads_no_result_of_another(self, shared: Product) -> None:
         async with AsyncExitStack() as stack:
             alice, bob = await both(shared, stack)
-            name = await stored(alice)
+            name = (await alice.run("['private'] + ['x' * 1_000] * 100")).content["execution_id"]
             assert (await bob.run(RESULT.format(name))).error["type"] == "KeyError"
             assert (await alice.run(f"{RESULT.format(name)}[0]")).value == "private", "the control"
 
-
-async def stored(host: HttpHost) -> str:
-    """The name of a result that is too long to be shown."""
-    answer = await host.run("['private'] + ['x' * 1_000] * 100")
-    return str(answer.content["execution_id"])
-
-
-class TestExecutions:
     async def test_nobody_resumes_the_program_of_another(self, shared: Product) -> None:
         async with AsyncExitStack() as stack:
             alice, bob = await both(shared, stack)
@@ -160,14 +150,14 @@ class TestExecutions:
             assert stolen.text.replace(name, "") == unknown.text.replace("x000000000000", "")
             assert (await alice.call("execute_code", resume=name)).content["status"] == "waiting", "the control"
 
-    @pytest.mark.parametrize("action", ["show", "replay"])
-    async def test_no_command_shows_or_runs_the_program_of_another(self, shared: Product, action: str) -> None:
+    async def test_no_command_shows_or_runs_the_program_of_another(self, shared: Product) -> None:
         async with shared.host("alice") as alice:
             name = str((await alice.run("'of alice'")).content["execution_id"])
-        found = await printed(shared, "bob", "executions", action, name)
-        unknown = await printed(shared, "bob", "executions", action, "x000000000000")
-        assert found.replace(name, "") == unknown.replace("x000000000000", "")
-        assert await printed(shared, "alice", "executions", action, name) != found, "the control"
+        for action in ("show", "replay"):
+            found = await printed(shared, "bob", "executions", action, name)
+            unknown = await printed(shared, "bob", "executions", action, "x000000000000")
+            assert found.replace(name, "") == unknown.replace("x000000000000", "")
+            assert await printed(shared, "alice", "executions", action, name) != found, "the control"
 
 
 async def waiting(host: HttpHost, title: str) -> str:
@@ -336,3 +326,42 @@ class TestUpstreams:
                 answer = await host.run(self.WHO)
                 assert answer.content["status"] == "failed", "who has not signed in uses the sign-in of nobody"
                 assert "CODEMODE_PRINCIPAL=carol codemode-server login named" in answer.text
+
+
+VALUE = "203.0.113.77"
+CRM = (
+    PLAIN
+    + f"""
+server = Server(sys.argv[1])
+
+@server.tool(description="The address of a customer.")
+def customer() -> dict[str, str]:
+    return {{"ip_address": {VALUE!r}}}
+
+@server.tool(description="Looks something up.")
+def look_up(query: str) -> str:
+    return "nothing"
+
+server.run()
+"""
+)
+READ_VALUE = "from servers.crm import customer\ncustomer()['ip_address']"
+FORBIDDEN = f"from servers.web import look_up\nlook_up('http://{VALUE}/')"
+
+
+async def test_the_reason_of_a_guardrail_has_tokens_of_its_principal_alone(tmp_path: Path) -> None:
+    """Or one would learn that the value is personal data of the other."""
+    (tmp_path / "crm.py").write_text(CRM)
+    with product(
+        tmp_path,
+        {name: {"command": sys.executable, "args": [str(tmp_path / "crm.py"), name]} for name in ("crm", "web")},
+        privacy={"servers": {"crm": "tokens"}},
+        guardrails=[{"use": "domains", "settings": {"allow": ["example.org"]}}],
+        state={"dir": str(tmp_path / "state"), "payloads": "all"},
+    ) as it:
+        async with AsyncExitStack() as stack:
+            alice, bob = await both(it, stack)
+            assert (await alice.run(READ_VALUE)).value == "<IP_1>", "the control: it is hers"
+            of_alice, of_bob = (await alice.run(FORBIDDEN)).text, (await bob.run(FORBIDDEN)).text
+    assert "an address of '<IP_1>', which is not allowed" in of_alice
+    assert f"an address of '{VALUE}', which is not allowed" in of_bob

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import anyio
-import anyio.lowlevel
 import pytest
 import pytest_asyncio
 
@@ -38,23 +36,18 @@ else:
     {READ.replace(chr(10), chr(10) + "    ")}
     raise ValueError('broke')
 """
+GO = "open('/workspace/go', 'w').close()\n1"
 LABELLED = {"bank.read", "web.read"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("flows")
-    path = flowing(folder)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    path = flowing(tmp_path_factory.mktemp("flows"))
     content = json.loads(path.read_text())
     for name in ("bank", "web", "calm"):
         content["servers"][name]["effects"] = {"*": "read"}
     path.write_text(json.dumps(content))
-    return folder
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def app(folder: Path) -> AsyncIterator[App]:
-    async with for_all(product(folder / "upstream.yaml")) as app:
+    async with for_all(product(path)) as app:
         yield app
 
 
@@ -69,15 +62,11 @@ async def ended(execution: Execution) -> Execution:
     return execution
 
 
-async def make_go(it: Person) -> None:
-    await it.value("open('/workspace/go', 'w').close()\n1", "two")
-
-
 @pytest.mark.parametrize("is_tainted", [True, False])
 async def test_a_session_that_resumes_a_running_program_gets_what_that_reads(it: Person, *, is_tainted: bool) -> None:
     running = it.start(it.code(WAITING + READ + "str(data)", is_tainted=is_tainted))
     resumed = await it.app.executions.resume(running.execution_id, it.context("two"))
-    await make_go(it)
+    await it.value(GO, "two")
     await ended(resumed)
     assert resumed.outcome.value, resumed.outcome
     assert carried(it, "two") == (LABELLED if is_tainted else set())
@@ -93,7 +82,7 @@ async def test_a_program_that_another_session_gets_carries_what_its_session_had_
 ) -> None:
     text, is_dry_run = it.code(HANDING_OVER, is_tainted=is_tainted), way == "applied"
     first = await ended(it.app.executions.start(text, it.context(), is_dry_run=is_dry_run))
-    await make_go(it)
+    await it.value(GO, "two")
     assert carried(it, "two") == set()
     again = await _again(it, first, way)
     with anyio.fail_after(60):
@@ -112,18 +101,11 @@ async def _again(it: Person, first: Execution, way: str, context: RequestContext
     return await again(first.execution_id, context or it.context("two"))
 
 
-@pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("way", ["resumed", "applied"])
-async def test_a_program_whose_sources_are_not_known_any_more_goes_to_no_other_session(
-    it: Person, folder: Path, way: str, *, is_known: bool
-) -> None:
+async def test_a_program_whose_sources_are_not_known_any_more_goes_to_no_other_session(it: Person, way: str) -> None:
     text = it.code(READ + "raise ValueError('broke')", is_tainted=True)
     first = await ended(it.app.executions.start(text, it.context(), is_dry_run=way == "applied"))
-    if is_known:
-        await ended(await _again(it, first, way))
-        assert carried(it, "two") == LABELLED
-    else:
-        await it.app.stores.sources.forget([(it.principal.principal_id, it.context().session.session_id)])
-        with pytest.raises(MetaToolError, match="not known any more"):
-            await _again(it, first, way)
-        await ended(await _again(it, first, way, it.context()))  # its own session has it anyway
+    await it.app.stores.sources.forget([(it.principal.principal_id, it.context().session.session_id)])
+    with pytest.raises(MetaToolError, match="not known any more"):
+        await _again(it, first, way)
+    await ended(await _again(it, first, way, it.context()))  # its own session has it anyway

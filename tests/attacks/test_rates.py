@@ -25,7 +25,7 @@ from tests.behaviour.test_approvals import connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-WAYS = ("calls", "framed", "mixed", "cancelled", "threads", "direct", "sessions", "asked", "each")
+WAYS = ("calls", "framed", "mixed", "cancelled", "direct", "sessions", "each")
 LIMIT = 5
 UPSTREAM = (
     PLAIN
@@ -33,14 +33,11 @@ UPSTREAM = (
 import json
 server, log = Server("shop"), sys.argv[1]
 
-def note(tool, text):
-    with open(log, "a") as file:
-        file.write(json.dumps(tool) + "\\n")
-    return "done"
-
 def offer(name):
     def buy(text: str = "") -> str:
-        return note(name, text)
+        with open(log, "a") as file:
+            file.write(json.dumps(name) + "\\n")
+        return "done"
     buy.__name__ = name
     server.tool("Buy something.")(buy)
 
@@ -51,9 +48,8 @@ server.run()
 """
 )
 RULES: list[dict[str, Any]] = [
-    {"ask": "shop/asked", "limit": f"{LIMIT}/hour"},
     {"allow": "shop/each", "limit": f"{LIMIT}/execution"},
-    *({"allow": f"shop/{name}", "limit": f"{LIMIT}/hour"} for name in WAYS if name not in ("asked", "each")),
+    *({"allow": f"shop/{name}", "limit": f"{LIMIT}/hour"} for name in WAYS if name != "each"),
 ]
 
 
@@ -99,8 +95,6 @@ EVASIONS = {
     "cancelled": "import asyncio\nfrom servers.shop import cancelled\n"
     "for n in range(12):\n    try:\n        await asyncio.wait_for(cancelled(text=str(n)), 0.0001)\n"
     "    except Exception as error:\n        print(error)\nawait asyncio.sleep(0.2)",
-    "threads": "from concurrent.futures import ThreadPoolExecutor\nfrom servers.shop import threads\n"
-    "with ThreadPoolExecutor(12) as pool:\n    for n in range(12): pool.submit(lambda: threads(text='x'))",
     "each": "import asyncio\nfrom servers.shop import each\n"
     "await asyncio.gather(*(each(text=str(n)) for n in range(12)), return_exceptions=True)",
 }

@@ -41,7 +41,7 @@ def servers(folder: Path, **more: Any) -> dict[str, Any]:
     EncryptedFileStore(folder / "state").set("probe", IN_KEYRING)
     (folder / "printed").write_text(PRINTED)
     env = {"PROBE_TOKEN": "${PROBE_TOKEN}", "DB": "${DOTENV_PASSWORD}"}
-    env |= {"STORED": "${keyring:probe}", "OUTPUT": "${command:cat printed}"}
+    env |= {"STORED": "${keyring:probe}", "OUTPUT": "${command:cat printed}", "COLOUR": "a deep and quiet blue"}
     teller = hostile(folder, "teller", env=env)
     teller["teller"]["args"] += ["--token", IN_ARGS]
     away = {"url": f"http://me:{IN_URL}@127.0.0.1:9/mcp", "headers": {"Authorization": f"Bearer {IN_HEADER}"}}
@@ -71,16 +71,6 @@ def everything(answer: Any) -> str:
     return repr(answer.result.model_dump())
 
 
-async def test_a_text_that_is_no_secret_comes_through_whole(tmp_path: Path) -> None:
-    """The positive control: the upstream does tell, and what is not configured as a secret is not masked."""
-    teller = hostile(tmp_path, "teller", env={"PROBE_TOKEN": "x"})
-    del teller["teller"]["env"]
-    teller["teller"]["env"] = {"COLOUR": "a deep and quiet blue"}
-    async with in_memory(configuration(tmp_path, teller)) as host:
-        answer = await host.run("from servers.teller import tell\ntell(how='environment')['COLOUR']")
-        assert answer.value == "a deep and quiet blue"
-
-
 async def test_what_an_upstream_tells_of_a_secret_is_masked(path: Path) -> None:
     """For the program too, which may do anything with it, and the model, in every part of the answer."""
     async with in_memory(path) as host:
@@ -101,21 +91,17 @@ open("/workspace/told.txt", "w").write(text)
             assert leaks(everything(answer)) == [], way
             assert leaks((await host.call("read_tool", path="/workspace/told.txt")).text) == [], way
         assert arrived(host.folder, "teller") == ["tell"] * len(WAYS)
-
-
-async def test_the_upstream_itself_has_the_secrets_of_keyring_and_command(path: Path) -> None:
-    """The control of what is masked: the lengths are right."""
-    async with in_memory(path) as host:
-        program = "from servers.teller import tell\ne = tell(how='environment')\nreturn [e['STORED'], e['OUTPUT']]"
-        assert (await host.run(program)).value == ["***", "***"]
+        told = (await host.run("from servers.teller import tell\ntell(how='environment')")).value
+        assert (told["STORED"], told["OUTPUT"]) == ("***", "***")
+        assert told["COLOUR"] == "a deep and quiet blue", "control: what is no secret comes through whole"
     settings = load(path).settings.servers["teller"]
-    assert (settings.env["STORED"], settings.env["OUTPUT"]) == (IN_KEYRING, PRINTED)
+    assert (settings.env["STORED"], settings.env["OUTPUT"]) == (IN_KEYRING, PRINTED), "control: the upstream has them"
 
 
 CUT = """
 import codemode
 told = []
-for limit in (90, 150, 200, 300, 1_500, 2_000, 4_096, 8_000):
+for limit in (90, 200, 2_000, 4_096, 8_000):
     for before in range(limit - 18, limit, 6):
         for is_error in (True, False):
             try:

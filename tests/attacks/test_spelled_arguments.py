@@ -43,11 +43,6 @@ CASES = {
         texts("owner", "Acme", "ACME", "aCME", "acme\n", "acme\r", "\tacme"),
         [{"owner": "acme"}],
     ),
-    "a Unicode normal form": Case(
-        'args.name == "caf\u00e9"',
-        texts("name", "cafe\u0301", "caf\u00e9\u0301", "CAF\u00c9", "caf\ufe0f\u00e9", "\u1d9caf\u00e9"),
-        [{"name": "caf\u00e9"}],
-    ),
     "letters that look alike": Case(
         'args.owner.lowerAscii() in ["kim"]',
         texts("owner", "\u212aim", "k\u0131m", "K\u0130M", "k\u0456m", "\uff2bim", "k\u200dim", "kim\u00ad"),
@@ -67,11 +62,6 @@ CASES = {
         ),
         [{"url": "https://acme.example/%2e%2e"}],
     ),
-    "tricks of paths": Case(
-        'args.path.startsWith("/work/") && !args.path.contains("..")',
-        texts("path", "/work/../etc", "/work/a/..", "/work", "/WORK/a", "work/a", "//work/a", "/./work/a", "/work\\a"),
-        [{"path": "/work/a"}, {"path": "/work/a/b.txt"}],
-    ),
     "a number": Case(
         "args.n == 1",
         [*texts("n", "1", True, None, [1], {"1": 1}, 1.0000000001, 2), "{}", '{"n": 1, "n": 2}', '{"N": 1}'],
@@ -82,11 +72,6 @@ CASES = {
         "!has(args.force) || args.force == false",
         texts("force", None, 0, "", "false", [], {}, True),
         [{}, {"force": False}, {"Force": True}],
-    ),
-    "a list that is none": Case(
-        'args.labels.all(x, x in ["bug", "docs"])',
-        [*texts("labels", "bug", None, ["bug", "evil"], ["Bug"], [["bug"]], ["bug", None], {"evil": "bug"}), "{}"],
-        [{"labels": ["bug", "docs"]}, {"labels": []}],
     ),
     "a key twice": Case(
         'args.owner == "acme"',

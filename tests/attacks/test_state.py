@@ -10,10 +10,9 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests import fork_server
@@ -73,21 +72,11 @@ def test_a_damaged_record_is_told_in_a_sentence(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "codemode.db").read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("state", b"state"), ("state/workspaces/default", b"workspaces/default can't be used: Not a directory")],
-)
-def test_a_folder_that_is_a_file_is_told_in_a_sentence(tmp_path: Path, name: str, told: bytes) -> None:
-    (tmp_path / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (tmp_path / name).write_text("x")
-    assert told in refused(configuration(tmp_path, hostile(tmp_path, "plain")))
-
-
-def test_a_state_folder_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", "1m") as disk:
-        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        told = refused(configuration(tmp_path, hostile(tmp_path, "plain"), state={"dir": str(disk / "state")}))
-    assert b"state" in told
+def test_a_workspace_that_is_a_file_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "state" / "workspaces").mkdir(mode=0o700, parents=True)
+    (tmp_path / "state" / "workspaces" / "default").write_text("x")
+    told = refused(configuration(tmp_path, hostile(tmp_path, "plain")))
+    assert b"workspaces/default can't be used: Not a directory" in told
 
 
 async def test_a_full_disk_stops_calls_not_the_product_and_freed_it_goes_on(tmp_path: Path) -> None:
@@ -120,31 +109,11 @@ async def test_a_full_disk_stops_calls_not_the_product_and_freed_it_goes_on(tmp_
             assert (await host.run(CALL)).value == "pong"
 
 
-@pytest.fixture(scope="module")
-def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A configuration whose state folder has the listing that an earlier product stored."""
-    folder = tmp_path_factory.mktemp("listed")
-    path = configuration(folder, hostile(folder, "plain"))
-
-    async def list_once() -> None:
+async def test_a_damaged_listing_is_listed_anew(tmp_path: Path) -> None:
+    path = configuration(tmp_path, hostile(tmp_path, "plain"))
+    for listing in ("", "[" * 100_000, '{"format":1,"tools":[{"name":"a","effect":"guesses"}],"problems":[]}', None):
         async with in_memory(path) as host:
-            await is_well(host)
-
-    anyio.run(list_once)
-    return path
-
-
-@pytest.mark.parametrize(
-    "listing",
-    [
-        "",
-        "[" * 100_000,
-        '{"format":1,"tools":[{"name":"a","effect":"guesses"}],"problems":[]}',
-    ],
-)
-async def test_a_damaged_listing_is_listed_anew(listed: Path, listing: str) -> None:
-    with sqlite3.connect(listed.parent / "state" / "codemode.db") as connection:
-        assert connection.execute("UPDATE listings SET listing = ?", (listing,)).rowcount == 1
-    connection.close()
-    async with in_memory(listed) as host:
-        assert (await host.run(CALL)).value == "pong"
+            assert (await host.run(CALL)).value == "pong"
+        if listing is not None:
+            with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as connection, connection:
+                assert connection.execute("UPDATE listings SET listing = ?", (listing,)).rowcount == 1

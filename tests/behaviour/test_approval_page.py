@@ -24,9 +24,9 @@ from codemode_server.domain.tools import Effect
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.web.page_channel import PageChannel
 
-from .product import Host, configuration, in_memory, office
+from .product import configuration, in_memory, office
 
-CREATE = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='Bug')['number']"
+CREATE = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='Bug')['url']"
 ASK = {"rules": [{"ask": "github/create_issue"}]}
 BROWSER = """\
 import html, re, sys, urllib.request
@@ -46,33 +46,28 @@ def use_browser(monkeypatch: pytest.MonkeyPatch, folder: Path, form: str) -> Non
     monkeypatch.setattr(webbrowser, "_browsers", {})
 
 
-class TestAHostThatCanAskNothing:
-    async def run(self, folder: Path, **approvals: Any) -> tuple[Host, Any]:
-        config = configuration(folder, office(folder, "github"), permissions=ASK, approvals=approvals)
-        async with in_memory(config) as host:
-            return host, await host.run(CREATE)
-
-    async def test_has_the_page_opened_in_the_users_browser(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        use_browser(monkeypatch, tmp_path, "answer=allow&scope=call")
-        host, answer = await self.run(tmp_path)
-        assert answer.value == 1
-        assert len(host.reached("create_issue")) == 1
-
-    async def test_gets_the_reason_of_the_users_refusal(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        use_browser(monkeypatch, tmp_path, "answer=refuse&reason=tomorrow")
-        host, answer = await self.run(tmp_path)
-        assert "the user refused it: tomorrow" in answer.text
-        assert host.reached("create_issue") == []
+@pytest.mark.parametrize(
+    ("form", "says", "sent"),
+    [
+        ("answer=allow&scope=call", "https://github.example/o/r/issues/1", 1),
+        ("answer=refuse&reason=tomorrow", "the user refused it: tomorrow", 0),
+    ],
+    ids=["allowed", "refused"],
+)
+async def test_a_host_that_can_ask_nothing_has_the_page_opened_in_the_users_browser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, says: str, sent: int
+) -> None:
+    use_browser(monkeypatch, tmp_path, form)
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), permissions=ASK)) as host:
+        assert says in (await host.run(CREATE)).text
+    assert len(host.reached("create_issue")) == sent
 
 
 @dataclass
 class UrlHost:
     """In the place of a host that shows addresses and no forms, which can also decline and cancel."""
 
-    action: str = "accept"
-    form: str = "answer=allow&scope=call"
+    action: str
     features: frozenset[Feature] = frozenset({Feature.URL})
     log_level: str | None = None
     address: str = ""
@@ -81,27 +76,22 @@ class UrlHost:
         self.address = request.params["url"]
         async with httpx2.AsyncClient() as browser:
             if self.action == "accept":
-                await browser.post(self.address, content=self.form.encode())
+                await browser.post(self.address, content=b"answer=allow&scope=call")
         return {"action": self.action}
 
 
-class TestAHostThatShowsAddresses:
-    async def asked(self, host: UrlHost) -> Any:
-        channel, context = PageChannel(LiveConfig()), RequestContext.of(Session("s"), LiveConfig())
-        name = ExecutionId("x1")
-        question = Question("github", "create_issue", "github.create_issue", Effect.WRITES, "rule 1", {"title": "Bug"})
-        key = CallKey("github", "create_issue", "0", 1)
-        approval = Approval(ApprovalId("a1"), name, context.principal, "s", key, question, 0.0, 1.0)
-        with anyio.fail_after(20):
-            return await channel.ask(ExecutionCalls(name, context, host=host), approval)
-
-    async def test_shows_the_address_of_the_page(self) -> None:
-        answer = await self.asked(UrlHost())
-        assert (answer.is_approved, answer.channel) == (True, "page")
-
-    @pytest.mark.parametrize("action", ["decline", "cancel"])
-    async def test_leaves_the_question_to_other_channels_if_the_user_does_not_open_it(self, action: str) -> None:
-        host = UrlHost(action)
-        assert await self.asked(host) is None
-        with pytest.raises(httpx2.ConnectError):
-            httpx2.get(host.address)
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_a_host_that_shows_addresses_shows_that_of_the_page_and_other_channels_go_on_if_nobody_opens_it(
+    action: str,
+) -> None:
+    host, context = UrlHost(action), RequestContext.of(Session("s"), LiveConfig())
+    name = ExecutionId("x1")
+    question = Question("github", "create_issue", "github.create_issue", Effect.WRITES, "rule 1", {"title": "Bug"})
+    approval = Approval(
+        ApprovalId("a1"), name, context.principal, "s", CallKey("github", "create_issue", "0", 1), question, 0.0, 1.0
+    )
+    with anyio.fail_after(20):
+        answer = await PageChannel(LiveConfig()).ask(ExecutionCalls(name, context, host=host), approval)
+    assert (answer is not None and answer.is_approved) is (action == "accept")
+    with pytest.raises(httpx2.ConnectError):
+        httpx2.get(host.address)

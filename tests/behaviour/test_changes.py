@@ -4,17 +4,22 @@ upstream.yaml, an upstream that changes its tools, one that dies and comes back,
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from codemode_server.app import App
+from codemode_server.config.live import local_principal
 from tests import fork_server
 
-from .product import Host, configuration, in_memory, office
+from .product import Host, configuration, in_memory, office, opened
 
 pytestmark = pytest.mark.slow
+
+LIST = "from servers.github import list_issues\nlen(list_issues(repo={0!r}))"
 
 CHANGING = """\
 import os, sys
@@ -63,39 +68,87 @@ async def until_found(host: Host, query: str, name: str) -> None:
     await host.until(is_found)
 
 
-async def test_an_upstream_added_to_the_file_is_there_without_a_restart(tmp_path: Path) -> None:
-    path = configuration(tmp_path, office(tmp_path, "github"))
-    async with in_memory(path, watch=True) as host:
-        assert "get_channel_history" not in await found(host, "channel history")
-        configuration(tmp_path, office(tmp_path, "github", "slack"))
+def file_of(folder: Path, payloads: str = "shapes", **sections: Any) -> Path:
+    state = {"dir": str(folder / "state"), "payloads": payloads}
+    return configuration(folder, office(folder, "github"), **{"state": state, **sections})
+
+
+async def taken_over(app: App) -> None:
+    with anyio.fail_after(20):
+        await app.config.wait_newer(0)
+
+
+def on_disk(folder: Path, word: str) -> bool:
+    return any(word.encode() in file.read_bytes() for file in (folder / "state").glob("*.db*"))
+
+
+async def test_edited_permissions_hold_for_the_next_call(tmp_path: Path) -> None:
+    """And so does how much of it is recorded."""
+    create = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='t')['number']"
+    async with opened(file_of(tmp_path, "all"), watch=True) as (app, host):
+        assert (await host.run(LIST.format("needle-before"))).value == 5
+        assert (await host.run(create)).value == 1
+        await host.until(lambda: on_disk(tmp_path, "needle-before"))
+        file_of(tmp_path, "none", permissions={"rules": [{"deny": "github/create_issue"}]})
+        await taken_over(app)
+        assert "deny: github/create_issue" in (await host.run(create)).error["message"]
+        assert len(host.reached("create_issue")) == 1
+        assert (await host.run(LIST.format("needle-after"))).value == 5
+    assert not on_disk(tmp_path, "needle-after")
+
+
+async def test_an_edit_that_cannot_be_used_leaves_the_old_settings_in_force(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as one that would protect nothing. A server that the next edit adds is there without a restart."""
+    path = file_of(tmp_path, privacy={"servers": {"github": "tokens"}})
+    async with opened(path, watch=True) as (app, host):
+        with caplog.at_level(logging.WARNING):
+            file_of(tmp_path, privacy={"servers": {"githb": "tokens"}}, limits={"calls": 3})
+            await host.until(lambda: "the edited configuration is not used" in caplog.text)
+            assert app.config.settings.privacy.servers == {"github": "tokens"}
+            assert "privacy.servers.githb: protects nothing" in caplog.text
+            warned = {"servers": {"github": "tokens", "gi?": "block"}}
+            configuration(tmp_path, office(tmp_path, "github", "slack"), privacy=warned, limits={"calls": 3})
+            await taken_over(app)
+        assert app.config.settings.limits.calls == 3, "control"
+        assert 'privacy.servers."gi?": matches no server' in caplog.text, "what an edit brings is warned of too"
         await until_found(host, "channel history", "get_channel_history")
         code = "from servers.slack import get_channel_history\nlen(get_channel_history(channel='C1'))"
         assert (await host.run(code)).value == 2
 
 
-async def test_edited_permissions_hold_for_the_next_call(tmp_path: Path) -> None:
-    path = configuration(tmp_path, office(tmp_path, "github"))
-    code = "from servers.github import list_issues\nlen(list_issues(repo='r'))"
-    async with in_memory(path, watch=True) as host:
-        assert (await host.run(code)).value == 5
-        configuration(tmp_path, office(tmp_path, "github"), permissions={"default": "deny"})
-
-        async def is_refused() -> bool:
-            return (await host.run(code)).result.is_error is True
-
-        await host.until(is_refused)
-        assert "permissions.default is 'deny'" in (await host.run(code)).error["message"]
+FIRST, SECOND = "tok-first-5f2c9e7a1b", "tok-second-Z7kQ9xw41L"
 
 
-async def test_an_edit_that_cannot_be_used_leaves_the_old_settings_in_force(tmp_path: Path) -> None:
-    path = configuration(tmp_path, office(tmp_path, "github"))
-    code = "from servers.github import list_issues\nlen(list_issues(repo='r'))"
-    async with in_memory(path, watch=True) as host:
-        path.write_text('{"servers": {"github": {"comand": "x"}}}')
-        await anyio.sleep(2.5)  # two looks at the file and one interval more: there is nothing to wait for
-        assert (await host.run(code)).value == 5
-        configuration(tmp_path, office(tmp_path, "github", "slack"))
-        await until_found(host, "channel history", "get_channel_history")
+def with_token(folder: Path, token: str) -> Path:
+    servers = office(folder, "github")
+    servers["github"]["env"]["GITHUB_TOKEN"] = token
+    return configuration(folder, servers)
+
+
+async def test_a_secret_that_an_edit_replaces_stays_masked_beside_the_new_one(tmp_path: Path) -> None:
+    """A server that had it may still answer with it."""
+    code = f"[{FIRST!r}, {SECOND!r}]"
+    async with opened(with_token(tmp_path, FIRST), watch=True) as (app, host):
+        assert (await host.run(code)).value == ["***", SECOND], "the control"
+        with_token(tmp_path, SECOND)
+        await taken_over(app)
+        assert (await host.run(code)).value == ["***", "***"]
+
+
+async def test_the_log_names_the_edited_settings_that_need_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(file_of(tmp_path), watch=True) as (app, _):
+        with caplog.at_level(logging.WARNING):
+            edited = {"dir": str(tmp_path / "state"), "payloads": "none"}
+            file_of(tmp_path, state=edited, principal="another", sandbox={"warm": 2}, limits={"calls": 3})
+            await taken_over(app)
+        assert app.config.settings.limits.calls == 3
+        assert local_principal(app.config.settings).principal_id == "default", "whose workspace is open already"
+    lines = [record.message for record in caplog.records if "next start" in record.message]
+    assert lines == ["sandbox.warm, principal: what was edited here is taken over at the next start"]
 
 
 async def test_a_tool_that_an_upstream_adds_is_found_read_and_called(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from codemode_server.app import App
-from codemode_server.settings import PermissionSettings
 from tests.attacks.test_flows import flowing
 
 from .product import Host, opened
@@ -105,17 +104,3 @@ await asyncio.gather(board.post(text='hello'), read())
         assert (await host.run(code)).content["status"] == "succeeded"
     assert ["permissions.flows" in it.message for it in person.seen] == [False, True]
     assert posted(tmp_path) == 1
-
-
-@pytest.mark.parametrize(
-    ("permissions", "decision"),
-    [
-        ({}, "allow"),
-        ({"preset": "careful"}, "ask"),
-        ({"preset": "read-only"}, "ask"),
-        ({"preset": "careful", "flows": {"public_sinks": "allow"}}, "allow"),
-        ({"flows": {"public_sinks": "deny"}}, "deny"),
-    ],
-)
-def test_files_of_before_keep_their_meaning_and_careful_ones_ask(permissions: dict[str, Any], decision: str) -> None:
-    assert PermissionSettings.model_validate(permissions).public_sinks == decision

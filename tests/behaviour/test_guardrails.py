@@ -9,10 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import anyio.to_thread
 import pytest
 
-from codemode_server.cli import run as main
 from codemode_server.guardrails import (
     Ask,
     Block,
@@ -26,7 +24,7 @@ from codemode_server.guardrails import (
 )
 
 from .person import Person
-from .product import Host, configuration, in_memory
+from .product import configuration, in_memory
 
 pytestmark = pytest.mark.slow
 
@@ -47,10 +45,7 @@ class Footer(Guardrail):
     """Adds a line to each issue."""
 
     def before_call(self, call: GuardedCall) -> Any:
-        body = str(call.arguments.get("body", ""))
-        if "made by a program" in body:
-            return Pass()
-        return Change({**call.arguments, "body": f"{body}(made by a program)"}, "issues have a footer")
+        return Change({**call.arguments, "body": "(made by a program)"}, "issues have a footer")
 
 
 class OwnerIsOther(Guardrail):
@@ -64,8 +59,6 @@ class NoLoops(Guardrail):
     def before_program(self, program: GuardedProgram) -> Any:
         if "ask me" in program.code:
             return Ask("it says so")
-        if "six" in program.code:
-            return Change(program.code.replace("six", "6"), "numbers")
         return Block("no endless loops") if "while True" in program.code else Pass()
 
 
@@ -82,8 +75,6 @@ class ShortResults(Guardrail):
     def on_result(self, program: GuardedProgram, result: ProgramResult) -> Any:
         if "hide" in str(result):
             return Block("hidden")
-        if "mask" in str(result):
-            return Change(ProgramResult("masked"), "masked")
         return Pass()
 
 
@@ -91,26 +82,17 @@ def rails(*names: str, **more: Any) -> dict[str, Any]:
     return {"guardrails": [{"use": f"{__name__}:{name}"} for name in names], **more}
 
 
-async def audited(host: Host, capsys: pytest.CaptureFixture[str], execution_id: str) -> str:
-    arguments = ["executions", "show", execution_id, "--config", str(host.folder / "upstream.yaml"), "--json"]
-    assert await anyio.to_thread.run_sync(main, arguments) == 0
-    return capsys.readouterr().out
-
-
 class TestBeforeACall:
-    async def test_a_blocked_call_is_not_sent_and_the_program_gets_the_reason(self, tmp_path: Path) -> None:
+    async def test_a_blocked_call_is_not_sent_and_changed_arguments_are(self, tmp_path: Path) -> None:
+        """The program is told of both."""
         rail = {"use": "domains", "settings": {"allow": ["good.example"]}}
-        async with in_memory(configuration(tmp_path, guardrails=[rail])) as host:
-            answer = await host.run(CREATE + "create_issue('acme', 'web', 'see https://evil.example')")
-            assert "guardrail 'domains'" in answer.text
-            assert "tell the user" in answer.text
+        rails_of_both = [rail, {"use": f"{__name__}:Footer"}]
+        async with in_memory(configuration(tmp_path, guardrails=rails_of_both)) as host:
+            blocked = await host.run(CREATE + "create_issue('acme', 'web', 'see https://evil.example')")
+            assert "guardrail 'domains'" in blocked.text
+            assert "tell the user" in blocked.text
             assert host.reached("create_issue") == []
-            assert (await host.run(ISSUE)).value["number"] == 1, "control"
-
-    async def test_changed_arguments_are_sent_and_the_program_is_told(self, tmp_path: Path) -> None:
-        async with in_memory(configuration(tmp_path, **rails("Footer"))) as host:
-            answer = await host.run(ISSUE)
-            assert "the arguments were changed by guardrail" in answer.text
+            assert "the arguments were changed by guardrail" in (await host.run(ISSUE)).text
             assert host.reached("create_issue")[0]["body"] == "(made by a program)"
 
     @pytest.mark.parametrize("decision", ["deny", "ask"])
@@ -143,21 +125,16 @@ class TestAfterACall:
             assert ("price" in later.text) is (not names)
 
 
-class TestThePrograms:
-    async def test_a_blocked_program_does_not_run(self, tmp_path: Path) -> None:
-        async with in_memory(configuration(tmp_path, **rails("NoLoops"))) as host:
-            answer = await host.run(ISSUE + "\nwhile True: pass")
-            assert answer.error["type"] == "GuardrailBlocked"
-            assert "no endless loops" in answer.text
-            assert host.reached() == []
-
-    async def test_a_question_about_a_program_is_asked_about_its_calls(self, tmp_path: Path) -> None:
-        person = Person(action="decline")
-        async with in_memory(configuration(tmp_path, **rails("NoLoops")), elicitation_callback=person.elicit) as host:
-            await host.run(ISSUE + "  # ask me")
-            assert host.reached() == []
-            assert "it says so" in person.seen[0].message
-            assert (await host.run(ISSUE)).value["number"] == 1, "control"
+async def test_a_blocked_program_does_not_run_and_a_question_about_one_is_asked_about_its_calls(tmp_path: Path) -> None:
+    person = Person(action="decline")
+    async with in_memory(configuration(tmp_path, **rails("NoLoops")), elicitation_callback=person.elicit) as host:
+        answer = await host.run(ISSUE + "\nwhile True: pass")
+        assert answer.error["type"] == "GuardrailBlocked"
+        assert "no endless loops" in answer.text
+        await host.run(ISSUE + "  # ask me")
+        assert "it says so" in person.seen[0].message
+        assert host.reached() == []
+        assert (await host.run(ISSUE)).value["number"] == 1, "control"
 
 
 class TestTheResult:

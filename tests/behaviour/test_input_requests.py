@@ -44,15 +44,9 @@ async def ask(host: Host, *requests: dict[str, Any], **more: Any) -> Answer:
     return await host.run(f"from servers.asking import ask\nask(requests={list(requests)!r}, **{more!r})")
 
 
-def told(folder: Path, kind: str = "answer") -> list[Any]:
-    """What the upstream noted."""
-    lines = [json.loads(line) for line in (folder / "asking.log").read_text().splitlines()]
-    return [line[kind] for line in lines if kind in line]
-
-
-def declared(folder: Path) -> set[str]:
-    """The features that the upstream was told of first."""
-    return set(told(folder, "capabilities")[0]) - {"extensions"}
+def told(folder: Path) -> list[Any]:
+    """The answers that the upstream noted."""
+    return [json.loads(line) for line in (folder / "asking.log").read_text().splitlines()]
 
 
 @both_sides

@@ -99,32 +99,6 @@ async def test_no_value_of_a_result_is_on_disk_nor_a_key_that_is_one(tmp_path: P
     assert b"Ann Example" not in content
 
 
-async def test_nothing_of_it_is_on_disk_where_no_payloads_are_kept(tmp_path: Path) -> None:
-    path = desk(tmp_path, state={"dir": str(tmp_path / "state"), "payloads": "none"})
-    async with over_stdio(path) as host:
-        await host.run("from servers.desk import visits\nvisits(day='a')")
-        assert "observed in 1 call" in await stub(host, "visits")
-    async with over_stdio(path) as host:
-        assert "observed" not in await stub(host, "visits")
-    content = b"".join(file.read_bytes() for file in (tmp_path / "state").glob("codemode.db*"))
-    assert b"visits" in content, "control"
-    assert b"badge" not in content
-
-
-@pytest.mark.parametrize("learn", [True, False])
-async def test_types_learn_false_turns_it_off(tmp_path: Path, learn: bool) -> None:
-    async with in_memory(desk(tmp_path, types={"learn": learn})) as host:
-        await host.run("from servers.desk import visits\nvisits(day='a')\nNone")
-        assert ("observed in 1 call" in await stub(host, "visits")) is learn
-
-
-async def test_a_program_sees_at_once_what_the_calls_of_the_one_before_it_gave(tmp_path: Path) -> None:
-    async with in_memory(desk(tmp_path)) as host:
-        await host.run("from servers.desk import visits\nvisits(day='a')\nNone")
-        found = await host.run("from codemode import search_tools\nsearch_tools('who came', 'full')[0]['source']")
-        assert "observed in 1 call" in found.value
-
-
 async def test_a_key_that_is_data_is_not_shown(tmp_path: Path) -> None:
     """Names of fields, the control, are shown as observed."""
     async with in_memory(desk(tmp_path)) as host:

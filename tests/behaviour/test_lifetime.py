@@ -16,6 +16,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.attacks.kit import children
+
 from .product import configuration
 
 pytestmark = pytest.mark.slow
@@ -49,16 +51,6 @@ def is_alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return status != "Z"
-
-
-def descendants(pid: int) -> set[int]:
-    """All living processes below `pid`."""
-    told = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], check=True, capture_output=True, text=True).stdout
-    parents = {int(child): int(parent) for child, parent in map(str.split, told.splitlines())}
-    found = {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {pid}
 
 
 async def gone(pids: set[int], within_s: float) -> None:
@@ -104,7 +96,7 @@ async def test_nothing_is_left(tmp_path: Path, end: Callable[[subprocess.Popen[b
         with anyio.fail_after(30):
             while not told.exists() or len(told.read_text().split()) < 2:
                 await anyio.sleep(0.05)
-        pids = descendants(process.pid) | set(map(int, told.read_text().split()))
+        pids = set(children(process.pid)) | set(map(int, told.read_text().split()))
         assert len(pids) >= 4, "control: the upstream, its child, a sandbox and the reaper are there"
         assert all(map(is_alive, pids))
         end(process)

@@ -87,15 +87,6 @@ async def test_a_value_in_sql_is_stored_as_it_is_and_adds_no_row(host: Host, col
     assert found.value == {"n": 1, "longest": len(value)}
 
 
-async def test_without_quotation_marks_a_statement_is_refused_with_the_remedy(host: Host) -> None:
-    insert = "query(sql=f\"INSERT INTO contacts VALUES ({row['full_name']})\")"
-    refused = await host.run(f"{PERSON}query(sql='DELETE FROM contacts')\n{insert}")
-    assert "without quotation marks around it; write '<NAME_" in refused.text
-    assert "Do not try again" not in refused.text
-    assert "Neil" not in refused.text
-    assert (await host.run("from servers.crm import query\n" + COUNT)).value["n"] == 0
-
-
 async def test_a_tool_receives_the_letters_and_digits_that_the_honest_server_gave(host: Host) -> None:
     """A hostile protected server gives other spellings of the same values first, such as another domain."""
     await host.run("import servers.hostile\nservers.hostile.get()")

@@ -163,25 +163,19 @@ async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_a
     assert bool(LastRun.read(load(crashing)).catalog.server("crm").tools) is not is_on, "the key is another one"
 
 
-@pytest.mark.parametrize("has_key", [True, False])
-async def test_a_change_of_an_encrypted_definition_waits_for_the_person_also_without_the_key(
-    tmp_path: Path, has_key: bool
-) -> None:
+async def test_a_change_of_an_encrypted_definition_waits_for_the_person_also_without_the_key(tmp_path: Path) -> None:
     """Without the key, what was accepted can't be shown beside it. The listing before the change is the control."""
-    async with in_memory(crm(tmp_path)):
-        pass
-    if not has_key:
-        (tmp_path / "state" / "privacy.key").write_bytes(bytes(32))
-    async with in_memory(crm(tmp_path)):
-        pass
-    same = reviewed(crm(tmp_path))
+    for _ in range(2):
+        async with in_memory(crm(tmp_path)):
+            pass
+    assert "no tool has changed" in reviewed(crm(tmp_path))
+    (tmp_path / "state" / "privacy.key").write_bytes(bytes(32))
     async with in_memory(crm(tmp_path, SERVER.replace("Accounts of", "All accounts of"))):
         pass
     other = reviewed(crm(tmp_path))
-    assert "no tool has changed" in same
     assert "crm/get: changed" in other
     assert f"+All accounts of {EMAIL}" in other
-    assert (f"-Accounts of {EMAIL}" in other) is has_key
+    assert f"-Accounts of {EMAIL}" not in other
 
 
 def reviewed(path: Path) -> str:
@@ -223,20 +217,19 @@ async def test_a_form_and_a_request_for_a_model_have_tokens(tmp_path: Path, is_o
     assert (EMAIL in str(sampling.messages)) is not is_on
 
 
-@pytest.mark.parametrize("shown", [EMAIL, EMAIL.replace("@", "%40")])
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @both_ways
 async def test_an_address_with_personal_data_is_not_shown_to_the_host(
-    tmp_path: Path, is_on: bool, era: str, shown: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, is_on: bool, era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A token would lead nowhere in the person's browser, and some hosts show the address to their model."""
-    person = Person()
+    person, urls = Person(), [ADDRESS + EMAIL, ADDRESS + EMAIL.replace("@", "%40")]
     path = configuration(tmp_path, asking(tmp_path, era), **protected("asking", is_on=is_on))
-    async with in_memory(path, **person.callbacks) as host:
-        answer = await ask(host, to_open(ADDRESS + shown))
     why = "asking asks the user to open has personal data (email), so it is not shown to the host"
-    assert [it.url for it in person.seen] == ([] if is_on else [ADDRESS + shown])
-    assert (why in answer.text) is is_on, "the model is told"
+    async with in_memory(path, **person.callbacks) as host:
+        for url in urls:
+            assert (why in (await ask(host, to_open(url))).text) is is_on, "the model is told"
+    assert [it.url for it in person.seen] == ([] if is_on else urls)
     assert ("privacy.allow in upstream.yaml" in caplog.text) is is_on, "the log tells the person what helps"
 
 

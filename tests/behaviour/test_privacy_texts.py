@@ -46,7 +46,6 @@ for line in sys.stdin:
     elif "id" in message:
         answer(message["id"], {})
 """
-READ = "from servers.files import get\ndata = get().data\nprint(data.decode({encoding!r}))"
 
 
 def answering(folder: Path, **blocks: Any) -> dict[str, Any]:
@@ -68,39 +67,22 @@ def text(content: str) -> dict[str, str]:
     return {"type": "text", "text": content}
 
 
-def encoded(encoding: str) -> str:
-    return base64.b64encode(TABLE.encode(encoding)).decode()
-
-
-def file(encoding: str) -> dict[str, Any]:
-    return {"type": "resource", "resource": {"uri": "f:///a.csv", "mimeType": "text/csv", "blob": encoded(encoding)}}
-
-
 @pytest.mark.parametrize(
-    ("encoding", "mode", "shown"),
+    ("mode", "shown"),
     [
-        ("utf-8", "tokens", "<NAME_1>,<EMAIL_1>"),
-        ("utf-16", "tokens", "<NAME_1>,<EMAIL_1>"),
-        ("utf-16", "block", "its result is withheld: it has personal data"),
-        ("utf-16", None, "ann.lee@example.org"),
+        ("tokens", "<NAME_1>,<EMAIL_1>"),
+        ("block", "its result is withheld: it has personal data"),
+        (None, "ann.lee@example.org"),
     ],
-    ids=["utf-8", "utf-16", "refused", "the control"],
+    ids=["tokens", "refused", "the control"],
 )
-async def test_a_text_file_in_any_encoding_is_protected(
-    tmp_path: Path, encoding: str, mode: str | None, shown: str
-) -> None:
-    async with in_memory(files(tmp_path, file(encoding), mode)) as host:
-        answer = await host.run(READ.format(encoding=encoding))
+async def test_a_text_file_in_any_encoding_is_protected(tmp_path: Path, mode: str | None, shown: str) -> None:
+    blob = base64.b64encode(TABLE.encode("utf-16")).decode()
+    file = {"type": "resource", "resource": {"uri": "f:///a.csv", "mimeType": "text/csv", "blob": blob}}
+    async with in_memory(files(tmp_path, file, mode)) as host:
+        answer = await host.run("from servers.files import get\nprint(get().data.decode('utf-16'))")
         assert shown in answer.text
         assert ("ann.lee@example.org" in answer.text) is (mode is None)
-
-
-async def test_base64_in_a_field_is_searched_as_the_file_that_it_is(tmp_path: Path) -> None:
-    """As an API of repositories answers with the content of a file."""
-    content = json.dumps({"name": "people.csv", "encoding": "base64", "content": encoded("utf-8")})
-    code = "import base64\nfrom servers.files import get\nbase64.b64decode(get()['content']).decode()"
-    async with in_memory(files(tmp_path, text(content))) as host:
-        assert (await host.run(code)).value == "full_name,email\n<NAME_1>,<EMAIL_1>\n<NAME_2>,<EMAIL_2>\n"
 
 
 ROW = {"full_name": "Ann Lee", "item": "Desk Lamp"}
@@ -126,18 +108,6 @@ async def test_a_name_of_a_field_has_its_token_in_the_prose_of_another_server(tm
         unprotected = await host.run(GET.format("open") + ".find('Ann Lee')")
         assert unprotected.value == LETTER.find("Ann Lee"), "a server with values gives programs its text as it is"
         assert (await host.run(GET.format("open"))).value == IN_LETTER, "what leaves for the model"
-
-
-async def test_a_server_can_make_no_words_of_others_into_tokens_for_programs(tmp_path: Path) -> None:
-    """It calls them names. What leaves for the model may have tokens there; programs go on working."""
-    row = {"full_name": "In Progress", "customer_name": "Order ID", "contact_name": "Open", "password": "prod-eu-1"}
-    letter = json.dumps({"state": "In Progress", "Order ID": 1, "env": "prod-eu-1", "s": "Open"})
-    async with in_memory(two_servers(tmp_path, row, letter)) as host:
-        kinds = (await host.run(ROWS + "[it.partition('_')[0] for it in row.values()]")).value
-        assert kinds == ["<NAME"] * 3 + ["<CREDENTIAL"], "the control"
-        same = "[row['state'] == 'In ' + 'Progress', row['Order' + ' ID'], len(row['env']), len(row['s'])]"
-        code = f"import servers.letters\nrow = servers.letters.get()\n{same}"
-        assert (await host.run(code)).value == [True, 1, 9, 4]
 
 
 TEXT = "Ann Lee called about the Desk Lamp, see Peter O'Neil's letter."

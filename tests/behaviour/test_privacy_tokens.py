@@ -33,6 +33,7 @@ TO_GITHUB = (
     "create_issue('acme', 'web', 'Customer', body='see ' + rows[0]['Customer'])"
 )
 ORIGINAL = "customer000@example.com"
+TOLD = "Give them to tools as they are"
 
 
 def protected(folder: Path, *, principal: str = "default", payloads: str = "shapes", **privacy: Any) -> Path:
@@ -42,29 +43,40 @@ def protected(folder: Path, *, principal: str = "default", payloads: str = "shap
 
 
 async def test_a_program_sees_tokens_and_the_crm_receives_the_values(tmp_path: Path) -> None:
-    async with in_memory(protected(tmp_path)) as host:
+    async with in_memory(protected(tmp_path), mode="legacy") as host:
+        assert TOLD not in (await host.run("1")).text
         seen = await host.run(SHEET + "print(rows[0])\n[row['Customer'] for row in rows]")
         assert seen.value == ["<EMAIL_1>", "<EMAIL_2>", "<EMAIL_3>"]
         assert "example.com" not in seen.text
-        assert (await host.run(SHEET + TO_CRM)).value == "3 updated"
+        assert TOLD in seen.text, "the model is told once in a session what tokens are"
+        moved = await host.run(SHEET + TO_CRM)
+        assert moved.value == "3 updated"
+        assert TOLD not in moved.text
         assert [it["data"]["email"] for it in host.reached("update_record")] == [
             f"customer00{number}@example.com" for number in range(3)
         ]
 
 
-async def test_without_the_section_the_model_sees_the_values(tmp_path: Path) -> None:
-    """The control of all others."""
-    async with in_memory(configuration(tmp_path)) as host:
-        assert (await host.run(SHEET + "rows[0]['Customer']")).value == ORIGINAL
-
-
 async def test_a_server_that_may_not_receive_the_kind_is_not_called(tmp_path: Path) -> None:
+    """Nor one that gets a token that the model invents; an error about the arguments shows no part of a value."""
+    send = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': 'for <EMAIL_999>'})"
     async with in_memory(protected(tmp_path)) as host:
         refused = await host.run(SHEET + TO_GITHUB)
         assert "github/create_issue may not receive personal data of the kind email" in refused.text
         assert "<EMAIL_1>" in refused.text
         assert "privacy.release" in refused.text
-        assert host.reached("create_issue") == []
+        invented = await host.run(send)
+        assert "the arguments have <EMAIL_999>, and no such privacy token was ever made" in invented.text
+        for padding in (36, 43):  # the text of such an error is cut, and no search finds a part of a value
+            wrong = f"update_record('M', '1', 'x' * {padding} + rows[0]['Customer'] + ' ' * 30)"
+            text = (await host.run(f"{SHEET}from servers.salesforce import update_record\n{wrong}")).text
+            assert "customer00" not in text
+            assert "'data' must be" in text, "the control: it says what is wrong"
+        assert host.reached("create_issue") == host.reached("update_record") == []
+        await host.run(send.replace("EMAIL_999", "EMAIL_1"))
+        await host.run(send.replace("EMAIL_999", "FIELD_999"))
+        to = [it["data"]["to"] for it in host.reached("update_record")]
+        assert to == [f"for {ORIGINAL}", "for <FIELD_999>"], "the controls"
 
 
 @pytest.mark.parametrize(("answer", "sent"), [("accept", 1), ("decline", 0)])
@@ -85,19 +97,8 @@ async def test_a_token_is_the_same_after_a_restart_and_in_another_product(tmp_pa
     async with in_memory(path) as one, in_memory(path) as other:
         assert (await one.run(SHEET + "rows[2]['Customer']")).value == first
         assert (await other.run(SHEET + "rows[2]['Customer']")).value == first
-        assert (
-            await other.run(
-                f"from servers.salesforce import update_record\nupdate_record('M', '1', {{'e': {first!r}}})"
-            )
-        ).value
+        await other.run(f"from servers.salesforce import update_record\nupdate_record('M', '1', {{'e': {first!r}}})")
         assert host.reached("update_record")[-1]["data"]["e"] == "customer002@example.com"
-
-
-async def test_a_result_with_personal_data_may_be_refused(tmp_path: Path) -> None:
-    async with in_memory(protected(tmp_path, servers={"google_drive": "block"})) as host:
-        refused = await host.run(SHEET + "len(rows)")
-        assert "its result is withheld: it has personal data (email" in refused.text
-        assert "`block` for google_drive" in refused.text
 
 
 async def test_a_token_that_was_forgotten_stands_for_nothing_in_a_running_product(tmp_path: Path) -> None:
@@ -113,19 +114,6 @@ async def test_a_token_that_was_forgotten_stands_for_nothing_in_a_running_produc
         assert len(host.reached("update_record")) == 1
         again = (await host.run(SHEET + "rows[0]['Customer']")).value
         assert again not in ("<EMAIL_1>", ORIGINAL), "a number is not given twice"
-
-
-async def test_a_token_that_the_model_invents_is_refused_once_there_are_tokens_of_its_kind(tmp_path: Path) -> None:
-    send = "from servers.salesforce import update_record\nupdate_record('M', '1', {'to': 'for <EMAIL_999>'})"
-    async with in_memory(protected(tmp_path)) as host:
-        await host.run(SHEET + "rows[0]")
-        refused = await host.run(send)
-        assert "the arguments have <EMAIL_999>, and no such privacy token was ever made" in refused.text
-        assert host.reached("update_record") == []
-        await host.run(send.replace("EMAIL_999", "EMAIL_1"))
-        await host.run(send.replace("EMAIL_999", "FIELD_999"))
-        to = [it["data"]["to"] for it in host.reached("update_record")]
-        assert to == [f"for {ORIGINAL}", "for <FIELD_999>"], "the controls"
 
 
 async def test_the_token_of_another_principal_is_plain_text(tmp_path: Path) -> None:
@@ -168,6 +156,10 @@ async def test_no_file_of_the_product_holds_a_value_that_the_model_must_not_see(
         if it.is_file() and ORIGINAL.encode() in it.read_bytes()
     }
     assert bool(holding) is not is_on, holding
+    with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
+        rows = [str(row) for row in database.execute("SELECT * FROM audit WHERE tool = 'update_record'")]
+    assert any("sends personal data (email)" in row for row in rows) is is_on
+    assert any("<EMAIL_1>" in row for row in rows) is is_on, "control: arguments are recorded"
 
 
 async def forget(path: Path, *tokens: str) -> None:
@@ -178,34 +170,6 @@ async def forget(path: Path, *tokens: str) -> None:
         assert await SqliteTokens(thread, TokenCipher(folder)).forget(PrincipalId("default"), tokens) == len(tokens)
     finally:
         thread.close()
-
-
-async def test_the_audit_has_the_kinds_that_were_sent_and_no_values(tmp_path: Path) -> None:
-    async with in_memory(protected(tmp_path, payloads="all")) as host:
-        await host.run(SHEET + TO_CRM)
-    with closing(sqlite3.connect(tmp_path / "state" / "codemode.db")) as database:
-        rows = [str(row) for row in database.execute("SELECT * FROM audit WHERE tool = 'update_record'")]
-    assert any("sends personal data (email)" in row for row in rows)
-    assert any("<EMAIL_1>" in row for row in rows), "control: arguments are recorded"
-    assert not any("example.com" in row for row in rows)
-
-
-async def test_the_model_is_told_once_in_a_session_what_tokens_are(tmp_path: Path) -> None:
-    async with in_memory(protected(tmp_path), mode="legacy") as host:
-        assert "stand for personal data" not in (await host.run("1")).text
-        assert "Give them to tools as they are" in (await host.run(SHEET + "rows[0]")).text
-        assert "stand for personal data" not in (await host.run(SHEET + "rows[0]")).text
-
-
-@pytest.mark.parametrize("padding", [36, 43])
-async def test_an_error_about_the_arguments_shows_no_part_of_a_value(tmp_path: Path, padding: int) -> None:
-    """The text of such an error is cut, and no search finds a part of a value."""
-    wrong = f"update_record('M', '1', 'x' * {padding} + rows[0]['Customer'] + ' ' * 30)"
-    program = f"{SHEET}from servers.salesforce import update_record\n{wrong}"
-    async with in_memory(protected(tmp_path)) as host:
-        refused = (await host.run(program)).text
-        assert "customer00" not in refused
-        assert "'data' must be" in refused, "the control: it says what is wrong"
 
 
 async def test_a_guardrail_that_looked_at_values_gives_the_model_no_reason(tmp_path: Path) -> None:
@@ -234,22 +198,15 @@ class NamesACustomer(Guardrail):
         return Block(f"belongs to {ORIGINAL}") if call.tool == "get_document" else Pass()
 
 
-@pytest.mark.parametrize(
-    ("call", "reason"),
-    [
-        (TO_GITHUB, "not to <EMAIL_1>"),
-        ("from servers.google_drive import get_document\nget_document('abc')", "withheld: guardrail"),
-    ],
-    ids=["before", "after"],
-)
-async def test_the_reason_of_a_guardrail_has_tokens_for_the_model(tmp_path: Path, call: str, reason: str) -> None:
+async def test_the_reason_of_a_guardrail_has_tokens_for_the_model(tmp_path: Path) -> None:
     rail, privacy = [{"use": f"{__name__}:NamesACustomer"}], {"servers": {"google_drive": "tokens"}}
+    document = "from servers.google_drive import get_document\nget_document('abc')"
     async with in_memory(configuration(tmp_path, guardrails=rail, privacy=privacy)) as host:
-        assert (await host.run(SHEET + "rows[0]['Customer']")).value == "<EMAIL_1>"
-        refused = await host.run(SHEET + call)
-        assert reason in refused.text
-        assert "<EMAIL_1>" in refused.text
-        assert ORIGINAL not in refused.text
+        for call, reason in ((TO_GITHUB, "not to <EMAIL_1>"), (document, "withheld: guardrail")):
+            refused = await host.run(SHEET + call)
+            assert reason in refused.text
+            assert "<EMAIL_1>" in refused.text
+            assert ORIGINAL not in refused.text
 
 
 async def test_the_reason_of_a_person_who_refuses_has_tokens_for_the_model(tmp_path: Path) -> None:

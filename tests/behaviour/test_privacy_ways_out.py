@@ -80,19 +80,14 @@ WAYS = {
 }
 
 
-async def test_nothing_that_a_program_answers_has_a_value(tmp_path: Path) -> None:
-    async with in_memory(people(tmp_path)) as host:
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_nothing_that_a_program_answers_has_a_value(tmp_path: Path, is_on: bool) -> None:
+    """Without the section, the control, each of these ways has one."""
+    async with in_memory(people(tmp_path, is_on=is_on)) as host:
         for name, code in WAYS.items():
             answer = (await host.run(code)).result.model_dump_json()
-            assert not values_in(answer), name
-            assert "_1>" in answer, name
-
-
-async def test_each_of_these_ways_has_a_value_without_the_section(tmp_path: Path) -> None:
-    """The control."""
-    async with in_memory(people(tmp_path, is_on=False)) as host:
-        for name, code in WAYS.items():
-            assert values_in((await host.run(code)).result.model_dump_json()), name
+            assert bool(values_in(answer)) is not is_on, name
+            assert ("_1>" in answer) is is_on, name
 
 
 async def test_stored_results_session_logs_and_files_have_tokens_too(tmp_path: Path) -> None:

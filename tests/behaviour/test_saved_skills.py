@@ -134,16 +134,12 @@ async def test_a_saved_skill_is_imported_by_its_session_at_once_and_by_others_on
     assert await it.value(USE, "two") == 2500
 
 
-async def test_the_skill_library_of_the_third_document(app: App) -> None:
+async def test_the_skills_of_the_third_document(app: App) -> None:
     it = Person(app)
     await it.value(SKILL_LIBRARY)
     accept(it, "notify_team")
     use = "from skills.notify_team import notify_team\nawait notify_team('Deployment failed', True)"
     assert await it.value(use, "two") == ["#engineering: Deployment failed", "#leadership: Deployment failed"]
-
-
-async def test_the_persistent_skill_of_the_third_document(app: App) -> None:
-    it = Person(app)
     await it.value(FETCH_AND_SUMMARIZE)
     accept(it, "fetch_and_summarize_report")
     assert (await it.value(LATER, "two")).startswith("Q3: ")
@@ -190,19 +186,6 @@ async def test_what_is_known_of_a_saved_skill_is_listed_shown_and_found(
         "  check_pending_orders(sheet_id: str) -> int",
         f"    {about}",
     ]
-
-
-@pytest.mark.parametrize(
-    ("code", "problem"),
-    [
-        ("open('/skills/a.py', 'w').write('')\nopen('/skills/a.py', 'a')", "is read or written whole"),
-        (saving("nul", "def nul(): pass\n"), "'nul' is reserved"),
-    ],
-)
-async def test_what_can_not_be_saved_is_an_error_with_the_remedy(app: App, code: str, problem: str) -> None:
-    it = Person(app)
-    assert problem in await it.error(code)
-    assert it.store.proposals() == []
 
 
 async def test_what_a_program_saved_that_did_not_succeed_is_not_kept(app: App) -> None:

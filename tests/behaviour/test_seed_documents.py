@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,13 +16,14 @@ from typing import Any
 
 import anyio.to_thread
 import pytest
+import pytest_asyncio
 from anyio import from_thread
 
 from tests import fork_server
 
-from .product import UPSTREAMS, configuration, in_memory, office
+from .product import UPSTREAMS, Host, configuration, in_memory, in_memory_for_all, office
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 LEVEL_1 = """
 from tool_discovery import search_tools
@@ -195,20 +197,29 @@ def named(folder: Path, *names: str) -> dict[str, Any]:
     return {name: {**fork_server.small_upstream(script, name), "env": environment} for name in names}
 
 
-async def test_each_level_of_detail_has_what_the_document_says(tmp_path: Path) -> None:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
+    folder = tmp_path_factory.mktemp("documents")
+    servers = named(folder, "github", "calculator", "weather", "filesystem", "users") | office(folder, "google_drive")
+    async with in_memory_for_all(configuration(folder, servers)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def host(shared: Host) -> Host:
+    shared.forget_calls()
+    return shared
+
+
+async def test_each_level_of_detail_has_what_the_document_says(host: Host) -> None:
     program = f"{LEVEL_1}first = tools\n{LEVEL_2}second = tools[0]\n{LEVEL_3}[first, second, tool]"
-    async with in_memory(configuration(tmp_path, named(tmp_path, "github", "calculator"))) as host:
-        first, second, third = (await host.run(program)).value
+    first, second, third = (await host.run(program)).value
     assert {it["name"] for it in first} == {"create_issue", "get_file_contents"}
     assert {"name", "server", "description", "import"} <= second.keys()
     assert second["import"] == "from servers.github import create_issue"
     assert second["description"].startswith("Create a new issue in a GitHub repository")
     assert "def create_issue(owner: str" in third["source"]
-
-
-async def test_a_search_for_two_words_names_the_tools_of_the_migration(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, named(tmp_path, "github", "calculator"))) as host:
-        found = (await host.run(TOOL_DISCOVERY_STEP + "tools")).value
+    found = (await host.run(TOOL_DISCOVERY_STEP + "tools")).value
     assert found[0] == {"server": "github", "name": "get_file_contents"}
 
 
@@ -221,80 +232,79 @@ async def test_a_search_without_a_query_has_every_tool_at_each_level(tmp_path: P
     assert sizes == sorted(sizes)
 
 
-async def test_a_loop_with_a_condition_calls_one_tool_for_some_users_of_another(tmp_path: Path) -> None:
+async def test_a_loop_with_a_condition_calls_one_tool_for_some_users_of_another(host: Host) -> None:
     undefined = "from servers.users import get_user_data, send_notification\nuser_list = [1, 2, 3, 4, 5]\n"
-    async with in_memory(configuration(tmp_path, named(tmp_path, "users"))) as host:
-        assert (await host.run(undefined + NATIVE_CONTROL_FLOW)).content["status"] == "succeeded"
-        assert [call["user_id"] for call in host.reached("get_user_data")] == [1, 2, 3, 4, 5]
-        assert [call["user_id"] for call in host.reached("send_notification")] == [1, 3, 5]
+    assert (await host.run(undefined + NATIVE_CONTROL_FLOW)).content["status"] == "succeeded"
+    assert [call["user_id"] for call in host.reached("get_user_data")] == [1, 2, 3, 4, 5]
+    assert [call["user_id"] for call in host.reached("send_notification")] == [1, 3, 5]
 
 
-async def test_the_summary_and_the_sample_of_a_sheet_are_all_that_the_model_gets(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "google_drive"))) as host:
-        answer = await host.run("from servers.google_drive import get_sheet\n" + DATA_FILTERING)
-        assert [call["sheetId"] for call in host.reached("get_sheet")] == ["abc123"]
+async def test_the_summary_and_the_sample_of_a_sheet_are_all_that_the_model_gets(host: Host) -> None:
+    answer = await host.run("from servers.google_drive import get_sheet\n" + DATA_FILTERING)
     first, second = answer.content["stdout"].splitlines()
     assert first == "Found 2500 pending orders"
     assert [row["Order ID"] for row in ast.literal_eval(second)][:2] == ["ORD-00000", "ORD-00004"]
     assert len(answer.text) < 1_000
 
 
-async def test_a_call_with_the_placeholders_of_the_document_is_rejected_with_what_is_missing(tmp_path: Path) -> None:
+async def test_a_call_with_the_placeholders_of_the_document_is_rejected_with_what_is_missing(host: Host) -> None:
     filled = IMPORT_AND_USE.replace("{...}", "{'owner': 'a', 'repo': 'b', 'path': 'BUG.md'}", 1)
     filled = filled.replace("{...}", "{'owner': 'a', 'repo': 'b', 'title': 'Bug', 'body': file['content']}")
-    async with in_memory(configuration(tmp_path, named(tmp_path, "github"))) as host:
-        message = (await host.run(IMPORT_AND_USE)).text
-        assert "get_file_contents() is missing 'repo', 'path'. It takes owner, repo, path." in message
-        assert host.reached() == []
-        assert (await host.run(filled + "issue['number']")).value == 1, "the control"
-        assert [call["body"] for call in host.reached("create_issue")] == ["It crashes.\n"]
+    message = (await host.run(IMPORT_AND_USE)).text
+    assert "get_file_contents() is missing 'repo', 'path'. It takes owner, repo, path." in message
+    assert host.reached() == []
+    assert (await host.run(filled + "issue['number']")).value == 1, "the control"
+    assert [call["body"] for call in host.reached("create_issue")] == ["It crashes.\n"]
 
 
-async def test_a_program_saves_data_and_a_skill_by_relative_paths(tmp_path: Path) -> None:
+async def test_a_program_saves_data_and_a_skill_by_relative_paths(host: Host) -> None:
     undefined = "import json\npending_orders = ['ORD-00001']\nskill_code = 'def one():\\n    return 1\\n'\n"
-    async with in_memory(configuration(tmp_path, {})) as host:
-        answer = await host.run(undefined + STATE_PERSISTENCE)
-        assert answer.content["status"] == "succeeded", answer.text
-        used = "import json\nfrom skills.check_pending_orders import one\n"
-        read = "[one(), json.load(open('/workspace/pending_orders.json'))]"
-        assert (await host.run(used + read)).value == [1, ["ORD-00001"]]
+    answer = await host.run(undefined + STATE_PERSISTENCE)
+    assert answer.content["status"] == "succeeded", answer.text
+    used = "import json\nfrom skills.check_pending_orders import one\n"
+    read = "[one(), json.load(open('/workspace/pending_orders.json'))]"
+    assert (await host.run(used + read)).value == [1, ["ORD-00001"]]
 
 
-async def test_counters_of_the_client_are_not_for_programs(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, {})) as host:
-        assert "no 'get_client' in client; it has call_mcp_tool" in (await host.run(TOKEN_USAGE)).text
+async def test_counters_of_the_client_are_not_for_programs(host: Host) -> None:
+    assert "no 'get_client' in client; it has call_mcp_tool" in (await host.run(TOKEN_USAGE)).text
 
 
 @pytest.mark.parametrize("task", TOOL_SELECTION)
-async def test_the_program_for_a_task_begins_with_the_tools_of_its_own_servers(tmp_path: Path, task: str) -> None:
+async def test_the_program_for_a_task_begins_with_the_tools_of_its_own_servers(host: Host, task: str) -> None:
     """The other tasks are the control: each begins with other servers. The imports of the document run as well."""
     documented = TOOL_SELECTION[task]
-    path = configuration(tmp_path, named(tmp_path, "calculator", "weather", "filesystem"))
-    async with in_memory(path) as host:
-        program = (await host.call("search_tools", query=task, detail_level="scaffold")).text
-        servers = dict.fromkeys(line.split()[1] for line in program.splitlines() if line.startswith("from "))
-        assert list(servers)[: len(documented)] == [line.split()[1] for line in documented]
-        assert (await host.run("\n".join([*documented, "1"]))).value == 1
+    program = (await host.call("search_tools", query=task, detail_level="scaffold")).text
+    servers = dict.fromkeys(line.split()[1] for line in program.splitlines() if line.startswith("from "))
+    assert list(servers)[: len(documented)] == [line.split()[1] for line in documented]
+    assert (await host.run("\n".join([*documented, "1"]))).value == 1
 
 
-async def test_the_log_of_a_session_has_every_field_of_the_document(tmp_path: Path) -> None:
+async def test_the_log_of_a_session_has_the_form_of_the_document(tmp_path: Path) -> None:
     documented = ast.literal_eval(SESSION_LOG.strip())
     code = (
         "from codemode import checkpoint\nopen('/workspace/state/results.json', 'w').write('{}')\nprint('adding')\n"
         "checkpoint.save(step=3, context='Working on data analysis')\n5.0 + 3"
     )
-    path = configuration(tmp_path, {}, principal="user_12345")
-    async with in_memory(path) as host:
+    async with in_memory(configuration(tmp_path, {}, principal="user_12345")) as host:
         await host.run(code, description="Calculate 5 + 3")
     (log,) = session_logs(tmp_path)
-    assert documented.keys() <= log.keys()
-    assert log["customer_uid"] == documented["customer_uid"]
     (task,), (documented_task,) = log["tasks"], documented["tasks"]
+    assert documented.keys() <= log.keys()
     assert documented_task.keys() <= task.keys()
-    assert (task["description"], task["result"]) == (documented_task["description"], documented_task["result"])
-    assert documented["state_files"][0] in log["state_files"]
-    assert documented["checkpoint"].keys() == log["checkpoint"].keys()
-    assert (log["checkpoint"]["step"], log["checkpoint"]["context"]) == (3, "Working on data analysis")
+    assert log["customer_uid"] == documented["customer_uid"]
+    assert log["started_at"] <= task["timestamp"] <= log["ended_at"]
+    assert log["state_files"] == ["/workspace/state/checkpoint.json", "/workspace/state/results.json"]
+    assert {name: task[name] for name in ("description", "code", "result", "output", "status")} == {
+        "description": documented_task["description"],
+        "code": code,
+        "result": documented_task["result"],
+        "output": "adding\n",
+        "status": "succeeded",
+    }
+    point = log["checkpoint"]
+    assert point.keys() == documented["checkpoint"].keys()
+    assert (point["step"], point["context"], point["last_task"]) == (3, "Working on data analysis", task["task_id"])
 
 
 async def test_calls_by_a_host_carry_the_document_through_the_model(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .product import configuration, hotel, in_memory, office
+from tests import fork_server
+
+from .product import UPSTREAMS, configuration, in_memory, office
 
 WHY = "can't be started: there is no program 'no-such-program' on the PATH; install it or give its full path"
 DOWN = f"unavailable: calls fail until it is back ({WHY})"
@@ -67,6 +69,11 @@ async def test_a_program_that_imports_from_an_unavailable_server_is_refused_with
         assert host.reached() == []
 
 
+def hotel(folder: Path) -> Path:
+    server = fork_server.small_upstream(UPSTREAMS / "hotel.py", str(folder / "hotel.log"))
+    return configuration(folder, {"hotel": server})
+
+
 RESTARTED = "[note: hotel was restarted since its last call; its state may be gone]"
 LIST = "from servers.hotel import list_rooms\nlist_rooms()"
 
@@ -74,7 +81,7 @@ LIST = "from servers.hotel import list_rooms\nlist_rooms()"
 async def test_a_restart_between_two_calls_is_mentioned_once_by_the_program_that_next_uses_the_server(
     tmp_path: Path,
 ) -> None:
-    async with in_memory(configuration(tmp_path, hotel(tmp_path, "quiet"))) as host:
+    async with in_memory(hotel(tmp_path)) as host:
         first = await host.run("from servers.hotel import leave\nleave()")
         unrelated = await host.run("1 + 1")
         after, later = await host.run(LIST), await host.run(LIST)
@@ -85,7 +92,7 @@ async def test_a_restart_between_two_calls_is_mentioned_once_by_the_program_that
 
 
 async def test_an_error_that_comes_as_a_normal_result_is_noted_once_and_teaches_no_type(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, hotel(tmp_path, "quiet"))) as host:
+    async with in_memory(hotel(tmp_path)) as host:
         texts = "[{'text': f'Database error: no such table: t{n}'} for n in range(3)]"
         code = f"from servers.hotel import say\nlen(say.map({texts}))"
         noted = (await host.run(code)).text

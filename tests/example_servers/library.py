@@ -1,4 +1,4 @@
-"""An upstream with resources, templates and prompts of every kind; over stdio: `library.py [LOG]`.
+"""An upstream with resources, templates and prompts of every kind; over stdio: `library.py LOG`.
 
 What was read and which prompts were asked for is appended to LOG, a line each.
 """
@@ -11,17 +11,15 @@ from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.prompts.base import UserMessage
-from mcp.types import EmbeddedResource, ImageContent, TextResourceContents
+from mcp.types import ImageContent
 
-LOG = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-PIXEL = "iVBORw0KGgo="
+LOG = Path(sys.argv[1])
 server = MCPServer("library", log_level="CRITICAL")
 
 
 def note(line: str) -> None:
-    if LOG is not None:
-        with LOG.open("a") as log:
-            log.write(f"{line}\n")
+    with LOG.open("a") as log:
+        log.write(f"{line}\n")
 
 
 @server.resource("library://readme", name="readme", mime_type="text/markdown", description="How the library works.")
@@ -57,21 +55,8 @@ def summarise(title: str, style: str = "short") -> str:
 
 @server.prompt()
 def illustrated() -> list[Any]:
-    """A prompt with an image and an embedded document."""
-    text = TextResourceContents(uri="library://readme", mime_type="text/markdown", text="# Library")
-    return [
-        UserMessage("Look at these:"),
-        UserMessage(ImageContent(type="image", data=PIXEL, mime_type="image/png")),
-        UserMessage(EmbeddedResource(type="resource", resource=text)),
-    ]
-
-
-@server.completion()  # type: ignore[no-untyped-call,untyped-decorator]
-async def complete(ref: Any, argument: Any, context: Any) -> Any:
-    from mcp.types import Completion
-
-    titles = ["Dune", "Dubliners", "Emma"]
-    return Completion(values=[title for title in titles if title.startswith(argument.value)])
+    """A prompt with an image."""
+    return [UserMessage(ImageContent(type="image", data="iVBORw0KGgo=", mime_type="image/png"))]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -94,20 +93,11 @@ def github(server: Server) -> None:
 
 
 def slow(server: Server) -> None:
-    now, most = 0, 0
-    counting = threading.Lock()
-
     @server.tool(description="Wait so many seconds.")
     def wait(call: Call, seconds: float) -> float:
-        nonlocal now, most
         noted("wait", seconds=seconds)
-        with counting:
-            now += 1
-            most = max(now, most)
         if call.cancelled.wait(seconds):
             noted("cancelled")
-        with counting:
-            now -= 1
         return seconds
 
     @server.tool(description="Work in so many steps of so many seconds, and report each with a message, or none.")
@@ -120,10 +110,6 @@ def slow(server: Server) -> None:
             if message is not None:
                 call.report(step, steps, message)
         return steps
-
-    @server.tool(description="How many waited at the same time, at most.")
-    def most_at_once() -> int:
-        return most
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import anyio
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -133,8 +134,6 @@ class Stream:
         self.sent = bytearray()
 
     async def receive(self, max_bytes: int = 65_536) -> bytes:
-        import anyio
-
         if not self._left:
             raise anyio.EndOfStream
         piece = self._left.pop(0)
@@ -152,8 +151,6 @@ class Stream:
         return self
 
     async def __anext__(self) -> bytes:
-        import anyio
-
         try:
             return await self.receive()
         except anyio.EndOfStream:

@@ -91,21 +91,8 @@ results = st.one_of(values, rows, st.dictionaries(keys, rows, max_size=3))
 @given(results)
 @example([{"a": "Alice lives at 12 Long Road, Springfield", "b": ["4111 1111 1111 1111 is her number"]}])
 def test_a_shape_holds_no_value(value: Any) -> None:
-    strings = {it for it in _strings(value) if len(it) > 20}
     kept = json.dumps([to_json(shape_of(value)), shape(value)], ensure_ascii=False)
-    keys_kept = set(_keys(value))
-    assert not any(text in kept for text in strings - keys_kept)
-
-
-def _strings(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return [text for item in value.values() for text in _strings(item)]
-    if isinstance(value, list):
-        return [text for item in value for text in _strings(item)]
-    return [value] if isinstance(value, str) else []
-
-
-def _keys(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return [*value, *(text for item in value.values() for text in _keys(item))]
-    return [text for item in value for text in _keys(item)] if isinstance(value, list) else []
+    found: list[Any] = []
+    every(value, found.append)
+    keys = {key for inner in found if isinstance(inner, dict) for key in inner}
+    assert not any(it in kept for it in found if isinstance(it, str) and len(it) > 20 and it not in keys)

@@ -19,7 +19,7 @@ from codemode_server.first_listing import LastRun
 from codemode_server.gateway.policy.visible_listings import HIDDEN
 from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from tests.behaviour.product import Host
-from tests.behaviour.test_changed_tools import Product, settled
+from tests.behaviour.test_changed_tools import Changing, settled
 
 POISON = "zebrafish"
 """A word of each text that nobody accepted."""
@@ -54,7 +54,7 @@ from servers.post import send
 """
 
 
-async def everything_to_read(it: Product) -> str:
+async def everything_to_read(it: Changing) -> str:
     """All that a model can get to read of the server, in an old session and in a new one."""
     found: list[Any] = []
     async with Client(it.app.front) as client:

@@ -16,18 +16,17 @@ import anyio
 import pytest
 import pytest_asyncio
 
-from codemode_server.domain.approvals import ApprovalAnswer
 from tests import fork_server
 from tests.attacks.kit import RAW
 from tests.behaviour.product import UPSTREAMS, Answer, configuration, for_all, opened
-from tests.behaviour.test_dry_run import IMPORTS, Product, planned, product
+from tests.behaviour.test_dry_run import IMPORTS, DryProduct, planned, product
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 TRY = "try:\n    {}\nexcept BaseException as error:\n    print(error)\n"
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DryProduct]:
     async with for_all(product(tmp_path_factory.mktemp("hostile"))) as opened:
         yield opened
 
@@ -43,7 +42,7 @@ SENDING = {
 
 
 @pytest.mark.parametrize("how", SENDING)
-async def test_no_program_has_a_write_sent_in_a_dry_run(shared: Product, how: str) -> None:
+async def test_no_program_has_a_write_sent_in_a_dry_run(shared: DryProduct, how: str) -> None:
     code = SENDING[how] if SENDING[how].startswith(RAW) else TRY.format(SENDING[how].replace("\n", "\n    "))
     dry = await shared.dry(code)
     assert shared.diary() == [], dry.text
@@ -67,7 +66,9 @@ HIDING = {
 
 @pytest.mark.parametrize("how", HIDING)
 @pytest.mark.parametrize("is_approved", [False, True])
-async def test_a_write_that_the_plan_does_not_show_is_asked_about(shared: Product, how: str, is_approved: bool) -> None:
+async def test_a_write_that_the_plan_does_not_show_is_asked_about(
+    shared: DryProduct, how: str, is_approved: bool
+) -> None:
     await shared.host.run(
         "import pathlib\nfor it in pathlib.Path('/workspace').iterdir(): it.is_file() and it.unlink()"
     )
@@ -97,7 +98,7 @@ async def test_a_reading_that_becomes_a_write_while_the_person_is_asked_is_not_s
     rules = [{"ask": "post/read_mail"}]
     path = configuration(tmp_path, {"post": server}, permissions={"rules": rules, "changed_tools": "allow"})
     async with opened(path) as (app, host):
-        one = Product(app, host, tmp_path)
+        one = DryProduct(app, host)
         answers: list[Answer] = []
 
         async def run() -> None:
@@ -105,18 +106,18 @@ async def test_a_reading_that_becomes_a_write_while_the_person_is_asked_is_not_s
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
-            asked = await one.question(set())
+            asked = await one.question()
             if is_changed:
                 revision = app.tools.revision
                 listing = json.dumps({"read_mail": {"description": "Delete the mail.", "annotations": {}}})
                 await one.host.run(f"from servers.post import change\nchange(listing={listing!r})")
                 await app.tools.wait_newer(revision)
-            await app.stores.approvals.answer(asked.approval_id, ApprovalAnswer(True, channel="command"))
+            await one.answer(asked)
         sent = [json.loads(line)[0] for line in log.read_text().splitlines()] if log.exists() else []
         assert ("read_mail" in sent) is not is_changed, answers[0].text
 
 
-async def test_links_in_the_workspace_are_copied_as_links(shared: Product, tmp_path: Path) -> None:
+async def test_links_in_the_workspace_are_copied_as_links(shared: DryProduct, tmp_path: Path) -> None:
     """What a link points to on the host is neither read nor written for the copy."""
     secret = tmp_path / "secret"
     secret.write_text("canary")

@@ -17,6 +17,8 @@ from mcp.types import CallToolResult
 
 from codemode_server.app import App
 from codemode_server.config import load
+from codemode_server.domain.approvals import Approval, ApprovalAnswer
+from codemode_server.gateway.audit import AuditEvent
 from tests import fork_server
 
 UPSTREAMS = Path(__file__).parent.parent / "example_servers"
@@ -97,6 +99,56 @@ class Host:
                 if "connecting" not in text and "waiting" not in text:
                     return text
                 await anyio.sleep(0.05)
+
+
+@dataclass
+class Product:
+    """A product with one host, and a person who answers questions as another process does: in the store."""
+
+    app: App
+    host: Host
+
+    @property
+    def folder(self) -> Path:
+        return self.host.folder
+
+    async def unanswered(self) -> Sequence[Approval]:
+        return await self.app.stores.approvals.unanswered(self.app.principal)
+
+    async def question(self, *besides: Approval) -> Approval:
+        """Wait until one is open."""
+        found: list[Approval] = []
+
+        async def is_there() -> bool:
+            before = {it.approval_id for it in besides}
+            found[:] = [it for it in await self.unanswered() if it.approval_id not in before]
+            return bool(found)
+
+        await self.host.until(is_there)
+        return found[0]
+
+    async def answer(self, approval: Approval, *, is_approved: bool = True) -> None:
+        answer = ApprovalAnswer(is_approved, channel="command")
+        await self.app.stores.approvals.answer(approval.approval_id, answer)
+
+    async def answering(self, *answers: bool, **arguments: Any) -> tuple[Answer, list[Approval]]:
+        """A call of `execute_code` while the person gives these answers; also the questions."""
+        given: list[Answer] = []
+        asked: list[Approval] = []
+
+        async def execute() -> None:
+            given.append(await self.host.call("execute_code", **arguments))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(execute)
+            for is_approved in answers:
+                asked.append(await self.question(*asked))
+                await self.answer(asked[-1], is_approved=is_approved)
+        return given[0], asked
+
+    async def audited(self, kind: str) -> list[AuditEvent]:
+        rows = await self.app.stores.audit.rows(self.app.principal)
+        return [row.event for row in rows if row.event.kind == kind]
 
 
 def configuration(folder: Path, servers: dict[str, Any] | None = None, **sections: Any) -> Path:

@@ -22,11 +22,10 @@ from codemode_server.app import App
 from codemode_server.cli import approvals
 from codemode_server.cli import run as main
 from codemode_server.config import load
-from codemode_server.domain.approvals import Approval, ApprovalAnswer
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.execution_calls import MAX_OPEN_QUESTIONS
 
-from .product import Host, configuration, for_all, office
+from .product import Host, Product, configuration, for_all, office
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
@@ -55,34 +54,6 @@ class Person:
         if isinstance(answer, str):
             answer = {"action": "accept", "content": {"answer": answer}}
         return types.ElicitResult(**answer)
-
-
-@dataclass
-class Product:
-    """A product with one host."""
-
-    app: App
-    host: Host
-
-    async def open_questions(self, count: int = 1) -> list[Approval]:
-        """Wait until so many questions are open."""
-        found: list[Approval] = []
-
-        async def are_there() -> bool:
-            found[:] = await self.app.stores.approvals.unanswered(self.app.principal)
-            return len(found) >= count
-
-        await self.host.until(are_there)
-        return found
-
-    async def answer(self, approval: Approval, **answer: Any) -> None:
-        """As another process does: in the store."""
-        values: dict[str, Any] = {"is_approved": True, "channel": "command", **answer}
-        await self.app.stores.approvals.answer(approval.approval_id, ApprovalAnswer(**values))
-
-    async def audit(self, kind: str) -> list[Any]:
-        rows = await self.app.stores.audit.rows(self.app.principal)
-        return [row.event for row in rows if row.event.kind == kind]
 
 
 @asynccontextmanager
@@ -136,8 +107,8 @@ async def test_a_call_is_sent_after_the_hosts_user_has_approved_it(app: App, fol
     async with connected(app, folder, person, era) as it:
         answer = await it.host.run(CREATE + create("one"))
         assert answer.value["number"] == 1
-        *_, asked = await it.audit("approval_requested")
-        *_, settled = await it.audit("approval_settled")
+        *_, asked = await it.audited("approval_requested")
+        *_, settled = await it.audited("approval_settled")
     (shown,) = person.seen
     first, owner, repo, title, reason, *_ = shown.message.splitlines()
     assert first == "Approve this call? github.create_issue (it may change data)"
@@ -146,7 +117,7 @@ async def test_a_call_is_sent_after_the_hosts_user_has_approved_it(app: App, fol
     assert "Lines that may make the call:\n  2: create_issue(owner='ada'" in shown.message
     assert (asked.decision, asked.tool) == ("ask", "create_issue")
     assert settled.decision == "allow"
-    assert "elicitation, for this call" in settled.reason
+    assert "elicitation, for this call" in (settled.reason or "")
 
 
 @BOTH_ERAS
@@ -177,7 +148,7 @@ listed = [await list_issues(repo=str(number)) for number in range(3)]
             answers.append(await it.host.run(code))
 
         tasks.start_soon(run)
-        (question,) = await it.open_questions()
+        question = await it.question()
         await it.host.until(lambda: len(it.host.reached("list_issues")) == 3)
         await anyio.sleep(3.5)  # longer than either
         await it.answer(question)
@@ -228,7 +199,7 @@ async def test_what_was_forbidden_while_the_person_thought_is_not_sent(tmp_path:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
-            (question,) = await it.open_questions()
+            question = await it.question()
             denied = {"rules": [{"deny": "github/create_issue"}]}
             configuration(tmp_path, office(tmp_path, "github"), permissions=denied)
             await it.host.until(lambda: app.config.settings.permissions.rules[0].answer == "deny")
@@ -259,7 +230,7 @@ async def test_the_person_answers_by_the_command_line(
             answers.append(await it.host.run(CREATE + create("one")))
 
         tasks.start_soon(run)
-        (question,) = await it.open_questions()
+        question = await it.question()
         app.approver.clock = lambda: time.time() + hours * 3_600
         if arguments:
             action, *more = arguments

@@ -10,18 +10,15 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import pytest_asyncio
 
-from codemode_server.app import App
-from codemode_server.domain.approvals import Approval, ApprovalAnswer
+from codemode_server.domain.approvals import Approval
 
-from .product import PLAIN, UPSTREAMS, Answer, Host, configuration, for_all, opened
+from .product import PLAIN, UPSTREAMS, Answer, Product, configuration, for_all, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 IMPORTS = (
@@ -69,13 +66,8 @@ server.run()
 )
 
 
-@dataclass
-class Product:
-    """A product with one host."""
-
-    app: App
-    host: Host
-    folder: Path
+class DryProduct(Product):
+    """A product with the diary and the tracker."""
 
     def diary(self) -> list[str]:
         path = self.folder / "diary"
@@ -89,51 +81,20 @@ class Product:
         for name in ("diary", "tracker"):
             (self.folder / name).unlink(missing_ok=True)
 
-    async def dry(self, code: str, **arguments: Any) -> Answer:
+    async def dry(self, code: str) -> Answer:
         """A dry run."""
         self.forget()
-        return await self.host.run(IMPORTS + code, dry_run=True, **arguments)
+        return await self.host.run(IMPORTS + code, dry_run=True)
 
     async def apply(self, planned: Answer) -> Answer:
         return await self.host.call("execute_code", apply=planned.content["execution_id"])
 
     async def apply_answering(self, planned: Answer, *answers: bool) -> tuple[Answer, list[Approval]]:
-        """Apply while the person gives these answers; also the questions."""
-        return await self.answering({"apply": planned.content["execution_id"]}, *answers)
-
-    async def answering(self, run: dict[str, str], *answers: bool) -> tuple[Answer, list[Approval]]:
-        given: list[Answer] = []
-        asked: list[Approval] = []
-
-        async def execute() -> None:
-            given.append(await self.host.call("execute_code", **run))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(execute)
-            for is_approved in answers:
-                asked.append(await self.question({it.approval_id for it in asked}))
-                answer = ApprovalAnswer(is_approved, channel="command")
-                await self.app.stores.approvals.answer(asked[-1].approval_id, answer)
-        return given[0], asked
-
-    async def question(self, besides: set[str]) -> Approval:
-        """Wait until one is open."""
-        found: list[Approval] = []
-
-        async def is_there() -> bool:
-            open_ones = await self.app.stores.approvals.unanswered(self.app.principal)
-            found[:] = [it for it in open_ones if it.approval_id not in besides]
-            return bool(found)
-
-        await self.host.until(is_there)
-        return found[0]
-
-    async def open_questions(self) -> int:
-        return len(await self.app.stores.approvals.unanswered(self.app.principal))
+        return await self.answering(*answers, apply=planned.content["execution_id"])
 
 
 @asynccontextmanager
-async def product(folder: Path, **sections: Any) -> AsyncIterator[Product]:
+async def product(folder: Path, **sections: Any) -> AsyncIterator[DryProduct]:
     script = folder / "tracker.py"
     script.write_text(TRACKER)
     servers = {
@@ -142,11 +103,11 @@ async def product(folder: Path, **sections: Any) -> AsyncIterator[Product]:
     }
     path = configuration(folder, servers, **sections)
     async with opened(path) as (app, host):
-        yield Product(app, host, folder)
+        yield DryProduct(app, host)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DryProduct]:
     async with for_all(product(tmp_path_factory.mktemp("dry"))) as opened:
         yield opened
 
@@ -155,7 +116,7 @@ def planned(answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     return [(it["tool"], it["arguments"]) for it in answer.content["plan"]["calls"]]
 
 
-async def test_a_dry_run_sends_readings_and_captures_writes_and_apply_sends_them(shared: Product) -> None:
+async def test_a_dry_run_sends_readings_and_captures_writes_and_apply_sends_them(shared: DryProduct) -> None:
     code = "count()\n[write(text=f'a{n}') for n in range(3)]"
     dry = await shared.dry(code)
     assert shared.diary() == ["(count)"]
@@ -165,11 +126,11 @@ async def test_a_dry_run_sends_readings_and_captures_writes_and_apply_sends_them
     applied = await shared.apply(dry)
     assert applied.value == [2, 3, 4]
     assert shared.diary() == ["(count)", "a0", "a1", "a2"]
-    assert await shared.open_questions() == 0
+    assert await shared.unanswered() == []
 
 
 async def test_the_declared_result_type_makes_the_placeholder_and_the_plan_names_what_derives_from_it(
-    shared: Product,
+    shared: DryProduct,
 ) -> None:
     code = """
 issue = create_issue(title='bug')
@@ -196,7 +157,7 @@ comment(issue=2, text='foreseen')
     assert shared.tracker() == []
 
 
-async def test_a_result_of_unknown_type_can_be_indexed_and_used_as_text(shared: Product) -> None:
+async def test_a_result_of_unknown_type_can_be_indexed_and_used_as_text(shared: DryProduct) -> None:
     uses = ("found['id']['deeper'][0]", "json.dumps({'x': found})", "'see ' + found['id']")
     dry = await shared.dry("found = comment(issue=1, text='a')\n" + "\n".join(f"write(text=str({it}))" for it in uses))
     assert dry.content["status"] == "succeeded", dry.text
@@ -204,7 +165,7 @@ async def test_a_result_of_unknown_type_can_be_indexed_and_used_as_text(shared: 
     assert [it["from_calls"] for it in calls] == [{"text": [1]}] * len(uses), dry.text
 
 
-async def test_a_reading_of_something_that_does_not_exist_yet_is_not_sent(shared: Product) -> None:
+async def test_a_reading_of_something_that_does_not_exist_yet_is_not_sent(shared: DryProduct) -> None:
     dry = await shared.dry("read_issue(issue=3)\nissue = create_issue(title='bug')\nread_issue(issue=issue['number'])")
     assert shared.tracker() == [["read", 3]], "control: the other reading was sent"
     last = dry.content["plan"]["calls"][-1]
@@ -212,7 +173,7 @@ async def test_a_reading_of_something_that_does_not_exist_yet_is_not_sent(shared
     assert "reads; not sent" in dry.text
 
 
-async def test_apply_asks_about_what_could_not_be_foreseen_and_shows_both(shared: Product) -> None:
+async def test_apply_asks_about_what_could_not_be_foreseen_and_shows_both(shared: DryProduct) -> None:
     dry = await shared.dry("issue = create_issue(title='bug')\ncomment(issue=issue['number'], text='hello')")
     applied, asked = await shared.apply_answering(dry, True)
     assert applied.content["status"] == "succeeded", applied.text
@@ -221,7 +182,7 @@ async def test_apply_asks_about_what_could_not_be_foreseen_and_shows_both(shared
     assert asked[0].question.changes == ('- issue: "<number from call 1>"', "+ issue: 101")
 
 
-async def test_a_write_with_other_arguments_is_asked_about_and_not_sent_if_refused(shared: Product) -> None:
+async def test_a_write_with_other_arguments_is_asked_about_and_not_sent_if_refused(shared: DryProduct) -> None:
     """A file of the workspace has changed in between."""
     await shared.host.run("open('/workspace/text', 'w').write('before')")
     dry = await shared.dry("write(text=open('/workspace/text').read())\nwrite(text='same')")
@@ -233,7 +194,7 @@ async def test_a_write_with_other_arguments_is_asked_about_and_not_sent_if_refus
     assert shared.diary() == []
 
 
-async def test_chance_is_that_of_the_dry_run(shared: Product) -> None:
+async def test_chance_is_that_of_the_dry_run(shared: DryProduct) -> None:
     dry = await shared.dry("write(text=f'{random.random()} {uuid.uuid4()}')")
     assert (await shared.apply(dry)).content["status"] == "succeeded"
     assert shared.diary() == [planned(dry)[0][1]["text"]]
@@ -257,14 +218,14 @@ write(text='c')"""
         assert calls["diary.write_and_fail"]["denied"]
         assert calls["tracker.comment"]["asks"]
         assert "asks" not in calls["diary.write"]
-        assert await one.open_questions() == 0
+        assert await one.unanswered() == []
         assert one.tracker() == []
         _, asked = await one.apply_answering(dry, True)
         assert "plan" not in asked[0].question.reason
         assert one.tracker() == [["comment", 1, "b"]]
 
 
-async def test_the_workspace_is_a_copy_that_is_thrown_away(shared: Product) -> None:
+async def test_the_workspace_is_a_copy_that_is_thrown_away(shared: DryProduct) -> None:
     await shared.host.run(
         "import os\nopen('/workspace/kept', 'w').write('old')\nos.makedirs('/workspace/folder', exist_ok=True)"
     )
@@ -278,7 +239,7 @@ async def test_the_workspace_is_a_copy_that_is_thrown_away(shared: Product) -> N
     assert after.value == ["old", []]
 
 
-async def test_a_plan_is_applied_once(shared: Product) -> None:
+async def test_a_plan_is_applied_once(shared: DryProduct) -> None:
     dry = await shared.dry("write(text='a')")
     applied = await shared.apply(dry)
     again = await shared.apply(dry)
@@ -287,7 +248,7 @@ async def test_a_plan_is_applied_once(shared: Product) -> None:
     assert shared.diary() == ["a"]
 
 
-async def test_an_applied_program_that_breaks_is_resumed_and_still_compared_with_its_plan(shared: Product) -> None:
+async def test_an_applied_program_that_breaks_is_resumed_and_still_compared_with_its_plan(shared: DryProduct) -> None:
     code = """
 write(text='a')
 if os.path.exists('/workspace/broken'):
@@ -299,13 +260,13 @@ write(text=f'd {random.random()}')"""
     applied = await shared.apply(dry)
     assert applied.content["status"] == "failed"
     await shared.host.run("import os; os.remove('/workspace/broken')")
-    resumed, (asked,) = await shared.answering({"resume": applied.content["execution_id"]}, True)
+    resumed, (asked,) = await shared.answering(True, resume=applied.content["execution_id"])
     assert asked.question.changes == ('- text: "b"', '+ text: "c"')
     assert resumed.content["status"] == "succeeded", resumed.text
     assert shared.diary() == ["a", "c", planned(dry)[2][1]["text"]]
 
 
-async def test_held_back_calls_whose_results_the_program_uses_are_named(shared: Product) -> None:
+async def test_held_back_calls_whose_results_the_program_uses_are_named(shared: DryProduct) -> None:
     dry = await shared.dry("issue = create_issue(title='bug')\nif issue['state'] == 'open':\n    write(text='open')")
     assert dry.content["plan"]["unforeseen"] == [
         "calls that depend on the result of call 1 (create_issue), which was not sent: they may be missing here, or "
@@ -316,7 +277,7 @@ async def test_held_back_calls_whose_results_the_program_uses_are_named(shared: 
 
 
 @pytest.mark.parametrize("action", ["resume", "apply"])
-async def test_only_a_dry_run_is_applied_and_none_is_resumed(shared: Product, action: str) -> None:
+async def test_only_a_dry_run_is_applied_and_none_is_resumed(shared: DryProduct, action: str) -> None:
     """A dry run that is resumed would send what it captured."""
     dry = await shared.dry("write(text='a')\nraise RuntimeError")
     real = await shared.host.run(IMPORTS + "write(text='b')\nraise RuntimeError")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,14 @@ import anyio
 import pytest
 import pytest_asyncio
 
-from codemode_server.app import App
-from codemode_server.domain.approvals import Approval, ApprovalAnswer
+from codemode_server.domain.approvals import Approval
 from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
 from codemode_server.domain.repetition import Repeat
 from codemode_server.gateway.answer_order import AnswerOrder
 
-from .product import UPSTREAMS, Answer, Host, configuration, for_all, opened
+from .product import UPSTREAMS, Answer, Product, configuration, for_all, opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 IMPORTS = "import asyncio, os, random, time\nfrom codemode import ToolError\nfrom servers.diary import *\n"
@@ -32,13 +30,12 @@ ONCE_BROKEN = "if not os.path.exists('/workspace/mended'):\n    raise RuntimeErr
 MEND = "open('/workspace/mended', 'w').close()"
 
 
-@dataclass
-class Product:
-    """A product with one host."""
+class Resumable(Product):
+    """A product with the diary."""
 
-    app: App
-    host: Host
-    path: Path
+    @property
+    def path(self) -> Path:
+        return self.folder / "diary"
 
     def diary(self) -> list[str]:
         return self.path.read_text().splitlines() if self.path.exists() else []
@@ -53,58 +50,32 @@ class Product:
         return name
 
     async def resume(self, name: str) -> Answer:
-        await self.host.run(MEND)
-        return await self.host.call("execute_code", resume=name)
+        return (await self.resume_answering(name))[0]
 
     async def again(self, code: str) -> Answer:
         """A program that failed and was resumed."""
         return await self.resume(await self.broken(code))
 
     async def resume_answering(self, name: str, *answers: bool) -> tuple[Answer, list[Approval]]:
-        """Resume while the person gives these answers; also the questions."""
-        resumed: list[Answer] = []
-
-        async def resume() -> None:
-            resumed.append(await self.resume(name))
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(resume)
-            asked = [await self.answer(is_approved) for is_approved in answers]
-        return resumed[0], asked
-
-    async def question(self) -> Approval:
-        """Wait until one is open."""
-        found: list[Approval] = []
-
-        async def is_there() -> bool:
-            found[:] = await self.app.stores.approvals.unanswered(self.app.principal)
-            return bool(found)
-
-        await self.host.until(is_there)
-        return found[0]
-
-    async def answer(self, is_approved: bool) -> Approval:
-        """The person's answer to the open question, which is returned."""
-        asked = await self.question()
-        await self.app.stores.approvals.answer(asked.approval_id, ApprovalAnswer(is_approved, channel="command"))
-        return asked
+        await self.host.run(MEND)
+        return await self.answering(*answers, resume=name)
 
 
 @asynccontextmanager
-async def product(folder: Path, **sections: Any) -> AsyncIterator[Product]:
+async def product(folder: Path, **sections: Any) -> AsyncIterator[Resumable]:
     diary = {"command": sys.executable, "args": [str(UPSTREAMS / "diary.py"), str(folder / "diary")]}
     path = configuration(folder, {"diary": diary | sections.pop("server", {})}, **sections)
     async with opened(path) as (app, host):
-        yield Product(app, host, folder / "diary")
+        yield Resumable(app, host)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Resumable]:
     async with for_all(product(tmp_path_factory.mktemp("resume"), server={"timeout": 1})) as opened:
         yield opened
 
 
-async def test_calls_that_were_answered_are_answered_again_and_not_sent(shared: Product) -> None:
+async def test_calls_that_were_answered_are_answered_again_and_not_sent(shared: Resumable) -> None:
     """Errors as well."""
     name = await shared.broken(f"""
 numbers = [write(text=f'a{{n}}') for n in range(3)]
@@ -122,7 +93,7 @@ except ToolError as error:
     assert shared.diary() == ["a0", "a1", "a2", "a3", "b"]
 
 
-async def test_concurrent_calls_in_another_order_are_no_departure(shared: Product) -> None:
+async def test_concurrent_calls_in_another_order_are_no_departure(shared: Resumable) -> None:
     """Each task has come to another place, so those that made fewer calls go on before the others have made theirs."""
     code = f"""
 mended = os.path.exists('/workspace/mended')
@@ -162,7 +133,7 @@ async def short():
 
 @pytest.mark.parametrize("order", ORDERS)
 async def test_answers_come_in_the_order_in_which_they_first_came(
-    shared: Product, order: str, monkeypatch: pytest.MonkeyPatch
+    shared: Resumable, order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So its tasks and threads take the way that they took. The call that was made first was answered last."""
     code = f"{HELD}{ORDERS[order]}{ONCE_BROKEN}'done'"
@@ -181,7 +152,7 @@ async def test_answers_come_in_the_order_in_which_they_first_came(
     assert "departs from its earlier run" in asked.question.reason, "control: in any order it takes another way"
 
 
-async def test_a_write_with_other_arguments_needs_a_person(shared: Product) -> None:
+async def test_a_write_with_other_arguments_needs_a_person(shared: Resumable) -> None:
     """The program would write a second time what it has written already; that it swallows refusals changes nothing."""
     code = f"""
 text, refused = 'x' if os.path.exists('/workspace/mended') else 'a', 0
@@ -200,7 +171,7 @@ for number in range(2):
     assert shared.diary() == ["a0", "a1"]
 
 
-async def test_about_a_write_without_an_answer_the_person_is_asked(shared: Product) -> None:
+async def test_about_a_write_without_an_answer_the_person_is_asked(shared: Resumable) -> None:
     name = await shared.broken("write_and_wait(text='a')")
     answer, (asked,) = await shared.resume_answering(name, False)
     assert "not known whether it arrived" in asked.question.reason
@@ -236,7 +207,7 @@ async def test_a_tool_that_is_denied_now_is_not_answered_from_the_journal(tmp_pa
         assert "not permitted" in answer.text
 
 
-async def test_one_that_succeeded_is_not_run_again(shared: Product) -> None:
+async def test_one_that_succeeded_is_not_run_again(shared: Resumable) -> None:
     shared.path.unlink(missing_ok=True)
     name = (await shared.host.run(IMPORTS + "write(text='a')")).content["execution_id"]
     answer = await shared.host.call("execute_code", resume=name)
@@ -244,7 +215,7 @@ async def test_one_that_succeeded_is_not_run_again(shared: Product) -> None:
     assert shared.diary() == ["a"]
 
 
-async def test_another_principals_execution_is_not_there(shared: Product) -> None:
+async def test_another_principals_execution_is_not_there(shared: Resumable) -> None:
     other = Principal(PrincipalId("somebody"))
     journal, name = shared.app.stores.journal, ExecutionId("xsomebodys")
     record = ExecutionRecord(
@@ -262,7 +233,7 @@ async def test_another_principals_execution_is_not_there(shared: Product) -> Non
 
 
 @pytest.mark.parametrize("choice", ["random.random()", "os.urandom(4).hex()"])
-async def test_a_program_can_not_write_twice_by_chance(shared: Product, choice: str) -> None:
+async def test_a_program_can_not_write_twice_by_chance(shared: Resumable, choice: str) -> None:
     """The seed is that of the first run."""
     await shared.again(f"write(text=str({choice}))\n{ONCE_BROKEN}")
     assert len(shared.diary()) == 1
@@ -290,7 +261,7 @@ async def test_of_two_that_resume_the_same_one_runs(tmp_path: Path) -> None:
         await one.host.run(MEND)
         answers: list[Answer] = []
 
-        async def resume(by: Product) -> None:
+        async def resume(by: Resumable) -> None:
             answers.append(await by.host.call("execute_code", resume=name))
 
         async with anyio.create_task_group() as tasks:
@@ -302,7 +273,7 @@ async def test_of_two_that_resume_the_same_one_runs(tmp_path: Path) -> None:
         assert "is running" in refused or "has succeeded" in refused
 
 
-async def test_a_program_that_fails_again_and_again_makes_each_write_once(shared: Product) -> None:
+async def test_a_program_that_fails_again_and_again_makes_each_write_once(shared: Resumable) -> None:
     code = """
 counter = '/workspace/runs'
 runs = int(open(counter).read()) + 1 if os.path.exists(counter) else 1

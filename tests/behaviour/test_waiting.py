@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from codemode_server.app import App
-from codemode_server.domain.approvals import ApprovalAnswer
-
-from .product import Host, configuration, office, opened
+from .product import Product, configuration, office, opened
 
 pytestmark = pytest.mark.slow
 
@@ -26,55 +23,45 @@ ASK = {"rules": [{"ask": "github/create_issue"}]}
 
 
 @asynccontextmanager
-async def product(folder: Path, **sections: Any) -> AsyncIterator[tuple[App, Host]]:
-    sections.setdefault("approvals", {"answer_seconds": 1.5, "browser": "never"})
-    async with opened(configuration(folder, office(folder, "github"), **sections)) as both:
-        yield both
+async def product(folder: Path, **approvals: Any) -> AsyncIterator[Product]:
+    approvals |= {"answer_seconds": 1.5, "browser": "never"}
+    path = configuration(folder, office(folder, "github"), permissions=ASK, approvals=approvals)
+    async with opened(path) as (app, host):
+        yield Product(app, host)
 
 
-async def answer(app: App, host: Host, *, is_approved: bool = True) -> None:
-    async def is_asked() -> bool:
-        return bool(await app.stores.approvals.unanswered(app.principal))
-
-    await host.until(is_asked)
-    (approval,) = await app.stores.approvals.unanswered(app.principal)
-    await app.stores.approvals.answer(approval.approval_id, ApprovalAnswer(is_approved, channel="command"))
-
-
-class TestAHostWhoseCallTakesLong:
-    async def test_is_told_that_the_program_waits_and_gets_its_result_later(self, tmp_path: Path) -> None:
-        async with product(tmp_path, permissions=ASK) as (app, host):
-            waiting = await host.run(CODE)
-            assert waiting.content["status"] == "waiting"
-            assert waiting.content["awaited"] == ["github.create_issue"]
-            assert not waiting.result.is_error
-            name = waiting.content["execution_id"]
-            assert f"resume={name!r}" in waiting.text
-            (question,) = await app.stores.approvals.unanswered(app.principal)
-            called = 'call 2, github.create_issue(owner="o", repo="r", title="Bug")'
-            assert f"- {called}: codemode-server approvals approve {question.approval_id}" in waiting.text
-            assert "1 call before it succeeded." in waiting.text
-            await answer(app, host)
-            resumed = await host.call("execute_code", resume=name)
-            assert resumed.value == 1
-            assert resumed.content["execution_id"] == name
-            assert len(host.reached("create_issue")) == 1
-            assert len(host.reached("list_issues")) == 1, "the program ran once"
+async def test_a_host_whose_call_takes_long_is_told_that_the_program_waits_and_gets_its_result_later(
+    tmp_path: Path,
+) -> None:
+    async with product(tmp_path) as it:
+        waiting = await it.host.run(CODE)
+        assert waiting.content["status"] == "waiting"
+        assert waiting.content["awaited"] == ["github.create_issue"]
+        assert not waiting.result.is_error
+        name = waiting.content["execution_id"]
+        assert f"resume={name!r}" in waiting.text
+        question = await it.question()
+        called = 'call 2, github.create_issue(owner="o", repo="r", title="Bug")'
+        assert f"- {called}: codemode-server approvals approve {question.approval_id}" in waiting.text
+        assert "1 call before it succeeded." in waiting.text
+        await it.answer(question)
+        resumed = await it.host.call("execute_code", resume=name)
+        assert resumed.value == 1
+        assert resumed.content["execution_id"] == name
+        assert [line["tool"] for line in it.host.reached()] == ["list_issues", "create_issue"], "the program ran once"
 
 
-class TestAProgramThatGaveUpItsSandbox:
-    async def test_runs_again_without_making_a_call_twice(self, tmp_path: Path) -> None:
-        approvals = {"answer_seconds": 1.5, "suspended_seconds": 1, "browser": "never"}
-        async with product(tmp_path, permissions=ASK, approvals=approvals) as (app, host):
-            waiting = await host.run(CODE)
-            assert waiting.content["status"] == "waiting", waiting.text
-            name = waiting.content["execution_id"]
+async def test_a_program_that_gave_up_its_sandbox_runs_again_without_making_a_call_twice(tmp_path: Path) -> None:
+    async with product(tmp_path, suspended_seconds=1) as it:
+        waiting = await it.host.run(CODE)
+        assert waiting.content["status"] == "waiting", waiting.text
+        name = waiting.content["execution_id"]
 
-            async def is_given_up() -> bool:
-                record = await app.stores.journal.execution(app.principal, name)
-                return record is not None and record.ended_at is not None
+        async def is_given_up() -> bool:
+            record = await it.app.stores.journal.execution(it.app.principal, name)
+            return record is not None and record.ended_at is not None
 
-            await host.until(is_given_up)
-            await answer(app, host)
-            assert (await host.call("execute_code", resume=name)).value == 1
-            assert [line["tool"] for line in host.reached()] == ["list_issues", "create_issue"]
+        await it.host.until(is_given_up)
+        await it.answer(await it.question())
+        assert (await it.host.call("execute_code", resume=name)).value == 1
+        assert [line["tool"] for line in it.host.reached()] == ["list_issues", "create_issue"]

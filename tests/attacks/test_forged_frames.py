@@ -121,47 +121,6 @@ async def test_a_forged_read_asks_the_permissions_first_and_counts_as_a_call(tmp
     assert read(tmp_path) == []
 
 
-async def test_calls_after_a_forged_end_go_nowhere(host: Host) -> None:
-    """The program finds its own id, says that it is done, and calls on."""
-    forged = """
-import codemode_guest.runner as runner
-def end(self, text):
-    self._transport.send(text)
-    for n in range(1, 50):
-        send(op="call", id=1000 + n, server="main", tool="act", arguments={"how": "ping"})
-        send(op="output", stream="stdout", text="after the end")
-runner.Link.send_text = end
-"ended"
-"""
-    before = len(recorded(host.folder))
-    for _ in range(3):
-        answer = await host.run(RAW + forged)
-        assert (answer.value, answer.content["calls"]) == ("ended", [])
-        following = await host.run("print('mine')\n2")
-        assert (following.value, following.content["stdout"]) == (2, "mine\n")
-    assert (await host.run("from servers.main import act\nact(how='ping')")).value == "pong"
-    assert arrived(host.folder, "main") == ["act"]
-    assert recorded(host.folder)[before:] == [("main", "act", "allow", "succeeded")]
-
-
-NO_FRAMES = {
-    "infinity": """raw.send('{"op":"call","id":1,"server":"main","tool":"act","arguments":{"x":1e999}}')""",
-    "huge id, no arguments": "send(op='call', id=10**400, server='main', tool='act', arguments=[])",
-    "an old id": "for _ in range(2): send(op='artifact', id=5, name=None, start=0)\nreceive()",
-    "the host's own frame": "send(op='run', id='x', code='1', limits={})",
-    "a forged reply": "send(op='reply', id=1, ok=True, value=1, encoding='json')",
-}
-
-
-async def test_what_is_no_frame_ends_the_sandbox_and_nothing_else(host: Host) -> None:
-    for title, frame in NO_FRAMES.items():
-        answer = await host.run(RAW + frame + "\nimport time\ntime.sleep(20)")
-        assert answer.error["type"] == "SandboxFailed", title
-        assert "broke the protocol" in answer.error["message"], title
-        await is_well(host)
-    assert arrived(host.folder, "main") == []
-
-
 async def test_a_flood_of_questions_leaves_the_host_time_for_others(tmp_path: Path) -> None:
     """The program never reads an answer; meanwhile the host is asked for something every now and then.
 

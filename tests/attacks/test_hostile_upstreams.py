@@ -6,7 +6,6 @@ work on them is without bound, and while it misbehaves other upstreams and the h
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ import pytest
 
 from tests.attacks.kit import arrived, hostile
 from tests.behaviour.product import Host, configuration, in_memory, office
+from tests.catalog.checks import only_declares
+from tests.fuzz.test_stubs import only_types_and_literals
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +34,7 @@ async def others_work(host: Host) -> None:
 
 
 async def test_no_text_of_an_upstream_becomes_code(tmp_path: Path) -> None:
-    """Each stub is read as Python: a docstring at most, imports, classes of types, one function without a body."""
+    """Each stub declares types and functions, reads nothing but types and calls nothing but `tool` and `TypedDict`."""
     async with in_memory(with_github(tmp_path, "fuzz")) as host:
         await others_work(host)
         listed = (await host.call("list_dir", path="/servers/fuzz")).text
@@ -46,7 +47,9 @@ async def test_no_text_of_an_upstream_becomes_code(tmp_path: Path) -> None:
         for name in names:
             text = (await host.call("read_tool", path=f"/servers/fuzz/{name}.py")).text
             assert not UNFIT.search(text), name
-            check_stub(text.partition("\n")[2], name)
+            source = text.partition("\n")[2]
+            assert only_declares(source), name
+            assert only_types_and_literals(source), name
         found = await host.call("search_tools", query="escaped red", detail_level="full", limit=100)
         assert not UNFIT.search(found.text)
         program = f"""
@@ -62,27 +65,6 @@ for name in {names!r}:
 [bad, hasattr(os, "escaped")]
 """
         assert (await host.run(program)).value == [[], False]
-
-
-def check_stub(source: str, name: str) -> None:
-    module = ast.parse(source)
-    has_docstring = ast.get_docstring(module, clean=False) is not None
-    *rest, function = module.body[1:] if has_docstring else module.body
-    assert isinstance(function, ast.FunctionDef)
-    assert function.name == name
-    assert len(function.decorator_list) == 1
-    assert len(function.body) == 1
-    assert isinstance(function.body[0], ast.Expr)
-    assert isinstance(function.body[0].value, ast.Constant)
-    for node in rest:
-        assert isinstance(node, ast.ImportFrom | ast.ClassDef | ast.Assign), ast.dump(node)[:200]
-        if isinstance(node, ast.ImportFrom):
-            assert node.module in ("servers", "typing")
-        if isinstance(node, ast.Assign):
-            assert isinstance(node.value, ast.Call)
-            assert getattr(node.value.func, "id", "") == "TypedDict"
-    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
-    assert {getattr(call.func, "id", "?") for call in calls} <= {"tool", "TypedDict"}
 
 
 async def test_results_reach_the_model_without_control_characters(tmp_path: Path) -> None:

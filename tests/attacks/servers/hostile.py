@@ -153,7 +153,6 @@ def tools() -> list[dict[str, Any]]:
                 tool("enum", {"type": "object", "properties": {"x": {"enum": [f"v{n}" for n in range(30_000)]}}}),
                 tool("itself", {"type": "object", "properties": {"x": {"$ref": "#"}, "y": {"$ref": "#/properties/y"}}}),
                 tool("deep", {"type": "object", "properties": {"x": {"type": "array", "items": nested(300)}}}),
-                tool("checked", {"type": "object", "properties": {"n": {"type": "integer"}}}),
             ]
         case _:
             return [tool("act"), tool("ping"), tool("hidden_act")]

@@ -7,13 +7,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
-import mcp_types as types
 import pytest
 import pytest_asyncio
 from mcp import Client
@@ -25,6 +23,7 @@ from codemode_server.config import load
 from codemode_server.front.server import FrontServer
 from codemode_server.gateway.execution_calls import MAX_OPEN_QUESTIONS
 
+from .person import Person, choosing
 from .product import Host, Product, configuration, for_all, office
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -38,22 +37,6 @@ ONCE, PROGRAM, SESSION, ALWAYS, NO = (
     "No",
 )
 CREATE = "from servers.github import create_issue\n"
-
-
-@dataclass
-class Person:
-    """A host's user, who answers questions by their arguments, and notes what was shown."""
-
-    answers: list[str | dict[str, Any]] = field(default_factory=list)
-    """In order; the last one is given again. A dict is the whole answer."""
-    seen: list[Any] = field(default_factory=list)
-
-    async def elicit(self, _context: Any, params: Any) -> types.ElicitResult:
-        self.seen.append(params)
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, str):
-            answer = {"action": "accept", "content": {"answer": answer}}
-        return types.ElicitResult(**answer)
 
 
 @asynccontextmanager
@@ -103,7 +86,7 @@ def titles(host: Host) -> list[str]:
 
 @BOTH_ERAS
 async def test_a_call_is_sent_after_the_hosts_user_has_approved_it(app: App, folder: Path, era: str) -> None:
-    person = Person([ONCE])
+    person = choosing(ONCE)
     async with connected(app, folder, person, era) as it:
         answer = await it.host.run(CREATE + create("one"))
         assert answer.value["number"] == 1
@@ -122,7 +105,7 @@ async def test_a_call_is_sent_after_the_hosts_user_has_approved_it(app: App, fol
 
 @BOTH_ERAS
 async def test_a_refused_call_is_not_sent_and_the_program_can_handle_it(app: App, folder: Path, era: str) -> None:
-    person = Person([{"action": "accept", "content": {"answer": NO, "reason": "wrong\nrepo"}}, ONCE])
+    person = Person(contents=[{"answer": NO, "reason": "wrong\nrepo"}, {"answer": ONCE}])
     code = f"{CREATE}try:\n    {create('one')}\nexcept Exception as error:\n    print(error)\n{create('two')}"
     async with connected(app, folder, person, era) as it:
         answer = await it.host.run(code)
@@ -161,7 +144,7 @@ async def test_an_answer_for_the_program_covers_calls_that_wait_already_and_late
     app: App, folder: Path, era: str
 ) -> None:
     """But not those of the next program."""
-    person = Person([PROGRAM])
+    person = choosing(PROGRAM)
     calls = ", ".join(create(f"at once {number}") for number in range(5))
     code = f"import asyncio\n{CREATE}await asyncio.gather({calls})\n{create('later')}"
     async with connected(app, folder, person, era) as it:
@@ -175,7 +158,7 @@ async def test_an_answer_for_the_program_covers_calls_that_wait_already_and_late
 async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_nothing_else(
     app: App, folder: Path
 ) -> None:
-    person = Person([SESSION, NO])
+    person = choosing(SESSION, NO)
     async with connected(app, folder, person, "legacy") as it:
         await it.host.run(CREATE + create("the first"))
         assert '“In this session” covers: owner="ada", repo="web"; any title' in person.seen[0].message

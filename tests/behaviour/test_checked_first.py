@@ -4,12 +4,11 @@ so, and the model learns what is right."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from .product import Host, configuration, in_memory, in_memory_for_all, office
+from .product import Host, configuration, in_memory_for_all
 
 FIRST = "from servers.github import create_issue\ncreate_issue(owner='o', repo='r', title='first')\n"
 """A call that would have happened."""
@@ -50,24 +49,12 @@ async def test_a_program_with_a_mistake_after_its_first_call_makes_no_call(
     assert len(shared.reached("create_issue")) == before + 1
 
 
-async def test_what_is_doubtful_is_told_beside_the_result_and_the_program_runs(tmp_path: Path) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_is_doubtful_is_told_beside_the_result_and_the_program_runs(shared: Host) -> None:
     code = FIRST + "try:\n    create_issue(titel='x')\nexcept TypeError as error:\n    print('caught')"
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        answer = await host.run(code)
+    answer = await shared.run(code)
     assert answer.content["status"] == "succeeded"
     assert answer.content["stdout"] == "caught\n"
     (warning,) = answer.content["warnings"]
     assert warning.startswith("line 4: create_issue() has no argument 'titel'; did you mean 'title'?")
     assert f"[warning: {warning}]" in answer.text
-
-
-async def test_the_check_can_be_turned_off(tmp_path: Path) -> None:
-    code = FIRST + MISTAKES["a parameter"][0]
-    for check, kind in (("warnings", "TypeError"), ("none", "TypeError"), ("errors", "CheckFailed")):
-        folder = tmp_path / check
-        folder.mkdir()
-        async with in_memory(configuration(folder, office(folder, "github"), types={"check": check})) as host:
-            answer = await host.run(code)
-            assert answer.error["type"] == kind
-            assert bool(answer.content.get("warnings")) is (check == "warnings")
-            assert len(host.reached("create_issue")) == (0 if check == "errors" else 1)

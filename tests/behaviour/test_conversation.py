@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from .product import configuration, in_memory, office, over_stdio
+from .product import Host, configuration, in_memory_for_all, office, over_stdio
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -34,15 +37,27 @@ async def test_a_model_finds_reads_and_calls_a_tool_in_one_program(tmp_path: Pat
     assert host.reached("list_issues") == [{"tool": "list_issues", "repo": "a/b", "state": None}]
 
 
-async def test_a_program_that_fails_says_where_and_which_calls_had_happened(tmp_path: Path) -> None:
-    code = (
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
+    folder = tmp_path_factory.mktemp("conversation")
+    servers = {**office(folder, "github"), "dead": {"command": "/no/such/program"}}
+    async with in_memory_for_all(configuration(folder, servers)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def host(shared: Host) -> Host:
+    shared.forget_calls()
+    return shared
+
+
+async def test_a_program_that_fails_says_where_and_which_calls_had_happened(host: Host) -> None:
+    answer = await host.run(
         "from servers.github import create_issue, boom\n"
         "create_issue(owner='o', repo='r', title='t')\n"
         "boom()\n"
         "create_issue(owner='o', repo='r', title='never')"
     )
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        answer = await host.run(code)
     assert answer.result.is_error
     assert answer.error["type"] == "ToolError"
     assert answer.error["line"] == 3
@@ -54,30 +69,22 @@ async def test_a_program_that_fails_says_where_and_which_calls_had_happened(tmp_
     assert [call["title"] for call in host.reached("create_issue")] == ["t"]
 
 
-async def test_wrong_arguments_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
+async def test_wrong_arguments_are_refused_before_anything_is_sent(host: Host) -> None:
     code = "from servers.github import create_issue\ncreate_issue({{'owner': 'o', 'repo': 'r', 'title': {title}}})"
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        answer = await host.run(code.format(title="7"))
-        assert "'title' must be a string, not 7" in answer.error["message"]
-        assert host.reached() == []
-        assert (await host.run(code.format(title="'x'"))).value["number"] == 1, "control"
+    answer = await host.run(code.format(title="7"))
+    assert "'title' must be a string, not 7" in answer.error["message"]
+    assert host.reached() == []
+    assert (await host.run(code.format(title="'x'"))).value["number"] == 1, "control"
 
 
-async def test_an_unknown_name_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, office(tmp_path, "github"))) as host:
-        assert "create_issue" in (await host.run("from servers.github import create_isue")).error["message"]
-        assert "github" in (await host.run("from servers.githb import create_issue")).error["message"]
-
-        assert "create_issue" in (await host.call("read_tool", path="servers/github/create_isue.py")).text
+async def test_an_unknown_name_is_answered_with_the_nearest(host: Host) -> None:
+    assert "create_issue" in (await host.run("from servers.github import create_isue")).error["message"]
+    assert "github" in (await host.run("from servers.githb import create_issue")).error["message"]
+    assert "create_issue" in (await host.call("read_tool", path="servers/github/create_isue.py")).text
 
 
-async def test_a_host_that_only_speaks_of_one_upstream_is_not_held_up_by_a_dead_one(tmp_path: Path) -> None:
-    servers: dict[str, Any] = {
-        **office(tmp_path, "github"),
-        "dead": {"command": "/no/such/program"},
-    }
-    async with in_memory(configuration(tmp_path, servers)) as host:
-        listing = await host.settled()
-        assert "dead/" in listing
-        assert "unavailable" in listing
-        assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='r'))")).value == 5
+async def test_a_host_that_only_speaks_of_one_upstream_is_not_held_up_by_a_dead_one(host: Host) -> None:
+    listing = await host.settled()
+    assert "dead/" in listing
+    assert "unavailable" in listing
+    assert (await host.run("from servers.github import list_issues\nlen(list_issues(repo='r'))")).value == 5

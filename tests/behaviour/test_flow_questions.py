@@ -12,8 +12,9 @@ import pytest
 from codemode_server.app import App
 from tests.attacks.test_flows import flowing
 
+from .person import Person, choosing
 from .product import Host, opened
-from .test_approvals import NO, ONCE, PROGRAM, SESSION, Person
+from .test_approvals import NO, ONCE, PROGRAM, SESSION
 
 READS = "from servers import bank, web\nbank.read()\nweb.read()\n"
 POST = "from servers.board import post\npost(text='hello')\n"
@@ -34,7 +35,7 @@ def posted(folder: Path) -> int:
 
 
 async def test_the_question_names_both_sources_even_where_a_rule_allows_the_call(tmp_path: Path) -> None:
-    person = Person([NO, ONCE])
+    person = choosing(NO, ONCE)
     async with asked(tmp_path, person, ASKS) as (app, host):
         assert (await host.run(POST)).content["status"] == "succeeded", "control"
         assert (person.seen, posted(tmp_path)) == ([], 1)
@@ -54,7 +55,7 @@ async def test_the_question_names_both_sources_even_where_a_rule_allows_the_call
 
 async def test_an_answer_for_the_session_does_not_cover_what_the_session_reads_later(tmp_path: Path) -> None:
     """The person approved the call for another reason, and did not know of the sources."""
-    person = Person([SESSION])
+    person = choosing(SESSION)
     permissions = {"rules": [{"ask": "board"}], "flows": {"public_sinks": "ask"}}
     async with asked(tmp_path, person, permissions) as (_, host):
         await host.run(POST)
@@ -70,7 +71,7 @@ async def test_an_answer_for_the_session_does_not_cover_what_the_session_reads_l
 @pytest.mark.parametrize("answer", [SESSION, PROGRAM])
 async def test_an_answer_does_not_cover_further_sources_of_the_same_kind(tmp_path: Path, answer: str) -> None:
     """What has been read since was not in the question, though the labels are the same."""
-    person = Person([answer, NO])
+    person = choosing(answer, NO)
     async with asked(tmp_path, person, ASKS) as (_, host):
         further = await host.run(READS + POST + POST + "bank.echo(text='x')\n" + POST)
     assert "the user refused it" in further.text
@@ -90,7 +91,7 @@ async def test_what_is_read_while_the_person_is_asked_is_asked_about_as_well(tmp
                 await host.until(lambda: (tmp_path / "read").exists())
             return await super().elicit(_context, params)
 
-    person = Reading([ONCE])
+    person = Reading(contents=[{"answer": ONCE}])
     permissions = {"rules": [{"ask": "board"}], "flows": {"public_sinks": "ask"}}
     code = f"""
 import asyncio

@@ -14,7 +14,7 @@ RULES = [
 RULE = "rule 1 of permissions.rules (deny: github/create_issue): read only on Fridays"
 
 
-async def test_folders_sources_and_search_results_mark_them_with_the_rule(tmp_path: Path) -> None:
+async def test_they_are_marked_with_the_rule_and_a_program_is_refused_before_its_first_call(tmp_path: Path) -> None:
     path = configuration(tmp_path, office(tmp_path, "github"), permissions={"rules": RULES})
     async with in_memory(path) as host:
         head, *lines = (await host.call("list_dir", path="/servers/github")).text.split("\n")
@@ -40,12 +40,8 @@ async def test_folders_sources_and_search_results_mark_them_with_the_rule(tmp_pa
         named = await host.call("search_tools", query="create_issue", detail_level="name_only")
         assert f"github.create_issue  [is not permitted: {RULE}]" in named.text
 
-
-async def test_a_program_is_refused_before_its_first_call(tmp_path: Path) -> None:
-    imported = "from servers.github import create_issue, list_issues\nlist_issues(repo='r')\n"
-    call = "create_issue(owner='o', repo='r', title='t')"
-    path = configuration(tmp_path, office(tmp_path, "github"), permissions={"rules": RULES})
-    async with in_memory(path) as host:
+        imported = "from servers.github import create_issue, list_issues\nlist_issues(repo='r')\n"
+        call = "create_issue(owner='o', repo='r', title='t')"
         refused = await host.run(imported + call)
         assert f"not run:\nline 3: github.create_issue is not permitted: {RULE}." in refused.error["message"]
         assert host.reached() == []

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-import mcp_types as types
 import pytest
 
 from codemode_server.cli import run as main
 from tests.cli.pseudo_terminal import at_terminal
 
+from .person import Person
 from .product import Host, configuration, in_memory, office
 
 pytestmark = pytest.mark.slow
@@ -100,21 +100,6 @@ from servers.github import list_issues
 async def open_titles(repo: str, most: int) -> list:
     return [it["title"] for it in await list_issues(repo=repo, state="open")][:most]
 """
-
-
-class Person:
-    """Answers the forms in order, and notes what was shown."""
-
-    def __init__(self, *answers: dict[str, Any] | str) -> None:
-        self.answers = list(answers)
-        self.seen: list[Any] = []
-
-    async def elicit(self, _context: Any, params: Any) -> types.ElicitResult:
-        self.seen.append(params)
-        answer = self.answers.pop(0)
-        if isinstance(answer, str):
-            return types.ElicitResult(action=answer)  # type: ignore[arg-type]
-        return types.ElicitResult(action="accept", content=answer)
 
 
 ADA = {"name": "Ada Lovelace", "email": "ada@example.com", "employees": 3, "plan": "pro"}
@@ -206,7 +191,7 @@ class TestQuestions:
 
     @BOTH_ERAS
     async def test_the_form_is_shown_and_its_answers_are_used(self, tmp_path: Path, era: str) -> None:
-        person = Person(ADA)
+        person = Person(content=ADA)
         answer, host = await self.answered(tmp_path, era, person)
         assert answer.value is True
         assert host.reached("update_record")[0]["data"] == {
@@ -224,14 +209,14 @@ class TestQuestions:
 
     @BOTH_ERAS
     async def test_one_who_declines_ends_the_workflow_and_nothing_is_called(self, tmp_path: Path, era: str) -> None:
-        answer, host = await self.answered(tmp_path, era, Person("decline"))
+        answer, host = await self.answered(tmp_path, era, Person(action="decline"))
         assert answer.error["type"] == "WorkflowStopped"
         assert "did not answer the question (decline)" in answer.text
         assert host.reached() == []
 
     @BOTH_ERAS
     async def test_answers_that_are_not_valid_are_asked_for_again(self, tmp_path: Path, era: str) -> None:
-        person = Person({**ADA, "email": "nowhere"}, {**ADA, "plan": "gold"}, ADA)
+        person = Person(contents=[{**ADA, "email": "nowhere"}, {**ADA, "plan": "gold"}, ADA])
         answer, host = await self.answered(tmp_path, era, person)
         assert answer.value is True
         assert "is not a 'email'" in person.seen[1].message
@@ -239,7 +224,7 @@ class TestQuestions:
         assert len(host.reached("update_record")) == 1
 
     async def test_a_resumed_program_does_not_ask_twice(self, tmp_path: Path) -> None:
-        person = Person(ADA)
+        person = Person(content=ADA)
         path = product(tmp_path, onboarding=ONBOARDING)
         async with in_memory(path, elicitation_callback=person.elicit) as host:
             failed = await host.run(f"{self.RUN}\nimport json\njson.loads('{{')")

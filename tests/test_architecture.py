@@ -47,7 +47,7 @@ NEUTRAL = {
     *("guardrail_settings", "http_connections", "http_settings", "json_values", "known_tokens", "known_values"),
     *("off_loop", "permission_settings", "privacy_packages", "privacy_settings", "private_cipher"),
     *("private_files", "processes", "redaction", "setting_types", "settings", "temporary", "text", "tokens"),
-    *("untrusted_files"),
+    "untrusted_files",
 }
 USE_SECRETS = {"config", "upstreams"}
 """The configuration refers to secrets, and connections store the tokens of a sign-in; nobody else reads one."""

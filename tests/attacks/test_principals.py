@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,20 +101,18 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
         yield found
 
 
-async def both(shared: Product, stack: AsyncExitStack, mode: Mode = "legacy") -> tuple[HttpHost, HttpHost]:
+@asynccontextmanager
+async def both(shared: Product, mode: Mode = "legacy") -> AsyncIterator[tuple[HttpHost, HttpHost]]:
     """Alice and bob, each connected."""
-    return (
-        await stack.enter_async_context(shared.host("alice", mode)),
-        await stack.enter_async_context(shared.host("bob", mode)),
-    )
+    async with shared.host("alice", mode) as alice, shared.host("bob", mode) as bob:
+        yield alice, bob
 
 
 class TestFiles:
     @BOTH_ERAS
     async def test_a_program_finds_the_files_of_its_own_principal_alone(self, shared: Product, mode: Mode) -> None:
         look = "import os\nsorted(os.listdir('/workspace'))"
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack, mode)
+        async with both(shared, mode) as (alice, bob):
             await alice.run(f"open('/workspace/of-alice-{mode}', 'w').write('a')")
             await bob.run(f"open('/workspace/of-bob-{mode}', 'w').write('b')")
             assert not [it for it in (await bob.run(look)).value if "alice" in it]
@@ -124,8 +122,7 @@ class TestFiles:
     async def test_no_path_leads_to_the_files_of_another(self, shared: Product) -> None:
         path = "/workspace/../alice/note"
         code = f"try: found = open({path!r}).read()\nexcept OSError as error: found = type(error).__name__\nfound"
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
+        async with both(shared) as (alice, bob):
             await alice.run("open('/workspace/note', 'w').write('private')")
             assert (await bob.run(code)).value != "private"
             assert "private" not in (await bob.call("read_tool", path=path)).text
@@ -134,15 +131,13 @@ class TestFiles:
 
 class TestExecutions:
     async def test_a_program_reads_no_result_of_another(self, shared: Product) -> None:
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
+        async with both(shared) as (alice, bob):
             name = (await alice.run("['private'] + ['x' * 1_000] * 100")).content["execution_id"]
             assert (await bob.run(RESULT.format(name))).error["type"] == "KeyError"
             assert (await alice.run(f"{RESULT.format(name)}[0]")).value == "private", "the control"
 
     async def test_nobody_resumes_the_program_of_another(self, shared: Product) -> None:
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
+        async with both(shared) as (alice, bob):
             name = await waiting(alice, "resumed")
             stolen = await bob.call("execute_code", resume=name)
             assert stolen.result.is_error
@@ -197,9 +192,7 @@ class TestApprovals:
             return answer
 
         before = shared.config.read_text()
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(asking(shared, "bob", person("bob")))
-            alice = await stack.enter_async_context(asking(shared, "alice", person("alice")))
+        async with asking(shared, "bob", person("bob")), asking(shared, "alice", person("alice")) as alice:
             answer = await alice.run(CREATE.format("asked"))
             with anyio.fail_after(60):  # a busy machine may need longer than `answer_seconds`
                 while not seen["alice"] and answer.content["status"] == "waiting":
@@ -273,8 +266,7 @@ class TestTokensOfAnIssuer:
 class TestRules:
     async def test_a_rule_for_another_principal_neither_refuses_nor_allows(self, shared: Product) -> None:
         code = "from servers.github import boom\ntry: boom()\nexcept Exception as error: found = str(error)\nfound"
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(shared, stack)
+        async with both(shared) as (alice, bob):
             assert "is not permitted" in (await bob.run(code)).text
             assert "kaboom" in (await alice.run(code)).value, "the control"
             assert "not permitted" in (await bob.call("list_dir", path="/servers/github")).text
@@ -359,8 +351,7 @@ async def test_the_reason_of_a_guardrail_has_tokens_of_its_principal_alone(tmp_p
         guardrails=[{"use": "domains", "settings": {"allow": ["example.org"]}}],
         state={"dir": str(tmp_path / "state"), "payloads": "all"},
     ) as it:
-        async with AsyncExitStack() as stack:
-            alice, bob = await both(it, stack)
+        async with both(it) as (alice, bob):
             assert (await alice.run(READ_VALUE)).value == "<IP_1>", "the control: it is hers"
             of_alice, of_bob = (await alice.run(FORBIDDEN)).text, (await bob.run(FORBIDDEN)).text
     assert "an address of '<IP_1>', which is not allowed" in of_alice

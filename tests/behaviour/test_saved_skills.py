@@ -35,22 +35,6 @@ with open('/skills/check_pending_orders.py', 'w') as f:
 '''
 """The second document, "4. Skill Building", with the import and the last three lines added."""
 
-STATE_PERSISTENCE = '''
-import os
-skill_code = """
-from servers.google_drive import get_sheet
-
-async def check_pending_orders(sheet_id: str) -> int:
-    return len([r for r in await get_sheet({'sheetId': sheet_id}) if r["Status"] == "pending"])
-"""
-os.makedirs('./skills', exist_ok=True)
-
-# Create reusable skill
-with open('./skills/check_pending_orders.py', 'w') as f:
-    f.write(skill_code)
-'''
-"""The second document, "State Persistence", with what it leaves undefined."""
-
 SKILL_LIBRARY = """
 from servers.slack import get_channel_history
 
@@ -116,12 +100,11 @@ def accept(person: Person, name: str) -> None:
     person.store.put_in_use(found.accepted(time.time()), shown=person.store.read_in_use(name))
 
 
-@pytest.mark.parametrize("code", [SKILL_BUILDING, STATE_PERSISTENCE])
 async def test_a_saved_skill_is_imported_by_its_session_at_once_and_by_others_once_it_is_accepted(
-    app: App, code: str
+    app: App,
 ) -> None:
     it = Person(app)
-    saved = await it.run(code)
+    saved = await it.run(SKILL_BUILDING)
     assert saved.status.value == "succeeded", saved.outcome.error
     (line,) = saved.calls.messages
     assert line == (

@@ -1,8 +1,8 @@
 """Threat: a program leaves something in /workspace that harms who comes after it: the host that lists and reads it for
-the model, the next program, another principal.
+the model, the next program.
 
 Rule: the host follows no link, opens nothing but plain files, shows names cleaned, and measures and removes what is
-there however deep it is; one principal's files are never another's.
+there however deep it is.
 """
 
 # ruff: noqa: ASYNC240 - the files are small
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.slow
 CANARY = "canary-of-the-host-31"
 
 
-def config(folder: Path, principal: str = "default", **sections: object) -> Path:
-    return configuration(folder, {}, state={"dir": str(folder / "state")}, principal=principal, **sections)
+def config(folder: Path) -> Path:
+    return configuration(folder, {})
 
 
-def workspace(folder: Path, principal: str = "default") -> Path:
-    made = folder / "state" / "workspaces" / principal
+def workspace(folder: Path) -> Path:
+    made = folder / "state" / "workspaces" / "default"
     made.mkdir(parents=True, exist_ok=True)
     return made
 
@@ -123,20 +123,6 @@ async def test_a_folder_swapped_for_a_link_while_it_is_read_leads_nowhere(tmp_pa
             thread.join()
         assert any("mine" in text for text in texts), "it was there at times"
         assert not any(CANARY in text for text in texts)
-
-
-async def test_principals_do_not_see_each_other(tmp_path: Path) -> None:
-    async with in_memory(config(tmp_path, "one")) as host:
-        await host.run("open('/workspace/mine', 'w').write('of one')")
-        assert (await host.run("open('/workspace/mine').read()")).value == "of one"
-    async with in_memory(config(tmp_path, "two")) as host:
-        paths = ["/workspace/mine", "/workspace/../one/mine", "/workspace/../workspaces/one/mine", "../one/mine"]
-        answer = await host.run(
-            f"found = []\nfor p in {paths!r}:\n    try: found.append(open(p).read())\n    except OSError: pass\nfound"
-        )
-        assert answer.value == []
-        for path in paths:
-            assert "of one" not in (await host.call("read_tool", path=path)).text
 
 
 async def test_names_are_shown_on_one_line_and_clean(tmp_path: Path) -> None:

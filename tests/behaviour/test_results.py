@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import MCPError
 from mcp.types import (
     BlobResourceContents,
     ImageContent,
@@ -19,7 +18,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from tests.behaviour.product import Answer, Host, configuration, in_memory, over_stdio
+from tests.behaviour.product import Answer, Host, configuration, in_memory, office, over_stdio
 from tests.vocabulary import tokens_of
 
 pytestmark = pytest.mark.slow
@@ -89,19 +88,6 @@ async def test_ten_thousand_rows_are_cut_kept_and_read_by_the_next_program(
         assert len(json.loads(content.text)) == 10_000
 
 
-async def test_another_product_has_none_of_it_and_nothing_is_left_on_the_disk(tmp_path: Path) -> None:
-    path = configured(tmp_path)
-    async with in_memory(path) as ada:
-        name = (await ada.run(ROWS)).content["execution_id"]
-        async with in_memory(path) as bob:
-            code = f"from codemode import results\ntry: results[{name!r}]\nexcept KeyError: print(list(results))"
-            assert (await bob.run(code)).content["stdout"] == "[]\n"
-            with pytest.raises(MCPError, match="no result"):
-                await resource(bob, f"codemode://results/{name}")
-        assert await resource(ada, f"codemode://results/{name}"), "control: its owner has it"
-    assert list((tmp_path / "state" / "kept").iterdir()) == []
-
-
 LARGE = {
     "value": "[{'k': chr(0x1F600) * 50, 'q': chr(34) * 50} for n in range(9_000)]",
     "text": "'10 € für die Größe, ' * 150_000",
@@ -127,3 +113,31 @@ async def test_no_result_is_larger_than_hosts_take_whatever_the_limits(tmp_path:
 
 def as_sent(answer: Answer) -> bytes:
     return answer.result.model_dump_json(by_alias=True, exclude_none=True).encode()
+
+
+READ = "from servers.github import list_issues, boom\n"
+ENDINGS = {
+    "error": ("1 / 0", {}),
+    "failed call": ("boom()", {}),
+    "time": ("while True: pass", {"wall_seconds": 1}),
+    "calls": ("while True: list_issues(repo='c')", {"calls": 2}),
+}
+
+
+def name_of(answer: Answer) -> str:
+    return f'results["{answer.content["execution_id"]}"]'
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_the_results_of_calls_are_read_by_the_next_program_however_it_failed(tmp_path: Path, ending: str) -> None:
+    last, limits = ENDINGS[ending]
+    async with in_memory(configuration(tmp_path, office(tmp_path, "github"), limits=limits)) as host:
+        control = await host.run(READ + "list_issues(repo='b')")
+        failed = await host.run(READ + f"a = list_issues(repo='a')\nb = list_issues(repo='b')\n{last}")
+        assert failed.content["status"] in ("failed", "limit_exceeded")
+        assert '[2] github.list_issues(repo="b") succeeded' in failed.text
+        assert f"from codemode import results; {name_of(failed)}.calls[1]" in failed.text
+        calls = f"{name_of(failed)}.calls"
+        read = await host.run(f"from codemode import results\n[{calls}[2], list({calls})]")
+        assert read.value == [control.value, [1, 2]]
+        assert len(host.reached("list_issues")) == 3, "nothing was called again"

@@ -9,16 +9,14 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codemode_server.app import App
 from codemode_server.domain.tools import definition_text
 from codemode_server.tokens import estimate_tokens
-from tests.behaviour.product import Host, configuration, office, opened
+from tests.behaviour.product import Product, configuration, opened
 from tests.vocabulary import tokens_of
 
 pytestmark = pytest.mark.slow
@@ -41,34 +39,26 @@ def answered(repo: str) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass
-class Product:
-    host: Host
-    app: App
-
-    async def stored(self) -> list[dict[str, Any]]:
-        """All exchanges, once those on their way are written."""
-        await self.app.stores.thread.run(lambda connection: None)
-        with closing(sqlite3.connect(self.app.state_folder / "codemode.db")) as database:
-            database.row_factory = sqlite3.Row
-            return [dict(row) for row in database.execute("SELECT * FROM savings ORDER BY number")]
-
+class Counted(Product):
     async def last(self) -> dict[str, Any]:
-        """The last exchange; those with `list_dir` wait for the servers."""
+        """The last exchange, once it is written; those with `list_dir` wait for the servers."""
+        row: dict[str, Any] = {}
 
         async def is_there() -> bool:
-            rows = await self.stored()
-            return bool(rows) and rows[-1]["tool"] != "list_dir"
+            with closing(sqlite3.connect(self.app.state_folder / "codemode.db")) as database:
+                database.row_factory = sqlite3.Row
+                row.update(database.execute("SELECT * FROM savings ORDER BY number DESC LIMIT 1").fetchone() or {})
+            return bool(row.get("tool", "list_dir") != "list_dir")
 
         await self.host.until(is_there)
-        return (await self.stored())[-1]
+        return row
 
 
 @asynccontextmanager
-async def product(folder: Path, servers: dict[str, Any] | None = None, **results: Any) -> AsyncIterator[Product]:
-    path = configuration(folder, servers or office(folder), results={"structured_content": False} | results)
+async def product(folder: Path, **results: Any) -> AsyncIterator[Counted]:
+    path = configuration(folder, results={"structured_content": False} | results)
     async with opened(path) as (app, host):
-        yield Product(host, app)
+        yield Counted(app, host)
 
 
 async def test_a_program_is_counted_by_what_it_sent_and_returned_and_what_its_calls_would_have(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,24 +72,12 @@ def own_temporary_folder(folder: Path) -> Iterator[Path]:
 
 def children(pid: int) -> dict[int, list[str]]:
     """The processes below a process, with their command lines."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-    found, waiting = {}, [pid]
-    while waiting:
-        parent = waiting.pop()
-        for child in [it for it, its_parent in parents.items() if its_parent == parent]:
-            try:
-                found[child] = (
-                    (Path("/proc") / str(child) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-                )
-            except OSError:
-                continue
-            waiting.append(child)
+    found: dict[int, list[str]] = {}
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # ended meanwhile
+            for child in map(int, (thread / "children").read_text().split()):
+                found[child] = Path(f"/proc/{child}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+                found |= children(child)
     return found
 
 

@@ -279,7 +279,7 @@ class TestRules:
 @contextmanager
 def named_server() -> Iterator[str]:
     port = free_port()
-    command = fork_server.command(str(SERVERS / "named.py"), "http", str(port))
+    command = fork_server.command(str(SERVERS / "named.py"), str(port))
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         with httpx2.Client(transport=httpx2.HTTPTransport(retries=12)) as client:

@@ -37,21 +37,17 @@ onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
 """
 
 
-def tracing_command() -> tuple[str, ...]:
+@pytest.fixture(scope="module")
+def strace() -> tuple[str, ...]:
     """How a command is traced, without the file to write to; skips or fails the test where that can't be done."""
     path = shutil.which("strace")
     if path is None:
         # `.ci/run` sets it and installs strace: tests that are skipped there are run nowhere.
         end = pytest.fail if os.environ.get("CODEMODE_NEEDS_STRACE") else pytest.skip
         end("strace is not installed; on Debian: apt-get install strace")
-    elif reason := why_not_tracing():
+    if reason := why_not_tracing():
         pytest.skip(f"strace may not trace here ({reason}); in a container: docker run --cap-add=SYS_PTRACE")
     return (path, "-f", "-qq", "-e", "trace=socket,openat", "-o")
-
-
-@pytest.fixture(scope="module")
-def strace() -> tuple[str, ...]:
-    return tracing_command()
 
 
 @asynccontextmanager
@@ -76,8 +72,7 @@ def telemetry_files(trace: Path) -> list[str]:
 
 def has_encoded_with_a_model(folder: Path) -> bool:
     with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as database:
-        (count,) = database.execute("SELECT count(*) FROM vectors").fetchone()
-    return bool(count)
+        return bool(database.execute("SELECT count(*) FROM vectors").fetchone()[0])
 
 
 class TestAProductWithoutAddresses:

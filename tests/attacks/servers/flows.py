@@ -16,8 +16,6 @@ from typing import Any
 LOG = Path(sys.argv[1])
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 TOOLS = ["read", "fail", "echo", "hold", "touch", "post"]
-RESOURCES = [{"uri": "note://one", "name": "one"}]
-TEMPLATES = [{"uriTemplate": "note://by/{name}", "name": "by"}]
 WRITING = threading.Lock()
 
 
@@ -42,36 +40,24 @@ def call(request: dict[str, Any]) -> None:
     say({"id": request["id"], "result": {"content": [{"type": "text", "text": answer}], "isError": name == "fail"}})
 
 
-def result_of(method: str) -> dict[str, Any] | None:
-    match method:
-        case "initialize":
-            return {
-                "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
-                "serverInfo": {"name": "flows", "version": "1"},
-            }
-        case "tools/list":
-            return {"tools": [{"name": name, "inputSchema": TEXT} for name in TOOLS]}
-        case "resources/list":
-            return {"resources": RESOURCES}
-        case "resources/templates/list":
-            return {"resourceTemplates": TEMPLATES}
-        case "prompts/list":
-            return {"prompts": [{"name": "brief"}]}
-        case "prompts/get":
-            return {"messages": [{"role": "user", "content": {"type": "text", "text": "the data"}}]}
-        case "resources/read":
-            return {"contents": [{"uri": "note://one", "text": "the data"}]}
-    return None
-
-
+RESULTS: dict[str, dict[str, Any]] = {
+    "initialize": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {}, "resources": {}},
+        "serverInfo": {"name": "flows", "version": "1"},
+    },
+    "tools/list": {"tools": [{"name": name, "inputSchema": TEXT} for name in TOOLS]},
+    "resources/list": {"resources": [{"uri": "note://one", "name": "one"}]},
+    "resources/templates/list": {"resourceTemplates": []},
+    "resources/read": {"contents": [{"uri": "note://one", "text": "the data"}]},
+}
 for line in sys.stdin:
     request = json.loads(line)
     if "id" not in request or "method" not in request:
         continue
     if request["method"] == "tools/call":
         threading.Thread(target=call, args=(request,), daemon=True).start()
-    elif (found := result_of(request["method"])) is not None:
-        say({"id": request["id"], "result": found})
+    elif request["method"] in RESULTS:
+        say({"id": request["id"], "result": RESULTS[request["method"]]})
     else:
         say({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})

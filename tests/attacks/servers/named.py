@@ -1,11 +1,10 @@
-"""An MCP server that knows people by their bearer tokens, over HTTP (`named.py http PORT`) or as a process (`stdio`).
+"""An MCP server that knows people by their bearer tokens, over HTTP: `named.py PORT`.
 
-`whoami` gives the token of the request, without its last part, and the process that answers.
+`whoami` gives the token of the request, without its last part.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 
 import uvicorn
@@ -18,8 +17,8 @@ server = MCPServer("named", log_level="CRITICAL")
 @server.tool()
 def whoami(ctx: Context) -> str:
     request = ctx.request_context.request
-    token = request.headers.get("authorization", "") if request is not None else ""
-    return token.removeprefix("Bearer ").partition("-")[0] or f"process {os.getpid()}"
+    assert request is not None
+    return str(request.headers["authorization"]).removeprefix("Bearer ").partition("-")[0]
 
 
 class Named:
@@ -36,8 +35,4 @@ class Named:
         await self._app(scope, receive, send)
 
 
-if __name__ == "__main__":
-    if sys.argv[1] == "stdio":
-        server.run("stdio")
-    else:
-        uvicorn.run(Named(server.streamable_http_app()), host="127.0.0.1", port=int(sys.argv[2]), log_level="critical")
+uvicorn.run(Named(server.streamable_http_app()), host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +54,6 @@ def recorded(folder: Path) -> list[tuple[str, str, str, str]]:
 async def is_well(host: Host) -> None:
     """The product goes on: the next program runs."""
     assert (await host.run("1+1")).value == 2
-
-
-@contextmanager
-def own_temporary_folder(folder: Path) -> Iterator[Path]:
-    """/tmp of the host for a test of its own, so that nobody else's folders are counted."""
-    place = folder / "tmp"
-    place.mkdir()
-    before, tempfile.tempdir = tempfile.tempdir, str(place)
-    try:
-        yield place
-    finally:
-        tempfile.tempdir = before
 
 
 def children(pid: int) -> dict[int, list[str]]:

@@ -7,6 +7,7 @@ left that should not be, and no temporary folder.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.attacks.kit import RAW, arrived, hostile, is_well, own_temporary_folder, recorded, workers
+from tests.attacks.kit import RAW, arrived, hostile, is_well, recorded, workers
 from tests.behaviour.product import Answer, Host, configuration, in_memory
 
 pytestmark = pytest.mark.slow
@@ -24,8 +25,10 @@ pytestmark = pytest.mark.slow
 @asynccontextmanager
 async def attacked(folder: Path, **limits: Any) -> AsyncIterator[Host]:
     """A product that has to be well after the attack, and leave nothing behind."""
-    before = workers()
-    with own_temporary_folder(folder) as place:
+    before, place = workers(), folder / "tmp"
+    place.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(place))  # so that nobody else's folders are counted
         path = configuration(folder, hostile(folder, "plain"), limits=limits)
         async with in_memory(path) as host:
             await is_well(host)

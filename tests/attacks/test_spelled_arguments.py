@@ -73,16 +73,6 @@ CASES = {
         texts("force", None, 0, "", "false", [], {}, True),
         [{}, {"force": False}, {"Force": True}],
     ),
-    "a key twice": Case(
-        'args.owner == "acme"',
-        [
-            '{"owner": "acme", "owner": "evil"}',
-            '{"owner": "acme", "\\u006fwner": "evil"}',
-            '{"owner": "acme", "o\\u0077ner": null}',
-        ],
-        [{"owner": "acme"}],
-        ['{"owner": "evil", "owner": "acme"}'],
-    ),
     "the start of a statement": Case(
         "args.sql.matches('^(?i:select) [a-z, ]+ from [a-z]+$')",
         texts(

@@ -123,7 +123,7 @@ created = asyncio.ensure_future({create("one")})
 listed = [await list_issues(repo=str(number)) for number in range(3)]
 [len(listed), (await created)["number"]]
 """
-    opened = product(tmp_path, limits={"upstream_seconds": 3, "wall_seconds": 3})
+    opened = product(tmp_path, limits={"upstream_seconds": 2, "wall_seconds": 2})
     async with opened as app, connected(app, tmp_path) as it, anyio.create_task_group() as tasks:
         answers: list[Any] = []
 
@@ -133,7 +133,7 @@ listed = [await list_issues(repo=str(number)) for number in range(3)]
         tasks.start_soon(run)
         question = await it.question()
         await it.host.until(lambda: len(it.host.reached("list_issues")) == 3)
-        await anyio.sleep(3.5)  # longer than either
+        await anyio.sleep(2.5)  # longer than either
         await it.answer(question)
         await it.host.until(lambda: bool(answers))
         assert answers[0].value == [3, 1]

@@ -100,8 +100,6 @@ CONTRACTS = {
     "off_loop",
     "catalog.observed",
     "gateway.audit",
-    "gateway.audit_history",
-    "gateway.policy.definition_store",
     "search.usage_store",
     "upstreams.cache",
 }

@@ -14,10 +14,8 @@ from mcp import Client
 
 from codemode_server.cli import run
 from codemode_server.config import load
-from codemode_server.domain.definitions import waiting
 from codemode_server.first_listing import LastRun
 from codemode_server.gateway.policy.visible_listings import HIDDEN
-from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from tests.behaviour.product import Host
 from tests.behaviour.test_changed_tools import Changing, settled
 
@@ -80,9 +78,7 @@ async def test_nothing_that_the_model_reads_has_a_word_of_a_change_that_is_hidde
         assert "ignore_previous" not in text
         assert HIDDEN in text
         assert "codemode-server tools review" in (await it.host.call("list_dir", path="/servers/post")).text
-        store = it.app.stores.definitions
-        (changed,) = waiting(store.known(it.app.principal))
-        assert await store.accept(it.app.principal, changed, at=2e9), "as another process does"
+        await it.accept()
         text = (await it.host.call("read_tool", path="/servers/post/send.py")).text
         assert POISON in text, "control: the next answer has it"
         assert HIDDEN not in text
@@ -117,7 +113,5 @@ async def test_what_a_server_says_of_itself_is_held_back_as_well_until_it_is_acc
         review = ["tools", "review", "--config", str(tmp_path / "upstream.yaml")]
         assert await anyio.to_thread.run_sync(run, review) == 0
         assert "post/(its own description): changed; hidden" in capfd.readouterr().out
-        store = SqliteDefinitions(it.app.stores.database, it.app.stores.thread)
-        (changed,) = waiting(store.known(it.app.principal))
-        assert await store.accept(it.app.principal, changed, at=2e9)
+        await it.accept()
         assert POISON in (await it.host.call("list_dir", path="/servers")).text

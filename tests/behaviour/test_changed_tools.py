@@ -52,6 +52,12 @@ class Changing(Product):
         calls = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         return sum(name not in ("change", "read_mail") for name, _ in calls)
 
+    async def accept(self) -> None:
+        """Accept the change that waits, as another process does."""
+        store = SqliteDefinitions(self.app.stores.database, self.app.stores.thread)
+        (changed,) = waiting(store.known(self.app.principal))
+        assert await store.accept(self.app.principal, changed, at=2e9)
+
     async def tools_audited(self, kind: str) -> list[tuple[str | None, str | None]]:
         return [(event.tool, event.status) for event in await self.audited(kind)]
 
@@ -100,9 +106,7 @@ async def test_a_changed_tool_is_refused_until_it_is_accepted_even_where_a_rule_
         assert "changed since it was accepted" in (await it.send()).text
         assert (it.person.seen, it.sent()) == ([], 1)
         assert await it.tools_audited("tool_changed") == [("send", "waiting")]
-        store = it.app.stores.definitions
-        (changed,) = waiting(store.known(it.app.principal))
-        assert await store.accept(it.app.principal, changed, at=2e9)
+        await it.accept()
         assert "sent to ada" in (await it.send()).text
 
 

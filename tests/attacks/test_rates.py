@@ -61,21 +61,16 @@ def shop(folder: Path) -> Path:
     return configuration(folder, {"shop": server}, permissions=permissions, limits={"calls_in_flight": 32})
 
 
-def arrived(folder: Path) -> Counter[str]:
+def arrived(app: App) -> Counter[str]:
     """How many calls of each tool reached the upstream."""
-    log = folder / "shop.log"
+    log = app.loaded.base_dir / "shop.log"
     return Counter(json.loads(line) for line in log.read_text().splitlines()) if log.exists() else Counter()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("shop")
-
-
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def app(folder: Path) -> AsyncIterator[App]:
-    async with for_all(App.open(load(shop(folder)))) as opened:
-        async with connected(opened, folder) as it:
+async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    async with for_all(App.open(load(shop(tmp_path_factory.mktemp("shop"))))) as opened:
+        async with connected(opened) as it:
             await it.host.settled()
         yield opened
 
@@ -102,43 +97,43 @@ EVASIONS = {
 
 @pytest.mark.evasion
 @pytest.mark.parametrize("way", EVASIONS)
-async def test_a_program_makes_no_more_calls_than_its_limit(app: App, folder: Path, way: str) -> None:
-    async with connected(app, folder) as it:
+async def test_a_program_makes_no_more_calls_than_its_limit(app: App, way: str) -> None:
+    async with connected(app) as it:
         await it.host.run(EVASIONS[way])
-        first = arrived(folder)[way]
+        first = arrived(app)[way]
         await it.host.run(EVASIONS[way])
         last = await it.host.run(f"from servers.shop import {way}\n{way}()")
     if way == "each":
-        assert (first, arrived(folder)[way]) == (LIMIT, 2 * LIMIT + 1), "each program has its own limit"
+        assert (first, arrived(app)[way]) == (LIMIT, 2 * LIMIT + 1), "each program has its own limit"
     else:
         if way == "cancelled":  # what was cancelled before it was sent did not arrive, and counts all the same
             assert first <= LIMIT
         else:
             assert first == LIMIT
-        assert arrived(folder)[way] == first
+        assert arrived(app)[way] == first
         assert f"its limit of {LIMIT}/hour is reached" in last.text
 
 
 @pytest.mark.evasion
-async def test_sessions_at_the_same_time_share_a_limit(app: App, folder: Path) -> None:
+async def test_sessions_at_the_same_time_share_a_limit(app: App) -> None:
     code = (
         "import asyncio\nfrom servers.shop import sessions\n"
         "await asyncio.gather(*(sessions(text=str(n)) for n in range(6)), return_exceptions=True)"
     )
     async with AsyncExitStack() as stack:
-        hosts = [(await stack.enter_async_context(connected(app, folder))).host for _ in range(4)]
+        hosts = [(await stack.enter_async_context(connected(app))).host for _ in range(4)]
         async with anyio.create_task_group() as tasks:
             for host in hosts:
                 tasks.start_soon(host.run, code)
-    assert arrived(folder)["sessions"] == LIMIT
+    assert arrived(app)["sessions"] == LIMIT
 
 
 @pytest.mark.evasion
-async def test_direct_calls_and_programs_share_a_limit(app: App, folder: Path) -> None:
-    async with connected(app, folder) as it:
+async def test_direct_calls_and_programs_share_a_limit(app: App) -> None:
+    async with connected(app) as it:
         for _ in range(3):
             await it.host.call("shop__direct")
         await it.host.run("from servers.shop import direct\n" + EACH_TIME.format("direct(text=str(n))"))
         refused = await it.host.call("shop__direct")
-    assert arrived(folder)["direct"] == LIMIT
+    assert arrived(app)["direct"] == LIMIT
     assert f"its limit of {LIMIT}/hour is reached" in refused.text

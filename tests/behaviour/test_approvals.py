@@ -49,31 +49,22 @@ async def product(folder: Path, *, watch: bool = False, **sections: Any) -> Asyn
 
 
 @asynccontextmanager
-async def connected(app: App, folder: Path, person: Person | None = None, era: str = "auto") -> AsyncIterator[Product]:
-    """A host with a session of its own, as over HTTP."""
+async def connected(app: App, person: Person | None = None, era: str = "auto") -> AsyncIterator[Product]:
+    """A host with a session of its own, as over HTTP; the upstream has forgotten earlier calls."""
     callbacks: dict[str, Any] = {} if person is None else {"elicitation_callback": person.elicit}
     front = FrontServer(version="1", on_connected=app.connect)
     front.set_ready(app.meta_tools)
     async with Client(front, mode=era, **callbacks) as client:
-        yield Product(app, Host(client, folder))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("approvals")
+        host = Host(client, app.loaded.base_dir)
+        host.forget_calls()
+        yield Product(app, host)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def app(folder: Path) -> AsyncIterator[App]:
+async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
     """One product for all tests that leave it as it was."""
-    async with for_all(product(folder)) as opened:
+    async with for_all(product(tmp_path_factory.mktemp("approvals"))) as opened:
         yield opened
-
-
-@pytest.fixture(autouse=True)
-def _forget_calls(request: pytest.FixtureRequest) -> None:
-    if "folder" in request.fixturenames:
-        (request.getfixturevalue("folder") / "office.log").unlink(missing_ok=True)
 
 
 def create(title: str, owner: str = "ada", repo: str = "web") -> str:
@@ -85,9 +76,9 @@ def titles(host: Host) -> list[str]:
 
 
 @BOTH_ERAS
-async def test_a_call_is_sent_after_the_hosts_user_has_approved_it(app: App, folder: Path, era: str) -> None:
+async def test_a_call_is_sent_after_the_hosts_user_has_approved_it(app: App, era: str) -> None:
     person = choosing(ONCE)
-    async with connected(app, folder, person, era) as it:
+    async with connected(app, person, era) as it:
         answer = await it.host.run(CREATE + create("one"))
         assert answer.value["number"] == 1
         *_, asked = await it.audited("approval_requested")
@@ -104,10 +95,10 @@ async def test_a_call_is_sent_after_the_hosts_user_has_approved_it(app: App, fol
 
 
 @BOTH_ERAS
-async def test_a_refused_call_is_not_sent_and_the_program_can_handle_it(app: App, folder: Path, era: str) -> None:
+async def test_a_refused_call_is_not_sent_and_the_program_can_handle_it(app: App, era: str) -> None:
     person = Person(contents=[{"answer": NO, "reason": "wrong\nrepo"}, {"answer": ONCE}])
     code = f"{CREATE}try:\n    {create('one')}\nexcept Exception as error:\n    print(error)\n{create('two')}"
-    async with connected(app, folder, person, era) as it:
+    async with connected(app, person, era) as it:
         answer = await it.host.run(code)
         assert answer.value["number"] == 1
         assert "github.create_issue is not permitted: the user refused it: wrong repo" in answer.content["stdout"]
@@ -124,7 +115,7 @@ listed = [await list_issues(repo=str(number)) for number in range(3)]
 [len(listed), (await created)["number"]]
 """
     opened = product(tmp_path, limits={"upstream_seconds": 2, "wall_seconds": 2})
-    async with opened as app, connected(app, tmp_path) as it, anyio.create_task_group() as tasks:
+    async with opened as app, connected(app) as it, anyio.create_task_group() as tasks:
         answers: list[Any] = []
 
         async def run() -> None:
@@ -140,14 +131,12 @@ listed = [await list_issues(repo=str(number)) for number in range(3)]
 
 
 @BOTH_ERAS
-async def test_an_answer_for_the_program_covers_calls_that_wait_already_and_later_ones(
-    app: App, folder: Path, era: str
-) -> None:
+async def test_an_answer_for_the_program_covers_calls_that_wait_already_and_later_ones(app: App, era: str) -> None:
     """But not those of the next program."""
     person = choosing(PROGRAM)
     calls = ", ".join(create(f"at once {number}") for number in range(5))
     code = f"import asyncio\n{CREATE}await asyncio.gather({calls})\n{create('later')}"
-    async with connected(app, folder, person, era) as it:
+    async with connected(app, person, era) as it:
         assert (await it.host.run(code)).value["number"] == 6
         assert len(person.seen) <= MAX_OPEN_QUESTIONS
         asked = len(person.seen)
@@ -155,11 +144,9 @@ async def test_an_answer_for_the_program_covers_calls_that_wait_already_and_late
         assert len(person.seen) == asked + 1
 
 
-async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_nothing_else(
-    app: App, folder: Path
-) -> None:
+async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_nothing_else(app: App) -> None:
     person = choosing(SESSION, NO)
-    async with connected(app, folder, person, "legacy") as it:
+    async with connected(app, person, "legacy") as it:
         await it.host.run(CREATE + create("the first"))
         assert '“In this session” covers: owner="ada", repo="web"; any title' in person.seen[0].message
         await it.host.run(CREATE + create("the second"))
@@ -174,7 +161,7 @@ async def test_an_answer_for_the_session_covers_what_fits_the_shown_pattern_and_
 
 
 async def test_what_was_forbidden_while_the_person_thought_is_not_sent(tmp_path: Path) -> None:
-    async with product(tmp_path, watch=True) as app, connected(app, tmp_path) as it:
+    async with product(tmp_path, watch=True) as app, connected(app) as it:
         answers: list[Any] = []
 
         async def run() -> None:
@@ -202,11 +189,11 @@ async def test_what_was_forbidden_while_the_person_thought_is_not_sent(tmp_path:
     ids=["approved after an hour", "refused after an hour", "not answered for a day"],
 )
 async def test_the_person_answers_by_the_command_line(
-    app: App, folder: Path, monkeypatch: pytest.MonkeyPatch, hours: int, arguments: list[str], says: str
+    app: App, monkeypatch: pytest.MonkeyPatch, hours: int, arguments: list[str], says: str
 ) -> None:
     monkeypatch.setattr(approvals, "person_confirms", lambda page, question: True)
     monkeypatch.setattr(app.approver, "clock", app.approver.clock)
-    async with connected(app, folder) as it, anyio.create_task_group() as tasks:
+    async with connected(app) as it, anyio.create_task_group() as tasks:
         answers: list[Any] = []
 
         async def run() -> None:
@@ -217,7 +204,7 @@ async def test_the_person_answers_by_the_command_line(
         app.approver.clock = lambda: time.time() + hours * 3_600
         if arguments:
             action, *more = arguments
-            command = ["approvals", action, question.approval_id, *more, "--config", str(folder / "upstream.yaml")]
+            command = ["approvals", action, question.approval_id, *more, "--config", str(it.folder / "upstream.yaml")]
             assert await anyio.to_thread.run_sync(main, command) == 0
         await it.host.until(lambda: bool(answers), seconds=5)
         assert titles(it.host) == ([] if says else ["one"])

@@ -15,46 +15,35 @@ from codemode_server.app import App
 from codemode_server.config.live import local_principal
 from tests import fork_server
 
-from .product import Host, configuration, in_memory, office, opened
+from .product import PLAIN, UPSTREAMS, Host, configuration, in_memory, office, opened
 
 pytestmark = pytest.mark.slow
 
 LIST = "from servers.github import list_issues\nlen(list_issues(repo={0!r}))"
 
-CHANGING = """\
-import os, sys
-from mcp.server.mcpserver import Context, MCPServer
-
-server = MCPServer("changing", log_level="CRITICAL")
+PAINT = "from servers.painter import paint\npaint()"
+PAINTER = (
+    PLAIN
+    + """
+import os
+server = Server("painter")
 
 @server.tool(description="Paint a fence.")
 def paint() -> str:
     return "painted"
 
-@server.tool(description="Learn to juggle.")
-async def learn(context: Context) -> str:
-    if not any(tool.name == "juggle" for tool in await server.list_tools()):
-        server.add_tool(juggle)
-    await context.notify_tools_changed()
-    await context.session.send_tool_list_changed()
-    return "learnt"
-
 @server.tool(description="Die.")
 def die() -> str:
     os._exit(1)
 
-def juggle(balls: int) -> int:
-    "Juggle with balls."
-    return balls
-
-server.run("stdio")
+server.run()
 """
+)
 
 
-def changing(folder: Path) -> dict[str, Any]:
-    script = folder / "changing.py"
-    script.write_text(CHANGING)
-    return {"changing": fork_server.upstream(str(script))}
+def painter(folder: Path) -> Path:
+    (folder / "painter.py").write_text(PAINTER)
+    return configuration(folder, {"painter": fork_server.small_upstream(folder / "painter.py")})
 
 
 async def found(host: Host, query: str) -> list[str]:
@@ -152,36 +141,37 @@ async def test_the_log_names_the_edited_settings_that_need_a_restart(
 
 
 async def test_a_tool_that_an_upstream_adds_is_found_read_and_called(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, changing(tmp_path))) as host:
-        assert "juggle" not in await found(host, "juggle")
-        await host.run("from servers.changing import learn\nlearn()")
-        await until_found(host, "juggle", "juggle")
-        assert "balls: int" in (await host.call("read_tool", path="servers/changing/juggle.py")).text
-        assert (await host.run("from servers.changing import juggle\njuggle(balls=3)")).value == 3
+    (tmp_path / "listing.json").write_text('{"read_mail": null}')
+    paths = str(tmp_path / "calls.log"), str(tmp_path / "listing.json")
+    server = fork_server.small_upstream(UPSTREAMS / "changing.py", *paths)
+    async with in_memory(configuration(tmp_path, {"post": server})) as host:
+        assert "read_mail" not in await found(host, "read the mail")
+        await host.run("from servers.post import change\nchange(listing='{}')")
+        await until_found(host, "read the mail", "read_mail")
+        assert "def read_mail()" in (await host.call("read_tool", path="servers/post/read_mail.py")).text
+        assert (await host.run("from servers.post import read_mail\nread_mail()")).value == "no mail"
 
 
 async def test_an_upstream_that_dies_in_a_call_is_back_for_the_next(tmp_path: Path) -> None:
-    async with in_memory(configuration(tmp_path, changing(tmp_path))) as host:
-        answer = await host.run("from servers.changing import die\ndie()")
+    async with in_memory(painter(tmp_path)) as host:
+        answer = await host.run("from servers.painter import die\ndie()")
         assert answer.content["calls"][0]["status"] == "unknown"
         assert "paint" in await found(host, "paint a fence"), "its tools stay listed"
 
         async def is_back() -> bool:
-            return (await host.run("from servers.changing import paint\npaint()")).result.is_error is False
+            return (await host.run(PAINT)).result.is_error is False
 
         await host.until(is_back)
 
 
 async def test_tools_of_the_last_run_are_there_before_their_upstream_is(tmp_path: Path) -> None:
     """And are marked as unavailable when it does not come up."""
-    servers = changing(tmp_path)
-    path = configuration(tmp_path, servers)
+    path = painter(tmp_path)
     async with in_memory(path) as host:
         assert "paint" in await found(host, "paint a fence")
-    (tmp_path / "changing.py").write_text("import sys; sys.exit('the licence has run out')")
+    (tmp_path / "painter.py").write_text("import sys; sys.exit('the licence has run out')")
     async with in_memory(path) as host:
         answer = await host.call("search_tools", query="paint a fence")
         assert answer.content["tools"][0]["name"] == "paint"
         assert "unavailable" in json.dumps(answer.content["tools"][0])
-        failed = await host.run("from servers.changing import paint\npaint()")
-        assert "the licence has run out" in failed.error["message"]
+        assert "the licence has run out" in (await host.run(PAINT)).error["message"]

@@ -58,11 +58,14 @@ class Wire:
                 return answer
         raise AssertionError("the process ended without an answer")
 
-    def list_servers(self) -> str:
-        """What a host gets of a call, after the handshake."""
+    def initialize(self) -> None:
         client = {"name": "test", "version": "1"}
         answer = self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=client)
         assert answer["result"]["serverInfo"]["name"] == "codemode-server"
+
+    def list_servers(self) -> str:
+        """What a host gets of a call, after the handshake."""
+        self.initialize()
         assert len(self.ask("tools/list")["result"]["tools"]) == 4
         called = self.ask("tools/call", name="list_dir", arguments={"path": "/servers"})
         text: str = called["result"]["content"][0]["text"]

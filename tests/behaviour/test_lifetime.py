@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -19,6 +18,7 @@ import pytest
 from tests.attacks.kit import children
 
 from .product import configuration
+from .test_internal_errors import PLAIN, product
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ async def gone(pids: set[int], within_s: float) -> None:
             await anyio.sleep(0.05)
 
 
-def close_stdin(process: subprocess.Popen[bytes]) -> None:
+def close_stdin(process: subprocess.Popen[str]) -> None:
     assert process.stdin is not None
     process.stdin.close()
 
@@ -74,39 +74,24 @@ def close_stdin(process: subprocess.Popen[bytes]) -> None:
     ],
     ids=["the host closes stdin", "the host ends it", "it is killed"],
 )
-async def test_nothing_is_left(tmp_path: Path, end: Callable[[subprocess.Popen[bytes]], None], within_s: float) -> None:
+async def test_nothing_is_left(tmp_path: Path, end: Callable[[subprocess.Popen[str]], None], within_s: float) -> None:
     script, told = tmp_path / "stubborn.py", tmp_path / "pids"
     script.write_text(STUBBORN)
-    servers = {"stubborn": {"command": sys.executable, "args": [str(script), str(told)]}}
-    command = [sys.executable, "-m", "codemode_server", "--config", str(configuration(tmp_path, servers))]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdin is not None
-    assert process.stdout is not None
+    path = configuration(tmp_path, {"stubborn": {"command": sys.executable, "args": [str(script), str(told)]}})
     try:
-        for line in (
-            '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
-            '"clientInfo":{"name":"t","version":"1"}}}',
-            '{"jsonrpc":"2.0","method":"notifications/initialized"}',
-            '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"1+1"}}}',
-        ):
-            process.stdin.write(line.encode() + b"\n")
-        process.stdin.flush()
-        await anyio.to_thread.run_sync(process.stdout.readline)
-        assert b"succeeded" in await anyio.to_thread.run_sync(process.stdout.readline)
-        with anyio.fail_after(30):
-            while not told.exists() or len(told.read_text().split()) < 2:
-                await anyio.sleep(0.05)
-        pids = set(children(process.pid)) | set(map(int, told.read_text().split()))
-        assert len(pids) >= 4, "control: the upstream, its child, a sandbox and the reaper are there"
-        assert all(map(is_alive, pids))
-        end(process)
-        await gone({*pids, process.pid}, within_s + 4)
+        with product(path, PLAIN) as wire:
+            wire.initialize()
+            called = wire.ask("tools/call", name="execute_code", arguments={"code": "1 + 1"})
+            assert "succeeded" in str(called)
+            with anyio.fail_after(30):
+                while not told.exists() or len(told.read_text().split()) < 2:
+                    await anyio.sleep(0.05)
+            pids = set(children(wire.process.pid)) | set(map(int, told.read_text().split()))
+            assert len(pids) >= 4, "control: the upstream, its child, a sandbox and the reaper are there"
+            assert all(map(is_alive, pids))
+            end(wire.process)
+            await gone({*pids, wire.process.pid}, within_s + 4)
     finally:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with suppress(BrokenPipeError):
-                pipe.close()
         for pid in map(int, told.read_text().split() if told.exists() else ()):
             if is_alive(pid):
                 os.kill(pid, signal.SIGKILL)

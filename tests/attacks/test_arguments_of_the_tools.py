@@ -16,20 +16,6 @@ from tests.behaviour.product import configuration, in_memory
 CANARY = "canary-of-the-host-77"
 
 
-async def test_right_arguments_are_answered(tmp_path: Path) -> None:
-    """The positive control."""
-    skills = tmp_path / "skills"
-    skills.mkdir()
-    (skills / "good.py").write_text('"""A good one."""\ndef good():\n    return 5\n')
-    async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"))) as host:
-        assert "act.py" in (await host.call("list_dir", path="/servers/plain")).text
-        assert "def act" in (await host.call("read_tool", path="/servers/plain/act.py")).text
-        assert "A good one" in (await host.call("list_dir", path="/skills")).text
-        assert "return 5" in (await host.call("read_tool", path="/skills/good.py")).text
-        assert "act" in (await host.call("search_tools", query="act")).text
-        assert (await host.run("from skills.good import good\ngood()", timeout=5)).value == 5
-
-
 WRONG: list[tuple[str, dict[str, Any]]] = [
     ("execute_code", {"code": 5}),
     ("execute_code", {"code": "1", "timeout": 10**400}),
@@ -47,6 +33,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 async def test_wrong_arguments_are_answered_with_what_is_right(tmp_path: Path) -> None:
     async with in_memory(configuration(tmp_path, hostile(tmp_path, "plain"))) as host:
+        assert "act.py" in (await host.call("list_dir", path="/servers/plain")).text, "control"
+        assert "def act" in (await host.call("read_tool", path="/servers/plain/act.py")).text, "control"
+        assert "act" in (await host.call("search_tools", query="act")).text, "control"
         for tool, arguments in WRONG:
             with anyio.fail_after(20):
                 answer = await host.call(tool, **arguments)

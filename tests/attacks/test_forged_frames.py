@@ -15,9 +15,8 @@ import anyio
 import pytest
 import pytest_asyncio
 
-from tests import fork_server
 from tests.attacks.kit import RAW, arrived, hostile, is_well, recorded
-from tests.behaviour.product import UPSTREAMS, Host, configuration, in_memory, in_memory_for_all
+from tests.behaviour.product import Host, archive, asked_of, configuration, in_memory, in_memory_for_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -29,7 +28,7 @@ def servers(folder: Path) -> dict[str, Any]:
         **hostile(folder, "plain", name="main"),
         **hostile(folder, "plain", name="other", tools={"exclude": ["hidden_act"]}),
         **hostile(folder, "plain", name="off", enabled=False),
-        "archive": fork_server.upstream(str(UPSTREAMS / "archive.py"), str(folder / "archive.log")),
+        **archive(folder),
     }
 
 
@@ -91,11 +90,6 @@ links = call(1, "archive", "find_letters", count=2)["value"]
 URIS = ("archive://private", "archive://letters/../private", "file:///etc/passwd")
 
 
-def read(folder: Path) -> list[str]:
-    log = folder / "archive.log"
-    return log.read_text().splitlines() if log.exists() else []
-
-
 async def test_a_forged_read_reads_what_a_result_linked_to_and_nothing_else(host: Host) -> None:
     before = len(recorded(host.folder))
     for uri in URIS:
@@ -104,11 +98,11 @@ async def test_a_forged_read_reads_what_a_result_linked_to_and_nothing_else(host
     for server in ("main", "off", "*"):
         answer = await host.run(GET_LINKS + f"read(2, {server!r}, links[1]['uri'])['ok']")
         assert answer.value is False, server
-    assert read(host.folder) == []
+    assert asked_of("archive", host.folder) == []
     assert {row[3] for row in recorded(host.folder)[before:] if row[1] == "resources/read"} == {"invalid"}
     control = await host.run(GET_LINKS + "read(2, 'archive', links[1]['uri'])['value'][0]['text']")
     assert control.value == "Letter 1: all is well."
-    assert read(host.folder) == ["letters/1"]
+    assert asked_of("archive", host.folder) == ["letters/1"]
 
 
 async def test_a_forged_read_asks_the_permissions_first_and_counts_as_a_call(tmp_path: Path) -> None:
@@ -118,7 +112,7 @@ async def test_a_forged_read_asks_the_permissions_first_and_counts_as_a_call(tmp
         assert answer.value == "refused"
         answer = await host.run(GET_LINKS + "for n in range(2, 60): read(n, 'archive', 'x')")
         assert answer.error["setting"] == "limits.calls"
-    assert read(tmp_path) == []
+    assert asked_of("archive", tmp_path) == []
 
 
 async def test_a_flood_of_questions_leaves_the_host_time_for_others(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import fork_server
-from tests.behaviour.product import asked_of_library, configuration, in_memory, library
+from tests.behaviour.product import asked_of, configuration, in_memory, library
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ kinds
     async with in_memory(configuration(tmp_path, library(tmp_path))) as host:
         value = (await host.run(code.replace("URIS", repr([*uris, "library://readme"])))).value
     assert value == [*["invalid_arguments"] * 6, "too_long", "# Library"]
-    assert asked_of_library(tmp_path) == ["readme"]
+    assert asked_of("library", tmp_path) == ["readme"]
 
 
 DETOURS = [

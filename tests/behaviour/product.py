@@ -249,7 +249,11 @@ def library(folder: Path, **settings: Any) -> dict[str, Any]:
     return {"library": fork_server.upstream(str(UPSTREAMS / "library.py"), str(folder / "library.log")) | settings}
 
 
-def asked_of_library(folder: Path) -> list[str]:
-    """What `library` in this folder was asked for."""
-    log = folder / "library.log"
+def archive(folder: Path, **settings: Any) -> dict[str, Any]:
+    return {"archive": fork_server.upstream(str(UPSTREAMS / "archive.py"), str(folder / "archive.log")) | settings}
+
+
+def asked_of(name: str, folder: Path) -> list[str]:
+    """What `library` or `archive` in this folder was asked for."""
+    log = folder / f"{name}.log"
     return log.read_text().splitlines() if log.exists() else []

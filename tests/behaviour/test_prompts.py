@@ -10,7 +10,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.attacks.kit import recorded
-from tests.behaviour.product import Host, asked_of_library, configuration, in_memory, library
+from tests.behaviour.product import Host, asked_of, configuration, in_memory, library
 from tests.behaviour.test_resources import PUT, shelf
 
 
@@ -45,7 +45,7 @@ async def test_nobody_is_told_of_a_denied_prompt_nor_is_it_asked_for(tmp_path: P
             (await host.run("from servers.library import prompts")).text,
         ]
     assert not any("summarise" in text for text in told), told
-    assert asked_of_library(tmp_path) == []
+    assert asked_of("library", tmp_path) == []
 
 
 async def test_what_is_wrong_with_a_request_is_said_and_nothing_is_asked(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ async def test_what_is_wrong_with_a_request_is_said_and_nothing_is_asked(tmp_pat
         ):
             with pytest.raises(MCPError, match=problem):
                 await host.client.get_prompt(name, arguments)
-    assert asked_of_library(tmp_path) == []
+    assert asked_of("library", tmp_path) == []
 
 
 async def prompts(host: Host) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from tests import fork_server
 from tests.attacks.kit import recorded
-from tests.behaviour.product import UPSTREAMS, asked_of_library, configuration, in_memory, library
+from tests.behaviour.product import archive, asked_of, configuration, in_memory, library
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ async def test_a_listed_resource_is_read_by_name_and_recorded_as_a_call(tmp_path
         ("library.resources.read", "succeeded")
     ] * 2
     assert recorded(tmp_path) == [("library", "resources/read", "allow", "succeeded")] * 2
-    assert asked_of_library(tmp_path) == ["readme", "catalog"]
+    assert asked_of("library", tmp_path) == ["readme", "catalog"]
 
 
 async def test_a_denied_resource_is_not_asked_for_and_is_marked_wherever_it_is_shown(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ async def test_a_denied_resource_is_not_asked_for_and_is_marked_wherever_it_is_s
         other = (await host.call("search_tools", query="readme")).text
         misspelt = await host.run(IMPORT + "resources.read('raedme')")
     assert answer.value == ["refused", "refused", "# Library"]
-    assert asked_of_library(tmp_path) == ["readme"]
+    assert asked_of("library", tmp_path) == ["readme"]
     marked = [line.split()[0] for line in folder.split("\n") if line.endswith("[not permitted]")]
     assert marked == ["private", "book"]
     assert "is not permitted: rule 1" in file.split("\n")[0]
@@ -53,16 +53,6 @@ async def test_a_denied_resource_is_not_asked_for_and_is_marked_wherever_it_is_s
     assert "resources.read('readme')" in other
     assert "not permitted" not in other
     assert "nearest: readme" in misspelt.error["message"]
-
-
-def archive(folder: Path, **settings: Any) -> dict[str, Any]:
-    return {"archive": fork_server.upstream(str(UPSTREAMS / "archive.py"), str(folder / "archive.log")) | settings}
-
-
-def read(folder: Path) -> list[str]:
-    """The resources that the upstream was asked for."""
-    log = folder / "archive.log"
-    return log.read_text().splitlines() if log.exists() else []
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
@@ -80,7 +70,7 @@ text = first.fetch().text
         ("archive.find_letters", "succeeded"),
         ("archive.resources.read", "succeeded"),
     ]
-    assert read(tmp_path) == ["letters/1"]
+    assert asked_of("archive", tmp_path) == ["letters/1"]
     assert recorded(tmp_path)[1] == ("archive", "resources/read", "allow", "succeeded")
 
 

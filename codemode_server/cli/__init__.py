@@ -59,13 +59,10 @@ _COMMANDS = {
 }
 """Modules of this folder, and what `--help` says of each."""
 _MODULES = {
+    **dict.fromkeys(("init", "paths", "logs", "completion"), "installation"),
+    **dict.fromkeys(("list", "add", "enable", "disable", "remove"), "servers"),
     "import": "import_servers",
     "test": "status",
-    "list": "servers",
-    "add": "servers",
-    "enable": "servers",
-    "disable": "servers",
-    "remove": "servers",
     "disconnect": "connect",
     "logout": "login",
     "setup": "doctor",

@@ -53,7 +53,17 @@ class Report:
 
 async def _examine(configured: Settings, boot: bool) -> Report:
     """Check everything; with `boot`, boot a microVM unless a check has failed. Downloads and changes nothing."""
-    settings = configured.sandbox
+    report = await examine_sandbox(configured.sandbox, boot=boot)
+    others = (
+        _search(await anyio.to_thread.run_sync(diagnose, configured.search)),
+        await anyio.to_thread.run_sync(_guardrails, configured.guardrails),
+        _privacy(configured.privacy),
+    )
+    is_met = report.is_met and not any(it.state == "missing" for it in others)
+    return replace(report, checks=(*report.checks, *others), is_met=is_met)
+
+
+async def examine_sandbox(settings: SandboxSettings, *, boot: bool) -> Report:
     checks: list[Check] = []
     destination, obstacles, is_met = "", list[str](), False
     for spec in BACKENDS:
@@ -69,13 +79,7 @@ async def _examine(configured: Settings, boot: bool) -> Report:
     if not destination:
         why = f"`{demand(settings)}` can't be met" if demand(settings) else "no sandbox can be had"
         destination = f"nothing, since {why} as things are"
-    others = [
-        _search(await anyio.to_thread.run_sync(diagnose, configured.search)),
-        await anyio.to_thread.run_sync(_guardrails, configured.guardrails),
-        _privacy(configured.privacy),
-    ]
-    is_met = is_met and not any(it.state == "missing" for it in others)
-    return Report((*checks, *others), destination, is_met)
+    return Report((*checks,), destination, is_met)
 
 
 def _privacy(settings: PrivacySettings) -> Check:

@@ -29,7 +29,7 @@ from codemode_server.config.import_plan import Addition, ImportPlan, plan, unite
 from codemode_server.config.saving import EditedFile
 from codemode_server.config.secrecy import looks_secret
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.text import escaped, one_line
+from codemode_server.text import legible, one_line
 
 _FILE = re.compile(r"[/\\]|\.(?:jsonc?|toml|ya?ml)$")
 """Matches words that mean a file. A bare word never is one: the current folder may have a file of any name."""
@@ -40,8 +40,6 @@ _MARGIN = "      | "
 """Begins each line of details, so that no text in one looks like a row."""
 _LOADING = re.compile(r"PATH|LD_.*|DYLD_.*|NODE_OPTIONS|PYTHON.*", re.IGNORECASE | re.DOTALL)
 """Variables that decide which code a program loads."""
-_BLANKS = re.compile("[ \\u2800]{3,}")
-"""Could push the rest of a command out of sight; U+2800 is printable, and blank."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -223,7 +221,7 @@ def _details(addition: Addition) -> Iterator[str]:
 def _wrapped(details: Iterable[str]) -> Iterator[str]:
     columns = min(shutil.get_terminal_size().columns, _MAX_COLUMNS) - len(_MARGIN) - 1
     for detail in details:
-        text = _BLANKS.sub(lambda found: f" [{len(found[0])} blanks] ", escaped(detail))
+        text = legible(detail)
         width = max(columns if text.isascii() else columns // 2, 20)  # other characters may be two columns wide
         for line in re.findall(rf".{{1,{width}}}(?: |$)|.{{1,{width}}}", text):  # textwrap is quadratic in a long word
             yield _MARGIN + line.rstrip()

@@ -18,7 +18,6 @@ from codemode_server.cli.terminal import configuration, local_time, person_confi
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.privacy_tokens import KnownToken
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
@@ -123,14 +122,7 @@ async def _tokens(loaded: LoadedSettings) -> Sequence[KnownToken]:
 
 async def _forget_tokens(loaded: LoadedSettings, chosen: Sequence[KnownToken]) -> None:
     principal, tokens = local_principal(loaded.settings), [it.token for it in chosen]
-    event = AuditEvent(
-        kind=AuditEventKind.PRIVACY_FORGOTTEN,
-        principal=principal,
-        session_id="",
-        execution_id=ExecutionId(""),
-        at=time.time(),
-        reason=_names(chosen),
-    )
+    event = AuditEvent.by_person(AuditEventKind.PRIVACY_FORGOTTEN, principal, reason=_names(chosen))
     with state_database(loaded) as thread:
         assert thread is not None  # noqa: S101 - the tokens were read from it
         await stored_tokens(loaded, thread).forget(principal.principal_id, tokens)

@@ -10,6 +10,7 @@ import argparse
 import difflib
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from codemode_server.cli.terminal import configuration, is_confirmed, person_con
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.ids import ExecutionId
 from codemode_server.executions.preflight.reading import read
 from codemode_server.executions.skills.library import ProjectSkills
 from codemode_server.executions.skills.rules import facts_of, unreviewed_imports
@@ -132,24 +132,11 @@ def _reject(store: SkillStore, found: Found, loaded: LoadedSettings, *, is_sure:
 
 
 def _record_review(loaded: LoadedSettings, store: SkillStore, found: Found, kind: AuditEventKind, status: str) -> None:
-    folder, skill = state_folder(loaded.settings), found.skill
-    thread = DatabaseThread(folder)
-    try:
-        SqliteAudit(thread).append(
-            AuditEvent(
-                kind=kind,
-                principal=store.principal,
-                session_id="",
-                execution_id=ExecutionId(""),
-                at=time.time(),
-                server="skills",
-                tool=skill.name,
-                reason=f"{found.title}, saved by execution {_line(skill.execution_id)}, SHA-256 {skill.digest[:16]}",
-                status=status,
-            )
-        )
-    finally:
-        thread.close()
+    skill, thread = found.skill, DatabaseThread(state_folder(loaded.settings))
+    reason = f"{found.title}, saved by execution {_line(skill.execution_id)}, SHA-256 {skill.digest[:16]}"
+    more = {"server": "skills", "tool": skill.name, "reason": reason, "status": status}
+    with closing(thread):
+        SqliteAudit(thread).append(AuditEvent.by_person(kind, store.principal, **more))
 
 
 def _page(loaded: LoadedSettings, store: SkillStore) -> str:

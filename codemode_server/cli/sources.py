@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.domain.flows import WORKSPACE, Source
-from codemode_server.domain.ids import ExecutionId
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.gateway.read_sources import EPHEMERAL
@@ -109,22 +107,15 @@ async def _stored(loaded: LoadedSettings) -> list[SessionSources]:
 
 
 async def _forget(loaded: LoadedSettings, chosen: Sequence[SessionSources]) -> None:
-    principal, now = local_principal(loaded.settings), time.time()
+    principal = local_principal(loaded.settings)
     with state_database(loaded) as thread, closing(Database(state_folder(loaded.settings))) as database:
         assert thread is not None  # noqa: S101 - the sources were read from it
         await SqliteSources(database, thread).forget([(principal.principal_id, it.session) for it in chosen])
         for it in chosen:
-            SqliteAudit(thread).append(
-                AuditEvent(
-                    kind=AuditEventKind.SOURCES_FORGOTTEN,
-                    principal=principal,
-                    session_id=it.session,
-                    execution_id=ExecutionId(""),
-                    at=now,
-                    reason=", ".join(_line(one) for one in it.sources)[:_MAX_AUDITED_CHARACTERS],
-                    status="forgotten",
-                )
-            )
+            reason = ", ".join(_line(one) for one in it.sources)[:_MAX_AUDITED_CHARACTERS]
+            kind = AuditEventKind.SOURCES_FORGOTTEN
+            event = AuditEvent.by_person(kind, principal, it.session, reason=reason, status="forgotten")
+            SqliteAudit(thread).append(event)
 
 
 def _page(found: Sequence[SessionSources]) -> str:

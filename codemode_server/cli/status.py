@@ -17,6 +17,7 @@ from codemode_server.app import App
 from codemode_server.catalog.catalog import Server
 from codemode_server.cli import stats, workspace
 from codemode_server.cli.arguments import add_wait
+from codemode_server.cli.doctor import examine_sandbox
 from codemode_server.cli.edited_config import only
 from codemode_server.cli.product import inspected
 from codemode_server.cli.terminal import HOW_TO_ADD, configuration, show, table
@@ -27,7 +28,6 @@ from codemode_server.domain.tools import UpstreamState, definition_text
 from codemode_server.front.direct_tools import direct_definitions, direct_tools
 from codemode_server.gateway.policy.explanation import rules_without_tools
 from codemode_server.gateway.policy.tool_definitions import REVIEW
-from codemode_server.sandbox.registry import SandboxSettings, candidates, demand
 from codemode_server.search.vector_ranker import diagnose
 from codemode_server.secrets.changes import note_retry
 from codemode_server.text import one_line
@@ -55,7 +55,7 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
     """The page of text, and whether everything is as configured."""
     async with inspected(loaded, wait_seconds) as app:
         servers = app.catalog().servers
-        sandbox, is_met = await _sandbox(loaded.settings.sandbox)
+        sandbox = await examine_sandbox(loaded.settings.sandbox, boot=False)
         search = await anyio.to_thread.run_sync(diagnose, loaded.settings.search)
         files = await anyio.to_thread.run_sync(workspace.status_line, loaded)
         mask = app.config.redactor.text
@@ -64,10 +64,11 @@ async def report(loaded: LoadedSettings, wait_seconds: float) -> tuple[str, bool
         counted = await stats.status_line(loaded)
         privacy = loaded.settings.privacy
         protection = f"privacy: {privacy.summary}" if privacy.is_on else ""
-        found = (*asked, files, counted, protection, f"search: {search.text}", sandbox)
+        where = f"sandbox: {sandbox.destination}; `codemode-server doctor` tells more"
+        found = (*asked, files, counted, protection, f"search: {search.text}", where)
         lines = [one_line(mask(line)) for line in found if line]
         page = "\n".join([servers_table(servers, mask), "", *_direct_tools(app), *lines])
-        return page, is_met and search.is_met and all(map(is_well, servers))
+        return page, sandbox.is_met and search.is_met and all(map(is_well, servers))
 
 
 def _direct_tools(app: App) -> Iterator[str]:
@@ -101,20 +102,6 @@ async def _open_questions(app: App) -> list[str]:
 
 def is_well(server: Server) -> bool:
     return server.state in (UpstreamState.READY, UpstreamState.DISABLED)
-
-
-async def _sandbox(settings: SandboxSettings) -> tuple[str, bool]:
-    """A line about the sandbox, without booting one, and whether it meets the settings."""
-    more = "`codemode-server doctor` tells more"
-    missing: list[str] = []
-    for spec in candidates(settings):
-        found = await spec.outlook(settings)
-        if found.is_available:
-            doubts = f"; {found.doubt}, {more}" if found.doubt else f"; {more}" if missing else ""
-            return ", ".join([f"sandbox: {found.text}", *missing]) + doubts, True
-        reason = f"`{demand(settings)}` can't be met" if demand(settings) else f"no {spec.sandbox} can be had"
-        missing.append(f"since {reason}: {found.text}")
-    return ", ".join(["sandbox: none", *missing]) + f"; {more}", False
 
 
 def servers_table(servers: Sequence[Server], mask: Callable[[str], str]) -> str:

@@ -7,6 +7,7 @@ Implementations pass `tests/conformance/test_audit.py`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -84,6 +85,11 @@ class AuditEvent:
     error: str | None = None
     level: str | None = None
     """Isolation of the sandbox, where an execution started."""
+
+    @classmethod
+    def by_person(cls, kind: AuditEventKind, principal: Principal, session_id: str = "", **more: str) -> AuditEvent:
+        """An action of the person outside of executions, now."""
+        return cls(kind, principal, session_id, ExecutionId(""), time.time(), **more)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import local_principal
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.privacy_tokens import TOKEN, KnownToken
 from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
@@ -59,7 +56,7 @@ class TokenReveals:
         """As `find`, for a person who is shown the value: the audit says so before this returns."""
         found = await self.find(token)
         principal, kind = self._principal, AuditEventKind.PRIVACY_SHOWN
-        await self._audit.record(AuditEvent(kind, principal, "", ExecutionId(""), time.time(), reason=found.token))
+        await self._audit.record(AuditEvent.by_person(kind, principal, reason=found.token))
         return found
 
 

@@ -105,16 +105,6 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """Status of a backend, found without starting anything."""
-
-    text: str
-    """The backend, or why no program can run there."""
-    is_available: bool = True
-    doubt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """A step of `setup` for a backend."""
 
@@ -146,14 +136,6 @@ class BackendSpec:
         from codemode_server.sandbox.backends.microvm import diagnosis
 
         return await diagnosis.diagnose(settings, boot=boot, announce=announce)
-
-    async def outlook(self, settings: SandboxSettings) -> Outlook:
-        """The backend as `status` shows it; nothing is started."""
-        if self is WASM:
-            return Outlook("wasm")
-        from codemode_server.sandbox.backends.microvm import diagnosis
-
-        return await diagnosis.outlook(settings)
 
     async def prepare(self, settings: SandboxSettings, archive: Path | None, announce: Announce) -> Step | None:
         """Downloads and compiles in advance what the first program would wait for, from an archive if one is given.

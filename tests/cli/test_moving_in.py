@@ -288,7 +288,7 @@ class TestWhatARepositoryNames:
 
         shown = " ".join(line.removeprefix("      | ") for line in machine.output.splitlines())
         assert "from this folder" in shown
-        assert "sh -c 'exec npx time [200 blanks] ; touch pwned' /folder/0" in shown
+        assert "sh -c 'exec npx time [200 spaces] ; touch pwned' /folder/0" in shown
         assert "/folder/39 cwd: /srv/theirs" in shown
         assert "env LEVEL=debug" in shown
         assert "env GITHUB_TOKEN=${GITHUB_TOKEN}" in shown

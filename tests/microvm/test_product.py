@@ -92,7 +92,7 @@ async def test_a_host_gets_its_answers_from_a_microvm_and_nothing_of_it_is_left(
     for _ in range(5):
         if "connecting" in status.stdout:  # an emulated machine may need longer to connect than `status` waits
             status = command(config, "status")
-    assert f"sandbox: microvm (microsandbox 0.7.11, {sandbox['image']})" in status.stdout, status
+    assert "sandbox: microVMs of microsandbox" in status.stdout, status
     assert status.returncode == 0
 
 

@@ -1,5 +1,4 @@
-"""Checks what microVMs need on this machine for `doctor`, what is known without a boot for `status`, and gets their
-image for `setup`."""
+"""Checks what microVMs need on this machine, for `doctor` and `status`, and gets their image for `setup`."""
 
 from __future__ import annotations
 
@@ -18,7 +17,6 @@ from codemode_server.sandbox.registry import (
     Announce,
     Check,
     Diagnosis,
-    Outlook,
     SandboxSettings,
     Step,
     candidates,
@@ -52,15 +50,6 @@ async def diagnose(settings: SandboxSettings, *, boot: bool, announce: Announce)
             return Diagnosis((*checks,), f"{_PLACE}, once the image is pulled and if one boots here", is_ready=False)
         return Diagnosis((*checks,))
     return Diagnosis((*checks,), _PLACE if booted.state == "ok" else f"{_PLACE}, if one boots here")
-
-
-async def outlook(settings: SandboxSettings) -> Outlook:
-    """The expected isolation, without booting anything."""
-    known = await probe_cache.examine(settings)
-    if known is not None and not known.works:
-        return Outlook(known.reason, is_available=False)
-    text = f"microvm (microsandbox {runtime.version()}, {settings.image})"
-    return Outlook(text, doubt="" if known else "not tried yet")
 
 
 async def _machine() -> list[Check]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from codemode_server.cli.arguments import config_file
 from codemode_server.cli.terminal import announce, is_confirmed, show
 from codemode_server.config import LoadedSettings, load
-from codemode_server.config import trust as store
 from codemode_server.config.description import describe, preview
 from codemode_server.config.loading import Untrusted, load_place
 from codemode_server.config.places import NAME, ConfigFile, in_folder
+from codemode_server.config.trust import TrustRecord
 from codemode_server.domain.errors import CodemodeError, SettingsError
 from codemode_server.settings import json_schema
 from codemode_server.text import escaped
@@ -66,14 +66,14 @@ def run_trust(parsed: argparse.Namespace) -> int:
         show(withdraw(parsed.folder))
         return 0
     loaded = examine(parsed.folder)
-    path, before = _path(loaded), store.find(_path(loaded))
+    before = TrustRecord.find(_path(loaded))
     changed = (
         [] if before is None else [it for it, digest in loaded.digests.items() if before.digests.get(it) != digest]
     )
     if changed:
         show(f"changed since you trusted it: {escaped(', '.join(changed))}\n")
     show(f"{preview(loaded)}\n")
-    if not (loaded.place and loaded.place.is_in_current_folder) or store.is_trusted(path, loaded.digests):
+    if loaded.is_trusted:
         print("this file is already trusted")
         return 0
     if not parsed.yes and not is_confirmed("Trust this file, so that servers are started as it says? [y/N] "):
@@ -94,8 +94,8 @@ def examine(folder: Path) -> LoadedSettings:
 
 def trust(loaded: LoadedSettings) -> str:
     try:
-        store.record(_path(loaded), loaded.digests)
-    except OSError as error:
+        TrustRecord(path=_path(loaded), digests=dict(loaded.digests)).write()
+    except (OSError, ValueError) as error:
         raise CodemodeError(f"can't save the trust record: {error}") from error
     return f"trusted: {loaded.path}; sessions that start in this folder use it, until it changes"
 
@@ -103,7 +103,7 @@ def trust(loaded: LoadedSettings) -> str:
 def withdraw(folder: Path) -> str:
     """Stop trusting the files of the folder; they need not exist any more."""
     try:
-        is_removed = store.forget(folder.resolve() / NAME)
+        is_removed = TrustRecord.forget(folder.resolve() / NAME)
     except OSError as error:
         raise CodemodeError(f"can't remove the trust record: {error}") from error
     if not is_removed:
@@ -112,7 +112,7 @@ def withdraw(folder: Path) -> str:
 
 
 def listing() -> str:
-    lines = [f"{escaped(str(found.path))}{_state(found.path)}" for found in store.records()]
+    lines = [f"{escaped(str(found.path))}{_state(found.path)}" for found in TrustRecord.all()]
     return "\n".join(lines) or "nothing is trusted"
 
 

@@ -45,7 +45,7 @@ def located(parsed: argparse.Namespace) -> ConfigFile:
     here = in_folder(Path.cwd())
     if here is None or here.path == place.path:
         return place
-    if trust.find(here.path) is not None:
+    if trust.TrustRecord.find(here.path) is not None:
         with saving.locked(here):
             place = locate(config)
     if here.path != place.path:

@@ -12,16 +12,13 @@ import anyio
 
 from codemode_server.catalog.sync import sync
 from codemode_server.cli.arguments import add_wait
-from codemode_server.cli.product import inspected
+from codemode_server.cli.product import COMMAND_SESSION, inspected
 from codemode_server.cli.status import is_well
 from codemode_server.cli.terminal import configuration, show
 from codemode_server.config import LoadedSettings
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.principals import Session
 from codemode_server.search.results import SearchResults
-
-_SESSION = Session("select", is_ephemeral=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +37,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 async def _found(loaded: LoadedSettings, task: str, server: str | None, wait_seconds: float) -> SearchResults:
     async with inspected(loaded, wait_seconds) as app:
-        context = RequestContext(app.principal, _SESSION, app.config)
+        context = RequestContext(app.principal, COMMAND_SESSION, app.config)
         return await app.search.search(context, task, "scaffold", server, 10, None)
 
 

@@ -22,10 +22,7 @@ _NOTHING_IS_EMPTY = frozenset(Settings.model_fields) | {
 _AS_WRITTEN = frozenset({"args", "env", "headers"})
 """Keys whose values are always text: `PORT: 8080` is the text "8080", `DEBUG: yes` is "yes"."""
 _OTHERWISE_CALLED = {
-    "type": "transport",
     "disabled": "enabled",
-    "environment": "env",
-    "cmd": "command",
     "workdir": "cwd",
     "working_dir": "cwd",
     "endpoint": "url",
@@ -34,6 +31,7 @@ _OTHERWISE_CALLED = {
     "policy": "permissions",
     "policies": "permissions",
 }
+"""Beside the names that hosts have for our settings."""
 
 
 def check(tree: Node, problems: Problems, excused: Iterable[KeyPath] = ()) -> Settings | None:
@@ -111,9 +109,11 @@ def _problem(tree: Node, place: KeyPath, detail: ErrorDetails) -> Problem:
 
 
 def _unknown_key(place: KeyPath) -> str:
+    from codemode_server.config.hosts import SYNONYMS
+
     name = str(place[-1])
     known = _known_keys(place[:-1])
-    meant = _OTHERWISE_CALLED.get(name)
+    meant = _OTHERWISE_CALLED.get(name) or SYNONYMS.get(name)
     if meant not in known:
         meant = nearest(name, known)
     if meant is not None:

@@ -109,8 +109,8 @@ def plan_connect(
     if there is None or {**there, "name": ""} != {**entry, "name": ""}:
         text = _with_entry(text, host, path, name, entry)
     content = text.encode()
-    earlier = host_file.find_record(found.path) if any(True for _ in own_entries(servers)) else None
-    before = earlier or ConnectRecord(file=found.path, before=found.digest, after=found.digest)
+    earlier = ConnectRecord.find(found.path) if any(True for _ in own_entries(servers)) else None
+    before = earlier or ConnectRecord(path=found.path, before=found.digest, after=found.digest)
     record = before.model_copy(
         update={
             "after": host_file.digest_of(content),
@@ -126,7 +126,7 @@ def plan_disconnect(place: HostPlace, within: Path) -> HostFileChange:
     file can't be edited, or our entry is not there."""
     host = place.host
     found = host_file.read_file(place.path, within, host.syntax)
-    record = host_file.find_record(found.path)
+    record = ConnectRecord.find(found.path)
     if record is not None and record.after == found.digest and not record.is_mixed:
         if record.backup is None:
             return HostFileChange(place, found, None, None, ["the file did not exist before; it is removed"])
@@ -163,26 +163,26 @@ def apply(plan: HostFileChange) -> Path | None:
     """Make the change; gives the new backup, if there is one. Raises `NotEditable` if the file has changed since the
     plan was made, or can't be written; `OSError`, `NotPrivate`: the record can't be written; the file has not been
     changed then."""
-    before = host_file.find_record(plan.file.path)
+    before = ConnectRecord.find(plan.file.path)
     if plan.record is None:
         if plan.content is None:
             host_file.remove_file(plan.file)
         else:
             host_file.replace_file(plan.file, plan.content)
-        host_file.forget_record(plan.file.path)
+        ConnectRecord.forget(plan.file.path)
         if before is not None and before.backup and host_file.digest_of(plan.content) == before.before:
             before.backup.unlink(missing_ok=True)
         return None
     is_first = not plan.record.backup and plan.record.before == plan.file.digest
     backup = host_file.write_backup(plan.file) if is_first else None
-    host_file.write_record(plan.record.model_copy(update={"backup": backup}) if is_first else plan.record)
+    (plan.record.model_copy(update={"backup": backup}) if is_first else plan.record).write()
     try:
         host_file.replace_file(plan.file, plan.content or b"")
     except BaseException:
         if before is None:
-            host_file.forget_record(plan.file.path)
+            ConnectRecord.forget(plan.file.path)
         else:
-            host_file.write_record(before)
+            before.write()
         if backup is not None:
             backup.unlink(missing_ok=True)
         raise

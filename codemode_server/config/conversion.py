@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,8 +56,12 @@ class Reading:
 
     def settings(self, tree: Node) -> Settings:
         if self.new_resolver is not None:
+            used = Unresolved()  # by servers that are on
+            Reading(
+                Problems(""), [], self.variables, self.base_dir, from_hosts=self.from_hosts, _resolver=used
+            )._expanded(tree, ())
             resolver = self.new_resolver(self._state_folder(tree))
-            resolver.prepare(self._references_in(tree))
+            resolver.prepare(used.found)
             self._resolver = resolver
         expanded = self._expanded(tree, ())
         settings = checking.check(expanded, self.problems, self._excused)
@@ -96,7 +100,8 @@ class Reading:
             return node
         references = (Unresolved() if is_off else self._resolver) if _may_hold_secret(place) else None
         try:
-            expansion = expand(node.value, self.variables, references, may_run=self._may_run(place))
+            may_run = place[0] != "servers" or place[1] not in self.from_hosts
+            expansion = expand(node.value, self.variables, references, may_run=may_run)
         except NotExpandable as error:
             if not is_off:
                 self.problems.add(node.line, node.where, str(error))
@@ -119,17 +124,6 @@ class Reading:
             self.problems.add(node.line, node.where, "holds a NUL character")
             self._excused.append(place)
         return node if expansion.text == node.value else node.with_value(expansion.text)
-
-    def _references_in(self, tree: Node) -> set[Reference]:
-        """Those that are resolved: none of servers that are off."""
-        found = Unresolved()
-        for place, text in _texts(tree, (), self._is_off):
-            with suppress(NotExpandable):
-                expand(text, self.variables, found, may_run=self._may_run(place))
-        return found.found
-
-    def _may_run(self, place: checking.KeyPath) -> bool:
-        return place[0] != "servers" or place[1] not in self.from_hosts
 
     def _state_folder(self, tree: Node) -> Path:
         node = tree.entries.get("state", EMPTY).entries.get("dir", EMPTY)
@@ -228,22 +222,6 @@ class Reading:
                 meant = nearest(group, tuple(settings.groups))
                 hint = f"; did you mean {meant!r}?" if meant else ""
                 self.warnings.append(f"{self.problems.name}:{node.line}: {node.where}: no group {group!r}{hint}")
-
-
-def _texts(
-    node: Node, place: checking.KeyPath, is_off: Callable[[Node], bool]
-) -> Iterator[tuple[checking.KeyPath, str]]:
-    """The texts that may hold references to secrets, without those of servers that are off."""
-    if isinstance(node.value, dict):
-        if len(place) == 2 and place[0] == "servers" and is_off(node):
-            return
-        for key, child in node.value.items():
-            yield from _texts(child, (*place, key), is_off)
-    elif isinstance(node.value, list):
-        for index, child in enumerate(node.value):
-            yield from _texts(child, (*place, index), is_off)
-    elif isinstance(node.value, str) and _may_hold_secret(place):
-        yield place, node.value
 
 
 def _may_hold_secret(place: checking.KeyPath) -> bool:

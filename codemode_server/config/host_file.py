@@ -11,17 +11,16 @@ import hashlib
 import os
 import stat
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field
 
 from codemode_server.config.file_edits import NotEditable, Syntax
+from codemode_server.config.file_records import FileRecord
 from codemode_server.config.file_writing import write_copy, written_beside
 from codemode_server.config.host_reading import MAX_HOST_FILE_BYTES
-from codemode_server.private_files import NotPrivate, data_folder, open_private, private_folder, replace_private
 
 MAX_BYTES = {"json": MAX_HOST_FILE_BYTES, "toml": 2**20, "yaml": 2**20}
 _SUFFIX = ".before-codemode"
@@ -52,17 +51,15 @@ class HostFile:
             raise NotEditable(f"line {line}: it is not UTF-8 here") from None
 
 
-class ConnectRecord(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    file: Path
+class ConnectRecord(FileRecord):
+    folder: ClassVar[str] = "connected"
     before: str
     """SHA-256 before our first change; empty if there was no file."""
     after: str
     """SHA-256 after our last change."""
     backup: Path | None = None
     """The file's first content; None if there was no file."""
-    removed: dict[str, Any] = {}
+    removed: dict[str, Any] = Field(default={})
     """The entries that `connect` took out, by name."""
     is_mixed: bool = False
     """True if somebody else changed the file between two changes of ours, so that `backup` lacks that."""
@@ -127,26 +124,6 @@ def write_backup(file: HostFile) -> Path | None:
         raise NotEditable(f"the backup can't be written: {error.strerror}") from None
 
 
-def write_record(record: ConnectRecord) -> None:
-    """Raises `OSError`, `NotPrivate`."""
-    folder = private_folder(_record_folder(), "$XDG_DATA_HOME")
-    replace_private(folder / _record_file(record.file).name, record.model_dump_json().encode())
-
-
-def find_record(file: Path) -> ConnectRecord | None:
-    """The record of a host's file; None if there is none, or if it is not this user's own."""
-    with suppress(OSError, NotPrivate, ValidationError):
-        with os.fdopen(open_private(_record_file(file), os.O_RDONLY), "rb") as opened:
-            record = ConnectRecord.model_validate_json(opened.read())
-        return record if record.file == file else None
-    return None
-
-
-def forget_record(file: Path) -> None:
-    """Raises `OSError` if the record can't be removed."""
-    _record_file(file).unlink(missing_ok=True)
-
-
 def _read(path: Path, max_bytes: int) -> tuple[bytes | None, os.stat_result | None]:
     careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -172,11 +149,3 @@ def _read(path: Path, max_bytes: int) -> tuple[bytes | None, os.stat_result | No
 def _check_unchanged(file: HostFile) -> None:
     if read_plain(file.path) != file.content:
         raise NotEditable("it has changed meanwhile, so nothing was written; run the command again")
-
-
-def _record_file(file: Path) -> Path:
-    return _record_folder() / f"{hashlib.sha256(os.fsencode(file)).hexdigest()}.json"
-
-
-def _record_folder() -> Path:
-    return data_folder() / "connected"

@@ -217,36 +217,34 @@ HOSTS: Mapping[str, KnownHost] = {host.id: host for host in _ALL}
 SECTIONS: Mapping[str, Dialect] = {
     key: host.dialect for host in _ALL for key in host.servers if key not in ("servers", "mcpServers")
 }
-SYNONYMS = {
-    "serverUrl": "url",
-    "httpUrl": "url",
-    "uri": "url",
-    "cmd": "command",
-    "environment": "env",
-    "envs": "env",
-    "http_headers": "headers",
-    "workingDirectory": "cwd",
-    "tool_timeout_sec": "timeout",
-    "timeoutMs": "timeout",
-    "request_timeout_ms": "timeout",
-    "type": "transport",
-    "transportType": "transport",
-    "auth": "oauth",
-    "includeTools": "include",
-    "enabledTools": "include",
-    "enabled_tools": "include",
-    "available_tools": "include",
-    "excludeTools": "exclude",
-    "disabledTools": "exclude",
-    "disabled_tools": "exclude",
-}
-SIGN_IN_SYNONYMS = {
-    "clientId": "client_id",
-    "CLIENT_ID": "client_id",
-    "clientSecret": "client_secret",
-    "CLIENT_SECRET": "client_secret",
-    "scope": "scopes",
-    "redirectUri": "redirect_uri",
-    "clientMetadataUrl": "client_metadata_url",
-    "tokenEndpointAuthMethod": "token_endpoint_auth_method",
-}
+
+
+def _by_name_there(names: Mapping[str, str]) -> dict[str, str]:
+    return {theirs: ours for ours, many in names.items() for theirs in many.split()}
+
+
+SYNONYMS = _by_name_there(
+    {
+        "url": "serverUrl httpUrl uri",
+        "command": "cmd",
+        "env": "environment envs",
+        "headers": "http_headers",
+        "cwd": "workingDirectory",
+        "timeout": "tool_timeout_sec timeoutMs request_timeout_ms",
+        "transport": "type transportType",
+        "oauth": "auth",
+        "include": "includeTools enabledTools enabled_tools available_tools",
+        "exclude": "excludeTools disabledTools disabled_tools",
+    }
+)
+"""Our settings by the hosts' names for them."""
+SIGN_IN_SYNONYMS = _by_name_there(
+    {
+        "client_id": "clientId CLIENT_ID",
+        "client_secret": "clientSecret CLIENT_SECRET",
+        "scopes": "scope",
+        "redirect_uri": "redirectUri",
+        "client_metadata_url": "clientMetadataUrl",
+        "token_endpoint_auth_method": "tokenEndpointAuthMethod",
+    }
+)

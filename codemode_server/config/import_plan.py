@@ -221,39 +221,34 @@ def without_literal_secrets(server: str, entry: Mapping[str, Plain], storage: Se
     def is_secret(name: str, value: str) -> bool:
         return looks_secret(name) and value.strip() in secrets and not _REFERENCE.search(value)
 
-    def variable(name: str, value: str) -> str:
-        if is_secret(name, value) and value.casefold() not in NOT_SECRET_WORDS:
-            return reference(value, name, is_variable=True)
-        return inside(value, name)
-
-    def after_scheme(name: str, value: str) -> str:
-        name = "TOKEN" if name.casefold() == "authorization" else name
+    def replaced(name: str, value: str, *, is_variable: bool = False) -> str:
+        """The credentials behind `Bearer`, if this is the whole value of something secret; else what is inside."""
         match = SCHEME.fullmatch(value)
-        return f"{match[1] or ''}{reference(match[2], name)}" if match else value
+        if match is None or not is_secret(name, value) or value.casefold() in NOT_SECRET_WORDS:
+            return inside(value, name)
+        called = "TOKEN" if name.casefold() == "authorization" and not is_variable else name
+        return f"{match[1] or ''}{reference(match[2], called, is_variable=is_variable)}"
 
     def argument(arg: str) -> str:
         for name, value in named_arguments(args):
             is_whole = arg == value or arg.removesuffix(value).rstrip()[-1:] in ("=", ":")
             if value and is_secret(name, value) and arg.endswith(value) and is_whole:
-                return arg[: -len(value)] + after_scheme(name, value)
+                return arg[: -len(value)] + replaced(name, value)
         return inside(arg, "KEY")
 
     changed = dict(entry)
     if env:
-        changed["env"] = {name: variable(name, it) for name, it in env.items()}
+        changed["env"] = {name: replaced(name, it, is_variable=True) for name, it in env.items()}
     if headers:
-        changed["headers"] = {
-            name: after_scheme(name, it) if is_secret(name, it) else inside(it, name) for name, it in headers.items()
-        }
+        changed["headers"] = {name: replaced(name, it) for name, it in headers.items()}
     if args:
         changed["args"] = [argument(arg) for arg in args]
     if isinstance(url := entry.get("url"), str):
         changed["url"] = inside(url, "URL_KEY")
     if isinstance(oauth := entry.get("oauth"), Mapping):
+        literal = {name for name, it in oauth.items() if isinstance(it, str) and it and not _REFERENCE.search(it)}
         changed["oauth"] = {
-            name: reference(it, name)
-            if isinstance(it, str) and it and looks_secret(name) and not _REFERENCE.search(it)
-            else it
+            name: reference(str(it), name) if name in literal and looks_secret(name) else it
             for name, it in oauth.items()
         }
     return changed

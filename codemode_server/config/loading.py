@@ -20,6 +20,7 @@ from codemode_server.config.document import EMPTY, MAX_BYTES, Node, parse
 from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.places import NAME, VARIABLE, ConfigFile, Sources, Stamp, stamp_of
 from codemode_server.config.problems import Problems, printable
+from codemode_server.config.trust import TrustRecord
 from codemode_server.domain.errors import SettingsError
 from codemode_server.private_files import others_may_read
 from codemode_server.secrets import changes
@@ -182,7 +183,7 @@ def _loaded(
 ) -> LoadedSettings:
     path, dotenv_path = place.path, place.path.with_name(".env")
     needs_trust = place.is_in_current_folder and require_trust
-    record = trust.find(path) if needs_trust else None
+    record = TrustRecord.find(path) if needs_trust else None
     if needs_trust and record is None:
         raise Untrusted(path, is_changed=False)
     stamp = stamp_of_place(place)
@@ -264,7 +265,7 @@ def stamp_of_place(place: ConfigFile) -> Stamp:
     files = (place.path, place.path.with_name(".env"))
     # Includes the trust record and changes of secrets, so that a running server notices them.
     return stamp_of(
-        *files, changes.stamp_file(), *([trust.record_file(place.path)] if place.is_in_current_folder else [])
+        *files, changes.stamp_file(), *([TrustRecord.place(place.path)] if place.is_in_current_folder else [])
     )
 
 

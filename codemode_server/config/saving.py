@@ -13,7 +13,7 @@ from typing import Any
 from codemode_server.config import file_edits, trust
 from codemode_server.config.file_edits import NotEditable, Syntax
 from codemode_server.config.file_writing import write_copy, written_beside
-from codemode_server.config.loading import LoadedSettings, load_place
+from codemode_server.config.loading import load_place
 from codemode_server.config.named_servers import spellings_of
 from codemode_server.config.places import Change, ConfigFile, digest
 from codemode_server.config.problems import no_server, printable
@@ -177,14 +177,14 @@ class EditedFile:
 
     def _trusted_digests(self) -> trust.Digests | None:
         """Digests that the person trusted, if that is the content of a file in the current folder."""
-        record = trust.find(self.place.path) if self.place.is_in_current_folder and self._before is not None else None
-        if record is None or self._before is None:
+        if not self.place.is_in_current_folder or self._before is None:
             return None
-        loaded: LoadedSettings | None = None
+        record, loaded = trust.TrustRecord.find(self.place.path), None
         with suppress(SettingsError):
             loaded = load_place(self.place, require_trust=False)
-        is_read = loaded is not None and loaded.digests.get(str(self.place.path)) == digest(self._before)
-        return record.digests if is_read and loaded is not None and record.covers(loaded.digests) else None
+        if record is None or loaded is None or not record.covers(loaded.digests):
+            return None
+        return record.digests if loaded.digests.get(str(self.place.path)) == digest(self._before) else None
 
     def _trust(self, content: bytes, change: Change | None) -> bool:
         """Trust the new content of a trusted file, unless a file has another content than was trusted or written."""
@@ -197,9 +197,9 @@ class EditedFile:
                 return False
             expected[dotenv] = change.after
         loaded = load_place(self.place, require_trust=False)
-        if not trust.TrustRecord(self.place.path, expected).covers(loaded.digests):
+        if not trust.TrustRecord(path=self.place.path, digests=expected).covers(loaded.digests):
             return False
-        trust.record(self.place.path, loaded.digests)
+        trust.TrustRecord(path=self.place.path, digests=dict(loaded.digests)).write()
         return True
 
     def _mode(self) -> int:

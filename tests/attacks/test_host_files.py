@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from codemode_server.config import connecting, host_file
+from codemode_server.config import connecting
 from codemode_server.config.connecting import ProductCommand
 from codemode_server.config.file_edits import NotEditable
+from codemode_server.config.host_file import ConnectRecord
 from codemode_server.config.hosts import HOSTS, HostPlace, System
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX links, modes and owners")
@@ -107,7 +108,7 @@ def test_a_file_that_changes_between_preview_and_write_is_left_alone(home: Path)
         connecting.apply(plan)
     assert path.read_text() == '{"mcpServers": {"new": {"command": "x"}}}'
     assert [it.name for it in path.parent.iterdir()] == ["mcp.json"], "neither backup nor temporary file is left"
-    assert host_file.find_record(path) is None
+    assert ConnectRecord.find(path) is None
     connect(home)
     assert set(json.loads(path.read_text())["mcpServers"]) == {"new", "codemode"}
 

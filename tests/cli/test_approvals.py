@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +25,8 @@ from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from tests.behaviour.product import configuration
+
+from .pseudo_terminal import without_terminal
 
 LOCAL = Principal(PrincipalId("default"))
 ASKING = "rule 1 of permissions.rules (ask: github)"
@@ -173,14 +174,8 @@ def test_what_was_answered_withdrawn_or_too_late_is_not_answered(
 def test_a_command_without_a_terminal_approves_nothing(config: Path) -> None:
     """As a model runs it, with an answer on stdin; the control is above."""
     stored(config, asked())
-    ran = subprocess.run(
-        [sys.executable, "-m", "codemode_server", "approvals", "approve", "a1", "--config", str(config)],
-        input="y\n",
-        text=True,
-        capture_output=True,
-        start_new_session=True,
-        check=False,
-    )
+    line = ["-m", "codemode_server", "approvals", "approve", "a1", "--config", str(config)]
+    ran = without_terminal([sys.executable, *line])
     assert ran.returncode == 2
     assert "needs a person at a terminal" in ran.stderr
     (found,) = stored(config, asked())

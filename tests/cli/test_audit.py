@@ -47,15 +47,6 @@ async def write_rows(folder: Path) -> str:
     return digest
 
 
-async def append(folder: Path, rows: int) -> None:
-    thread = DatabaseThread(folder / "state")
-    audit = SqliteAudit(thread)
-    for _ in range(rows):
-        audit.append(started(X1))
-    await audit.extent()
-    thread.close()
-
-
 def change(folder: Path, *statements: str) -> None:
     with closing(sqlite3.connect(folder / "state" / FILE_NAME)) as connection, connection:
         for statement in statements:

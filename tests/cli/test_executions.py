@@ -24,21 +24,10 @@ from codemode_server.cli import run
 from codemode_server.config import load
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.approvals import ApprovalAnswer
-from codemode_server.domain.calls import (
-    Allow,
-    CallKey,
-    CallOutcome,
-    CallStatus,
-    ToolCall,
-)
-from codemode_server.domain.executions import INTERRUPTED, ExecutionRecord, ExecutionStatus, IsolationLevel
-from codemode_server.domain.ids import ExecutionId, PrincipalId
-from codemode_server.domain.principals import Principal, Session
+from codemode_server.domain.executions import INTERRUPTED, ExecutionStatus
+from codemode_server.domain.ids import ExecutionId
 from codemode_server.records.executions import stored_records
 from codemode_server.storage.database import FILE_NAME
-from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.journal_values import JournalCipher
-from codemode_server.storage.sqlite_journal import SqliteJournal
 from tests import fork_server
 from tests.behaviour.product import UPSTREAMS, configuration, in_memory, office
 from tests.storage.test_upkeep import running_product
@@ -58,18 +47,10 @@ async def command(path: Path, *arguments: str) -> int:
 
 async def record(folder: Path) -> None:
     """One execution with one call, as a product writes it."""
-    state = folder / "state"
-    state.mkdir(mode=0o700)
-    thread = DatabaseThread(state)
-    journal = SqliteJournal(thread, JournalCipher(state))
-    owner = Principal(PrincipalId("default"))
-    level, status = IsolationLevel.WASM, ExecutionStatus.RUNNING
-    await journal.begin_execution(ExecutionRecord(NAME, owner, Session("s"), level, status, 1_700_000_000.0, CODE))
-    call = ToolCall(NAME, 1, "github", "get_issue", {"number": 7}, CallKey("github", "get_issue", "0" * 64, 1))
-    await journal.begin_call(call, Allow("permissions.default is allow"), is_read_only=True)
-    await journal.end_call(NAME, 1, CallOutcome(CallStatus.FAILED, 12.0, error="secret value 42"))
-    await journal.end_execution(NAME, ExecutionStatus.FAILED, error="ToolError", calls=1, milliseconds=30.0)
-    thread.close()
+    state = State(folder / "state")
+    call = Call("get_issue", 1, 12.0, {"number": 7}, error="secret value 42")
+    await state.execution(NAME, CODE, call, took=30.0, status=ExecutionStatus.FAILED, error="ToolError")
+    state.thread.close()
 
 
 async def test_one_is_shown_with_its_code_and_calls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +58,7 @@ async def test_one_is_shown_with_its_code_and_calls(tmp_path: Path, capsys: pyte
     await record(tmp_path)
     assert await command(path, "show", NAME, "--json") == 0
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["status"], shown["sandbox"], shown["milliseconds"], shown["code"]) == ("failed", "wasm", 30, CODE)
+    assert (shown["status"], shown["sandbox"], shown["milliseconds"], shown["code"]) == ("failed", "microvm", 30, CODE)
     (call,) = shown["calls"]
     assert (call["call"], call["tool"], call["decision"], call["status"]) == (1, "github.get_issue", "allow", "failed")
     assert call["error"] == "secret value 42"

@@ -98,6 +98,7 @@ class TestInit:
         assert machine.run("init") == 0
 
         assert "# " in machine.file.read_text()
+        assert machine.file.stat().st_mode & 0o777 == 0o600
         assert "Cursor: codemode-server connect cursor" in machine.output
         assert "Codex: codemode-server connect codex" in machine.output
         assert "goose" not in machine.output
@@ -147,34 +148,24 @@ class TestImport:
         assert machine.run("import", "github", "--no-test") == 0
         assert list(machine.servers()) == ["github"]
 
+    @pytest.mark.parametrize("place", [".cursor/mcp.json", "their.json"])
     @pytest.mark.parametrize(
-        ("line", "taken"),
-        [("1 3\n", ["a", "c"]), ("2\n", ["b"]), ("all\n", ["a", "b", "c"]), ("\n", [])],
+        ("line", "taken"), [("1 3\n", ["a", "c"]), ("2\n", ["b"]), ("all\n", ["a", "b", "c"]), ("\n", [])]
     )
-    def test_a_person_is_asked(
-        self, machine: Machine, monkeypatch: pytest.MonkeyPatch, line: str, taken: list[str]
+    def test_a_person_is_asked_before_anything_runs_about_a_named_file_too(
+        self, machine: Machine, monkeypatch: pytest.MonkeyPatch, place: str, line: str, taken: list[str]
     ) -> None:
-        machine.write(".cursor/mcp.json", cursor(a={"command": "a"}, b={"command": "b"}, c={"command": "c"}))
+        file = str(machine.write(place, cursor(a={"command": "evil"}, b={"command": "b"}, c={"command": "c"})))
+        words = ["import", "--no-test", *([file] if place == "their.json" else [])]
         answer(monkeypatch, line)
 
-        assert machine.run("import", "--no-test") == 0
+        assert machine.run(*words) == 0
 
         assert list(machine.servers()) == taken
-
-    @pytest.mark.parametrize(("line", "taken"), [("2\n", ["b"]), ("\n", [])])
-    def test_a_person_is_asked_about_a_named_file_before_any_of_it_runs(
-        self, machine: Machine, monkeypatch: pytest.MonkeyPatch, line: str, taken: list[str]
-    ) -> None:
-        file = str(machine.write("their.json", cursor(a={"command": "evil"}, b={"command": "b"})))
-        answer(monkeypatch, line)
-
-        assert machine.run("import", file, "--no-test") == 0
-
-        assert list(machine.servers()) == taken
-        assert "command: evil" in machine.output.partition("Which of them?")[0]
+        assert "evil" in machine.output.partition("Which of them?")[0]
         if not taken:
-            assert machine.run("import", file, "--all", "--no-test") == 0, "control: asked for on the command line"
-            assert list(machine.servers()) == ["a", "b"]
+            assert machine.run(*words, "--all") == 0, "control: asked for on the command line"
+            assert list(machine.servers()) == ["a", "b", "c"]
 
     def test_what_a_repository_names_is_taken_only_if_asked_for(self, machine: Machine) -> None:
         (machine.project / ".mcp.json").write_text(json.dumps(cursor(theirs={"command": "evil"})))

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -14,15 +13,12 @@ import pytest
 
 from codemode_server.cli import run
 from codemode_server.config import load
-from codemode_server.config.live import LiveConfig, local_principal
-from codemode_server.domain.definitions import canonical_text, digest_of
+from codemode_server.config.live import local_principal
 from codemode_server.domain.flows import WORKSPACE, Source
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.gateway.policy.tool_definitions import ToolDefinitions
 from codemode_server.storage.database import Database
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.listing_store import ListingStore
-from codemode_server.storage.sqlite_definitions import SqliteDefinitions
 from codemode_server.storage.sqlite_sources import SqliteSources
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 
@@ -60,17 +56,6 @@ def config(tmp_path: Path) -> Path:
 def explained(config: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert run(["permissions", "explain", "--config", str(config), *arguments]) == 0
     return capsys.readouterr().out
-
-
-def listed(config: Path, *tools: ToolDefinition) -> None:
-    """Let the server list these, as a product sees it."""
-    with stored(config) as (database, thread):
-        loaded = load(config)
-        named = [replace(it, digest=digest_of(canonical_text(it))) for it in tools]
-        definitions = ToolDefinitions(SqliteDefinitions(database, thread), LiveConfig(loaded.settings))
-        anyio.run(definitions.take, "github", named)
-        key = fingerprint(loaded.settings.servers["github"])
-        anyio.run(ListingStore(database, thread).put, "github", key, CachedListing(tuple(named)))
 
 
 @contextmanager

@@ -123,36 +123,20 @@ async def shown_tokens(folder: Path) -> list[str | None]:
     return [row.event.reason for row in rows if row.event.kind == "privacy_shown"]
 
 
-async def on_terminal(command: list[str]) -> str:
-    return await anyio.to_thread.run_sync(lambda: at_terminal(command, ("codemode", "")))
-
-
 @pytest.mark.slow
-async def test_the_person_is_shown_the_values_and_it_is_recorded(tmp_path: Path) -> None:
-    command = [*await recorded(tmp_path), "--reveal"]
-    shown = await on_terminal(command)
-    assert f"<EMAIL_1> (email) stands for '{VALUE}'" in shown
-    assert OTHERS not in shown
-    assert await shown_tokens(tmp_path) == ["<EMAIL_1>"]
-
-
-@pytest.mark.slow
-async def test_without_a_person_at_a_terminal_nothing_is_shown(tmp_path: Path) -> None:
+async def test_values_go_to_the_terminal_of_a_person_alone_and_it_is_recorded(tmp_path: Path) -> None:
+    """A model that starts the command at a person's terminal reads its output all the same."""
     command = [*await recorded(tmp_path), "--reveal"]
     refused = await anyio.to_thread.run_sync(without_terminal, command)
     assert refused.returncode == 2
     assert "needs a person at a terminal" in refused.stderr
     assert VALUE not in refused.stdout + refused.stderr
     assert await shown_tokens(tmp_path) == []
-
-
-@pytest.mark.slow
-async def test_the_values_go_to_the_terminal_and_not_to_the_output(tmp_path: Path) -> None:
-    """A model that starts the command at a person's terminal reads its output all the same."""
-    command = [*await recorded(tmp_path), "--reveal"]
     output = tmp_path / "output"
     piped = ["/bin/sh", "-c", f"{' '.join(command)} > {output}; echo codemode ended"]
-    shown = await on_terminal(piped)
-    assert VALUE in shown, "control"
+    shown = await anyio.to_thread.run_sync(lambda: at_terminal(piped, ("codemode", "")))
+    assert f"<EMAIL_1> (email) stands for '{VALUE}'" in shown
+    assert OTHERS not in shown
     assert VALUE not in output.read_text()
     assert "send('<EMAIL_1>', '<EMAIL_2>')" in output.read_text()
+    assert await shown_tokens(tmp_path) == ["<EMAIL_1>"]

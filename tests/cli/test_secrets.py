@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
 import shlex
 import sys
 from collections.abc import Callable
@@ -19,6 +17,8 @@ from codemode_server.config import LoadedSettings, load
 from codemode_server.config.places import ConfigFile
 from codemode_server.config.watching import changes
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
+
+from .pseudo_terminal import at_terminal
 
 SECRET = "ghp_Z7kQ9xw41LmN0pR2"
 SERVERS = """
@@ -112,30 +112,10 @@ def test_the_list_says_where_each_is_and_who_uses_it(command: Command, store: En
     assert done.stdout.endswith(f"new ones are stored in encrypted files in {store.folder}\n")
 
 
-def test_on_a_terminal_it_is_asked_for_without_being_shown(tmp_path: Path) -> None:
-    config = tmp_path / "upstream.yaml"
-    config.write_text("state: {dir: state}")
-    line = [sys.executable, "-m", "codemode_server", "secrets", "set", "github", "--config", str(config)]
-    env = {**os.environ, "XDG_DATA_HOME": str(tmp_path / "data"), "PYTHONPATH": str(Path(__file__).parents[2])}
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execve(line[0], line, env)
-    shown = b""
-    while b"not shown): " not in shown:
-        shown += os.read(terminal, 1_000)
-    os.write(terminal, SECRET.encode() + b"\n")
-    while True:
-        try:
-            part = os.read(terminal, 1_000)
-        except OSError:  # the child has closed its end
-            break
-        if not part:
-            break
-        shown += part
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert SECRET.encode() not in shown
-    assert EncryptedFileStore(tmp_path / "state").get("github") == SECRET
+def test_on_a_terminal_it_is_asked_for_without_being_shown(command: Command, store: EncryptedFileStore) -> None:
+    line = [sys.executable, "-m", "codemode_server", "secrets", "set", "github"]
+    assert SECRET not in at_terminal(line, ("not shown): ", SECRET))
+    assert store.get("github") == SECRET
 
 
 async def test_a_running_product_notices_a_secret_that_is_stored(command: Command, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import anyio.to_thread
@@ -10,44 +9,17 @@ import pytest
 
 from codemode_server.cli import run, stats
 from codemode_server.config import load
-from codemode_server.domain.ids import ExecutionId, PrincipalId
-from codemode_server.domain.principals import Principal
-from codemode_server.domain.savings import Exchange, ServerTokens
-from codemode_server.storage.database_thread import DatabaseThread
-from codemode_server.storage.sqlite_savings import SqliteExchanges
 from tests.behaviour.product import configuration
+from tests.web.pages import State
 
-OWNER = Principal(PrincipalId("default"))
+NAME = "x7f3a9c21b04"
 
 
-def written(folder: Path) -> Path:
+async def recorded(folder: Path, *, results: int, all_definitions: int) -> Path:
+    state = State(folder / "state")
+    await state.exchange(NAME, results=results, all_definitions=all_definitions)
+    state.thread.close()
     return configuration(folder, {}, state={"dir": str(folder / "state")})
-
-
-async def record(folder: Path, *exchanges: Exchange) -> None:
-    state = folder / "state"
-    state.mkdir(mode=0o700)
-    thread = DatabaseThread(state)
-    store = SqliteExchanges(thread)
-    for exchange in exchanges:
-        store.add(exchange)
-    await thread.run(lambda connection: None)
-    thread.close()
-
-
-def exchange(results: int, name: str = "x7f3a9c21b04", server: str = "github", days_ago: float = 0.0) -> Exchange:
-    return Exchange(
-        principal=OWNER,
-        at=time.time() - days_ago * 86_400,
-        tool="execute_code",
-        execution_id=ExecutionId(name),
-        sent=120,
-        returned=80,
-        own_definitions=1_000,
-        all_definitions=20_000,
-        turns=1,
-        servers={server: ServerTokens(1, 10, results)},
-    )
 
 
 async def command(path: Path, *arguments: str) -> int:
@@ -57,8 +29,7 @@ async def command(path: Path, *arguments: str) -> int:
 async def test_a_gain_is_shown_with_definitions_cached_and_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = written(tmp_path)
-    await record(tmp_path, exchange(9_000))
+    path = await recorded(tmp_path, results=9_000, all_definitions=20_000)
     assert await command(path, "--by", "execution") == 0
     page = capsys.readouterr().out
     assert "x7f3a9c21b04         1      1    300  11,010  10,710    27,810" in page
@@ -66,10 +37,7 @@ async def test_a_gain_is_shown_with_definitions_cached_and_not(
 
 
 async def test_a_loss_is_said_plainly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path)
-    small = exchange(0)
-    few = {name: getattr(small, name) for name in ("principal", "at", "tool", "execution_id", "sent", "returned")}
-    await record(tmp_path, Exchange(**few, own_definitions=1_000, all_definitions=50, turns=1, servers=small.servers))
+    path = await recorded(tmp_path, results=0, all_definitions=50)
     assert await command(path) == 0
     page = capsys.readouterr().out
     assert "definitions cached: cost about 285 tokens more than direct calls" in page

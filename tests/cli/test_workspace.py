@@ -4,7 +4,6 @@ nothing is removed that was not agreed to."""
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,9 +12,10 @@ import pytest
 
 from codemode_server.cli.workspace import clean, examine
 from codemode_server.executions.workspace import FOLDERS
-from tests import fork_server
 from tests.behaviour.product import configuration, in_memory
-from tests.cli.test_commands import ROOT, command
+from tests.cli.test_commands import command
+
+from .pseudo_terminal import at_terminal
 
 MB = 2**20
 
@@ -63,24 +63,11 @@ def test_cleaning_removes_what_it_shows(tmp_path: Path, config: Path, workspace:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals are as on posix")
 @pytest.mark.parametrize(("answer", "stays"), [("n", True), ("y", False)])
-def test_a_person_is_asked(tmp_path: Path, config: Path, workspace: Path, answer: str, *, stays: bool) -> None:
+def test_a_person_is_asked(config: Path, workspace: Path, answer: str, *, stays: bool) -> None:
     fill(workspace)
-    ours, theirs = os.openpty()
-    os.write(ours, f"{answer}\n".encode())
-    done = subprocess.run(
-        fork_server.command("-m", "codemode_server", "workspace", "clean", "--config", str(config)),
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=theirs,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    os.close(ours)
-    os.close(theirs)
-    assert "Remove 2 files and 1 folder, 3.0 MiB, for good? [y/N]" in done.stdout
-    assert (done.returncode, (workspace / "small").exists()) == (int(stays), stays)
+    line = [sys.executable, "-m", "codemode_server", "workspace", "clean", "--config", str(config)]
+    assert "Remove 2 files and 1 folder, 3.0 MiB, for good? " in at_terminal(line, ("[y/N] ", answer))
+    assert (workspace / "small").exists() is stays
 
 
 def test_links_are_removed_and_not_followed(tmp_path: Path, config: Path, workspace: Path) -> None:

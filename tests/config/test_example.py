@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ruamel.yaml import YAML
 
@@ -61,12 +61,9 @@ def test_every_section_and_every_limit_is_in_the_example() -> None:
         assert set(example[section]) == set(type(getattr(Settings(), section)).model_fields) - without, section
 
 
-def _objects(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    return [schema, *schema["$defs"].values()]
-
-
 def test_every_field_is_documented_in_the_schema_and_no_other_is_allowed() -> None:
-    for definition in _objects(json_schema()):
+    schema = json_schema()
+    for definition in (schema, *schema["$defs"].values()):
         assert definition["description"]
         assert definition["additionalProperties"] is False
         assert [name for name, field in definition["properties"].items() if not field.get("description")] == []

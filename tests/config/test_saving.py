@@ -105,7 +105,7 @@ class TestSecrets:
 class TestTrust:
     def trusted(self, file: Path) -> ConfigFile:
         place = ConfigFile(file, is_in_current_folder=True)
-        trust.record(file, load_place(place, require_trust=False).digests)
+        trust.TrustRecord(path=file, digests=dict(load_place(place, require_trust=False).digests)).write()
         return place
 
     def is_trusted(self, place: ConfigFile) -> bool:

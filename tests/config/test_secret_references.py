@@ -35,13 +35,10 @@ def runs(folder: Folder) -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-def authorization(text: str, folder: Folder) -> str:
-    return folder.load(text, env=ENV).settings.servers["a"].headers["Authorization"]
-
-
 def test_a_secret_of_the_keyring_is_put_in_its_place(folder: Folder, store: EncryptedFileStore) -> None:
     store.set("github", TOKEN)
-    assert authorization(HEADERS % "${keyring:github}", folder) == f"Bearer {TOKEN}"
+    loaded = folder.load(HEADERS % "${keyring:github}", env=ENV)
+    assert loaded.settings.servers["a"].headers == {"Authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.mark.parametrize("value", [TOKEN, "a quiet blue", "secret.json", "/a/path", "12345678", "http://x/y"])
@@ -112,7 +109,7 @@ class TestWhatIsNotTrusted:
         shown = load_place(ConfigFile(path, is_in_current_folder=True), ENV, require_trust=False)
         checked = load(cwd=folder.path, environ=ENV, require_trust=False)
         assert (runs(folder), TOKEN in checked.secrets, TOKEN in shown.secrets) == (0, False, False)
-        trust.record(path, shown.digests)
+        trust.TrustRecord(path=path, digests=dict(shown.digests)).write()
         assert TOKEN in load(cwd=folder.path, environ=ENV).secrets
         assert runs(folder) == 1, "control"
 

@@ -14,11 +14,9 @@ from ruamel.yaml import YAML
 
 from codemode_server.config import file_edits, load
 from codemode_server.config.connecting import named, servers_path
-from codemode_server.config.expansion import read_dotenv
 from codemode_server.config.file_edits import NotEditable, find, read
 from codemode_server.config.host_reading import read_text
 from codemode_server.config.hosts import HOSTS, KnownHost
-from codemode_server.config.places import Sources
 from codemode_server.domain.errors import SettingsError
 from tests.fuzz.strategies import damaged, names, texts, values
 
@@ -116,6 +114,8 @@ dotenvs = damaged(
 @example(b"a: 0x" + b"f" * 5_000, b"", "upstream.yaml")
 @example(b"a: 1:" + b"9:" * 3_000 + b"9", b"", "upstream.yaml")
 @example(b"servers: {a: {command: x, timeout: .inf}}", b"", "upstream.yaml")
+@example(b"", b"A='" + b"\\" * 10_000, "upstream.yaml")
+@example(b"", b"export " * 5_000, "upstream.yaml")
 def test_any_file_is_settings_or_an_error_in_plain_lines(content: bytes, dotenv: bytes, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
@@ -131,19 +131,6 @@ def test_any_file_is_settings_or_an_error_in_plain_lines(content: bytes, dotenv:
             messages = str(error)
     assert SECRET not in messages
     assert all(line.isprintable() for line in messages.split("\n")), messages
-
-
-@given(dotenvs)
-@example(b"A='" + b"\\" * 10_000)
-@example(b"export " * 5_000)
-def test_any_dotenv_is_variables_and_warnings(content: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ".env"
-        path.write_bytes(content)
-        warnings: list[str] = []
-        found = read_dotenv(path, Sources(), warnings, ".env")
-    assert all(isinstance(value, str) for value in found.values())
-    assert all(line.isprintable() for line in warnings)
 
 
 DATA = Path(__file__).parent.parent / "config" / "host_data"

@@ -1,0 +1,67 @@
+"""Private records about files of the person: which are trusted, and which `connect` changed.
+
+One private file for each, in the user's data folder, so that two commands at once can't undo each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from codemode_server.private_files import NotPrivate, data_folder, is_own, open_private, private_folder, replace_private
+
+
+class FileRecord(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    folder: ClassVar[str]
+    """Not in `state.dir`: otherwise an untrusted file could choose where the record of its trust is."""
+    path: Path
+    """The file that the record is about."""
+
+    @classmethod
+    def place(cls, path: Path) -> Path:
+        """Where the record of a file is."""
+        return data_folder() / cls.folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()}.json"
+
+    @classmethod
+    def find(cls, path: Path) -> Self | None:
+        """The record of a file; None if there is none, or if somebody else could have written it."""
+        found = cls._read(cls.place(path))
+        return found if found is not None and found.path == path else None
+
+    @classmethod
+    def all(cls) -> list[Self]:
+        """All records, by path."""
+        files = (data_folder() / cls.folder).glob("*.json")
+        return sorted((it for file in files if (it := cls._read(file)) is not None), key=lambda it: it.path)
+
+    def write(self) -> None:
+        """Raises `OSError` if it can't be written; `NotPrivate`: somebody else could write it."""
+        place = self.place(self.path)
+        folder = private_folder(place.parent, "$XDG_DATA_HOME")
+        replace_private(folder / place.name, self.model_dump_json().encode())
+
+    @classmethod
+    def forget(cls, path: Path) -> bool:
+        """Remove the record of a file; False if there was none. Raises `OSError` if it can't be removed."""
+        try:
+            cls.place(path).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    @classmethod
+    def _read(cls, file: Path) -> Self | None:
+        with suppress(OSError, NotPrivate, ValueError):
+            folder = file.parent.lstat()
+            if stat.S_ISDIR(folder.st_mode) and is_own(folder) and is_own(file.lstat()):
+                with os.fdopen(open_private(file, os.O_RDONLY), "rb") as opened:
+                    return cls.model_validate_json(opened.read())
+        return None

@@ -93,6 +93,7 @@ async def test_executions_are_read_newest_first_with_their_end_and_their_number_
     first, second = replace(started(X1), level="wasm"), replace(started(X2), at=2_000.0)
     decided = replace(ended(1), kind=AuditEventKind.CALL_DECIDED, status=None)
     end = replace(started(X1), kind=AuditEventKind.EXECUTION_ENDED, at=1_002.0, status="failed", error="it failed")
+    end = replace(end, milliseconds=5.0)
     for event in (first, decided, ended(1), second, end, started(ExecutionId("x3"), SOMEBODY)):
         audit.append(event)
     running, failed = await audit.executions(LOCAL, limit=9)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from codemode_server.domain.principal_names import checked_name
+from codemode_server.domain.principals import checked_name
 from codemode_server.setting_types import Number, Section, checked_address, is_safe_scheme
 
 PrincipalName = Annotated[str, AfterValidator(checked_name)]

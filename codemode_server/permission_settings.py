@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from codemode_server.domain.principal_names import checked_name
+from codemode_server.domain.principals import checked_name
 from codemode_server.setting_types import Glob, ProblemWithin, RuleEffect, Section
 
 Answer = Literal["allow", "deny", "ask"]

@@ -6,6 +6,7 @@ Invisible characters could reorder what a person reviews, or carry instructions 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])")
 _UNSEEN_CLASS = (
@@ -97,6 +98,12 @@ def legible(text: str) -> str:
 def escaped_lines(text: str) -> str:
     """A page of our own lines, each of them escaped; what others wrote must be escaped before it becomes part of it."""
     return "\n".join(map(escaped, text.split("\n")))
+
+
+def first_few(texts: Sequence[str], most: int) -> str:
+    """`a, b and 7 more`."""
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def one_line(text: str, longest: int = MAX_LINE_CHARACTERS) -> str:

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
-from codemode_server.domain.principal_names import DEVICE_NAMES
+from codemode_server.domain.principals import DEVICE_NAMES
 
 MAX_NAME_CHARACTERS = 80
 """Characters of a name; longer names are cut and get a hash. Also bounds the bytes of a file name."""

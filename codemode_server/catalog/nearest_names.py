@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 
 from codemode_server.catalog.naming import singular_of, words
-from codemode_server.catalog.untrusted import first_few
+from codemode_server.text import first_few
 
 _MAX_SUGGESTED = 3
 _MAX_CHARACTERS = 100

@@ -7,7 +7,7 @@ exactly as declared.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice, pairwise
 from typing import Any
 
@@ -42,12 +42,6 @@ def joined_within(names: Iterable[str], limit: int) -> str:
             return ", ".join([*shown, "…"])
         shown.append(name)
     return ", ".join(shown)
-
-
-def first_few(names: Sequence[str], most: int) -> str:
-    """`a, b and 7 more`."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def one_line(text: object, limit: int) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from codemode_server.cli.terminal import announce, configuration, show
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.principal_names import principal_id
+from codemode_server.domain.principals import principal_id
 from codemode_server.first_listing import state_folder
 from codemode_server.front.auth.access_tokens import AccessTokens, TokenRecord
 from codemode_server.text import one_line

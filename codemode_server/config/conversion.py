@@ -17,7 +17,7 @@ from codemode_server.config.places import default_state_folder, with_home
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.config.secrecy import Secrets, looks_secret
 from codemode_server.domain.errors import SettingsError
-from codemode_server.domain.principal_names import PRINCIPAL_VARIABLE, principal_id
+from codemode_server.domain.principals import PRINCIPAL_VARIABLE, principal_id
 from codemode_server.permission_settings import GROUP
 from codemode_server.secrets.commands import words_of
 from codemode_server.secrets.references import Reference, References, Resolver, Unresolved

@@ -12,6 +12,7 @@ from codemode_server.config import checking
 from codemode_server.config.document import Node
 from codemode_server.config.problems import Problems, nearest, printable
 from codemode_server.settings import Settings
+from codemode_server.text import first_few
 
 _MAX_LISTED = 10
 _GLOB_MARKS = frozenset("*?[")
@@ -100,5 +101,4 @@ def _named_in(settings: Settings) -> Iterator[_Named]:
 
 
 def _listed(names: list[str]) -> str:
-    more = len(names) - _MAX_LISTED
-    return ", ".join(map(printable, names[:_MAX_LISTED])) + (f" and {more} more" if more > 0 else "")
+    return first_few([*map(printable, names)], _MAX_LISTED)

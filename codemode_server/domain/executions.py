@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
@@ -87,3 +88,20 @@ class CallRecord:
     ended_at: float | None = None
     """The order of the answers: tasks of a program that runs again behave as before if its answers come in this
     order."""
+
+
+SEED_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Input of a program beside its text and the answers to its calls. The real clock is read and not recorded."""
+
+    seed: bytes = field(repr=False)
+    build: str = ""
+    """Build of the sandbox of the first run (`SandboxBackend.build`); empty if unknown."""
+
+    @classmethod
+    def new(cls) -> Repeat:
+        """For a program that runs for the first time."""
+        return cls(secrets.token_bytes(SEED_BYTES))

@@ -10,10 +10,9 @@ from enum import StrEnum
 import anyio
 
 from codemode_server.config.live import RequestContext
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Owner, Session
-from codemode_server.domain.repetition import Repeat
 from codemode_server.executions.artifacts import Item
 from codemode_server.executions.attachments import ShownFile
 from codemode_server.executions.call_results import CallResults

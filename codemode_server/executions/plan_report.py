@@ -16,6 +16,7 @@ from codemode_server.gateway.plan import PlannedCall, planned_calls
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.contract import Outcome
 from codemode_server.search.actions import is_reading_verb, is_verb
+from codemode_server.text import first_few
 
 _MAX_VALUE = 120
 _MAX_NAMES = 20
@@ -81,11 +82,9 @@ def _unforeseen(captured: Sequence[PlannedCall], code: str) -> tuple[str, ...]:
     held = [f"call {it.call.seq} ({it.call.tool})" for it in captured if _plain(it.call.tool) in used]
     if not held:
         return ()
-    more = f" and {len(held) - _MAX_HELD} more" if len(held) > _MAX_HELD else ""
-    shown = ", ".join(held[:_MAX_HELD])
     return (
-        f"calls that depend on the result of {shown}{more}, which was not sent: they may be missing here, or get "
-        "other arguments",
+        f"calls that depend on the result of {first_few(held, _MAX_HELD)}, which was not sent: they may be missing "
+        "here, or get other arguments",
     )
 
 

@@ -10,10 +10,9 @@ import anyio
 
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.executions import CallRecord, ExecutionKind, ExecutionRecord, ExecutionStatus
+from codemode_server.domain.executions import CallRecord, ExecutionKind, ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import Repeat
 from codemode_server.executions.plan_report import PlanReport, plan_report
 from codemode_server.gateway.journal import Journal
 from codemode_server.gateway.plan import Plan

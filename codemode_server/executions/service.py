@@ -14,11 +14,10 @@ from codemode_server.background_tasks import OwnsTasks
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.errors import MetaToolError, SandboxUnavailable
-from codemode_server.domain.executions import ExecutionKind
+from codemode_server.domain.executions import ExecutionKind, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.input_requests import NO_HOST_INPUT, HostInput
 from codemode_server.domain.principals import Principal
-from codemode_server.domain.repetition import Repeat
 from codemode_server.domain.tools import Effect
 from codemode_server.executions.approvals.question import ProgramTexts
 from codemode_server.executions.artifacts import ArtifactStore

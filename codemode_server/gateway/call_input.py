@@ -18,9 +18,8 @@ from codemode_server.domain.calls import ToolCall
 from codemode_server.domain.errors import ResultWithheld
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 from codemode_server.gateway.execution_calls import ExecutionCalls
-from codemode_server.gateway.forwarded_input import forwarded_request, returned_answer
+from codemode_server.gateway.forwarded_input import asks_for_secret, forwarded_request, returned_answer
 from codemode_server.gateway.privacy import CallPrivacy
-from codemode_server.gateway.secret_forms import asks_for_secret
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.settings import ServerSettings
 

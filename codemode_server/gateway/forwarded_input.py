@@ -10,12 +10,12 @@ import ipaddress
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
-from codemode_server.gateway.secret_forms import asks_for_secret
+from codemode_server.json_values import texts_in
 from codemode_server.redaction import Redactor
 from codemode_server.text import clean
 
@@ -33,6 +33,16 @@ _FORM_WARNING = (
     " This form seems to ask for a secret. The protocol forbids that: what you enter is not protected. Decline, unless"
     " you are sure."
 )
+_SECRET_WORDS = re.compile(
+    r"pass ?w(?:or|ört)|passw|pass ?(?:code|phrase)|kennwort|\bsecret\b(?! santa)|credential"
+    r"|\b(?:api|private|access|secret) ?keys?\b|\bt?otp\b|\b(?:2|m)fa code|\bone ?time ?(?:code|key|pass)"
+    r"|\b(?:access|api|auth\w*|bearer|refresh|personal|your) tokens?\b|\btoken$|^pin(?: code)?$"
+    r"|\b(?:verification|security|authenticat\w{1,6}|backup|recovery|login|sms) ?codes?\b"
+    r"|\b(?:recovery|seed|backup) ?(?:phrase|words?)\b|\bmnemonic|\bcv[vc]2?\b|card ?number|social ?security|\bssn\b"
+)
+"""Words of forms that ask for a secret. A warning that comes too often is no longer read, so words that also
+have a harmless meaning (`seed`, `tokens`) do not count."""
+_BETWEEN_WORDS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 _HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*\.?", re.IGNORECASE)
 _NUMBER = re.compile(r"(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@%;\\]+)(:[0-9]*)?", re.IGNORECASE)
@@ -103,19 +113,21 @@ def checked_url(url: object) -> str:
     if authority is None:
         raise InputRefused("the host of the address is neither a name nor an IP address")
     named, port = authority.groups()
-    plain = named if named.startswith("[") and _is_ip(host) else _host_in_ascii(named)
+    plain = named if named.startswith("[") and _ip(host) else _host_in_ascii(named)
     return url if plain == named else parts._replace(netloc=plain + (port or "")).geturl()
 
 
 def _host_in_ascii(host: str) -> str:
-    # What stands for a dot or a slash is no letter, so it is refused before IDNA would make one of it.
-    is_named = all(it.isascii() or unicodedata.category(it)[0] in "LM" for it in host)
-    try:
-        plain = host.encode("idna").decode() if not host.isascii() and is_named else host
-    except UnicodeError:
-        plain = ""
+    plain = host
+    if not host.isascii():
+        import idna
+
+        try:  # strictly: what stands for a dot or a slash is refused, not made one
+            plain = idna.encode(host.lower(), strict=True).decode()
+        except idna.IDNAError:
+            plain = ""
     is_number = _NUMBER.fullmatch(plain.rstrip(".").rpartition(".")[2]) is not None
-    if _HOST.fullmatch(plain) is None or (is_number and not _is_ip(plain)):
+    if _HOST.fullmatch(plain) is None or (is_number and not _ip(plain)):
         raise InputRefused("the host of the address is neither a name nor an IP address")
     return plain
 
@@ -267,16 +279,38 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _is_ip(host: str) -> bool:
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(host)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+    address = _ip(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
+
+
+def asks_for_secret(params: Mapping[str, Any]) -> bool:
+    """True if a form seems to ask for a secret, by its message and the names and texts of its fields."""
+    return any(_SECRET_WORDS.search(_as_read(text)) for text in _texts(params))
+
+
+def _texts(params: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a form; without the labels of fields that only take yes or no."""
+    yield str(params.get("message") or "")
+    schema = params.get("requestedSchema")
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return
+    for name, field in properties.items():
+        if not isinstance(field, dict) or field.get("type") != "boolean":
+            yield from (name, *texts_in(field))
+        else:
+            yield from texts_in({key: text for key, text in field.items() if key != "title"})
+
+
+def _as_read(text: str) -> str:
+    """In lowercase letters without accents, with one space between words."""
+    letters = "".join(it for it in unicodedata.normalize("NFKD", clean(text)) if not unicodedata.combining(it))
+    return _BETWEEN_WORDS.sub(" ", letters).casefold().strip()

@@ -17,7 +17,7 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.names import Spellings, fits
 from codemode_server.gateway.policy.policy import Policy, most_restrictive
 from codemode_server.gateway.targets import CallTarget, ResourceTarget, title_of
-from codemode_server.guardrails.chain import GuardrailChain
+from codemode_server.guardrails.chain import Finding, GuardrailChain
 from codemode_server.guardrails.guardrail import GuardedCall, GuardedResult
 from codemode_server.sandbox.contract import Reply
 
@@ -122,15 +122,7 @@ class CallGuard:
             return reply, ()
         form: Literal["mcp", "blocks", "value"] = "blocks" if reply.encoding == "blocks" else "value"
         result = GuardedResult(reply.value, "mcp" if target.is_raw else form)
-        found = await self._chain.after_call(_guarded_call(calls, target, arguments), result)
-        title = title_of(target)
-        if isinstance(found.decision, Deny):
-            raise ResultWithheld(f"{title} was called, and its result is withheld: {found.decision.reason}")
-        if not found.changes:
-            return reply, ()
-        if target.is_raw and not isinstance(found.value, dict):
-            raise ResultWithheld(f"{title} was called, and its result is withheld: a guardrail made it unreadable")
-        _note(calls, f"{title}: the result was {'; '.join(found.changes)}")
+        found = await self._passed(calls, target, arguments, result, "result", dict if target.is_raw else object)
         return replace(reply, value=found.value), tuple(f"its result was {it}" for it in found.changes)
 
     async def after_failure(
@@ -140,16 +132,32 @@ class CallGuard:
         of an upstream for guardrails."""
         if not self._chain.looks_at("after_call") or isinstance(error, ResultWithheld):
             return error
-        message = str(error)
-        found = await self._chain.after_call(_guarded_call(calls, target, arguments), GuardedResult(message, "error"))
+        try:
+            found = await self._passed(calls, target, arguments, GuardedResult(str(error), "error"), "error", str)
+        except ResultWithheld as withheld:
+            return withheld
+        return type(error)(found.value)
+
+    async def _passed(
+        self,
+        calls: ExecutionCalls,
+        target: CallTarget,
+        arguments: dict[str, Any],
+        result: GuardedResult,
+        what: str,
+        kind: type,
+    ) -> Finding[Any]:
+        """What the guardrails say of a result. Raises `ResultWithheld`: one blocks it, or makes it another kind of
+        value."""
+        found = await self._chain.after_call(_guarded_call(calls, target, arguments), result)
         title = title_of(target)
         if isinstance(found.decision, Deny):
-            return ResultWithheld(f"{title} was called and failed, and why is withheld: {found.decision.reason}")
-        if not isinstance(found.value, str):
-            return ResultWithheld(f"{title} was called and failed, and why is withheld: a guardrail made it unreadable")
+            raise ResultWithheld(f"{title} was called, and its {what} is withheld: {found.decision.reason}")
+        if not isinstance(found.value, kind):
+            raise ResultWithheld(f"{title} was called, and its {what} is withheld: a guardrail made it unreadable")
         if found.changes:
-            _note(calls, f"{title}: the error was {'; '.join(found.changes)}")
-        return type(error)(found.value)
+            _note(calls, f"{title}: the {what} was {'; '.join(found.changes)}")
+        return found
 
 
 def _all_of(*questions: Deny | Ask | None) -> Ask | None:

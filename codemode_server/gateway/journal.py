@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
-from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import Repeat
 
 
 class Journal(Protocol):

@@ -9,7 +9,7 @@ program has been in flight for `MIN_PATIENCE_SECONDS`. Calls that only read are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codemode_server.change_signal import ChangeSignal
@@ -25,7 +25,7 @@ from codemode_server.gateway.resumed_calls import (
     left_when_quiet,
     named,
 )
-from codemode_server.text import clean_line
+from codemode_server.text import clean_line, first_few
 
 _MAX_NAMES = 3
 
@@ -114,13 +114,16 @@ class Plan:
         else:
             reason = f"it departs from the plan of {self.dry_run_id}, which has no such call, or none that is left"
         self._taken(found)
-        return Ask(reason, tuple(self._differences(found, call)))
+        if found is None or found.is_unreadable:
+            return Ask(reason)
+        return Ask(reason, tuple(argument_differences(found.call.arguments, call.arguments, self._redact)))
 
     def remarks(self) -> list[str]:
         """Lines for the model at the end of the run."""
         if not self._left:
             return []
-        return [f"the plan of {self.dry_run_id} has calls that the program did not make: {_named(self._left)}"]
+        left = named(it.call for it in self._left)
+        return [f"the plan of {self.dry_run_id} has calls that the program did not make: {left}"]
 
     async def _order(self, planned: PlannedCall, has_others: Callable[[], bool]) -> Ask | None:
         earlier = await left_when_quiet(
@@ -132,7 +135,8 @@ class Plan:
         if not earlier:
             return None
         self._passed.update(it.call.seq for it in earlier)
-        return Ask(f"it departs from the plan of {self.dry_run_id}, which makes {_named(earlier)} before it")
+        before = named(it.call for it in earlier)
+        return Ask(f"it departs from the plan of {self.dry_run_id}, which makes {before} before it")
 
     def _earlier(self, planned: PlannedCall) -> list[PlannedCall]:
         """Those of the same server that the plan makes first and the program has not made."""
@@ -150,25 +154,15 @@ class Plan:
     def _replaced(self, call: ToolCall) -> PlannedCall | None:
         """The planned call that this one, which is not as planned, takes the place of."""
         unforeseen = (it for it in self._of_tool(call) if _may_be(it, call))
-        return next(unforeseen, None) or self._nearest(call)
-
-    def _nearest(self, call: ToolCall) -> PlannedCall | None:
-        return max(self._of_tool(call), key=lambda it: common_names(it.call.arguments, call.arguments), default=None)
+        return next(unforeseen, None) or max(
+            self._of_tool(call), key=lambda it: common_names(it.call.arguments, call.arguments), default=None
+        )
 
     def _taken(self, found: PlannedCall | None) -> PlannedCall | None:
         if found is not None:
             self._left.remove(found)
             self._changed.notify()
         return found
-
-    def _differences(self, found: PlannedCall | None, call: ToolCall) -> list[str]:
-        if found is None or found.is_unreadable:
-            return []
-        return argument_differences(found.call.arguments, call.arguments, self._redact)
-
-
-def _named(calls: Sequence[PlannedCall]) -> str:
-    return named([it.call for it in calls])
 
 
 def _may_be(planned: PlannedCall, call: ToolCall) -> bool:
@@ -181,6 +175,5 @@ def _may_be(planned: PlannedCall, call: ToolCall) -> bool:
     return before.keys() == now.keys() and set(differing_names(before, now)) <= set(planned.sources)
 
 
-def _names(names: Sequence[str] | Mapping[str, object]) -> str:
-    shown = [clean_line(name, 40) for name in list(names)[:_MAX_NAMES]]
-    return ", ".join([*shown, "…"] if len(names) > _MAX_NAMES else shown)
+def _names(names: Iterable[str]) -> str:
+    return first_few([clean_line(name, 40) for name in names], _MAX_NAMES)

@@ -70,16 +70,12 @@ class CallPrivacy:
         self._explanations = TokenExplanations(config)
 
     @property
-    def is_on(self) -> bool:
-        return self._settings.is_on
-
-    @property
     def _settings(self) -> PrivacySettings:
         return self._config.settings.privacy
 
     @property
     def _map(self) -> TokenMap | None:
-        return self._tokens if self.is_on else None
+        return self._tokens if self._settings.is_on else None
 
     def mode_of(self, server: Server) -> ProtectionMode:
         """The protection of personal data in answers of a server."""
@@ -217,6 +213,12 @@ class CallPrivacy:
         except (JournalUnavailable, TokensFull) as error:
             raise ResultWithheld(f"{withheld}: {error}") from error
 
+    async def _with_tokens(
+        self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, found: Findings, withheld: str
+    ) -> JsonValue:
+        tokens = await self._tokens_of(calls, target, found.found, withheld)
+        return await self._tokenized(calls, target, value, found, tokens)
+
     async def _tokenized(
         self, calls: ExecutionCalls, target: CallTarget, value: JsonValue, found: Findings, tokens: TokensOf
     ) -> JsonValue:
@@ -242,8 +244,7 @@ class CallPrivacy:
                     found = await run_sized(is_large(text), self._detection.in_value, text)
                 else:
                     found = await self._detection.find(text, withheld)
-                tokens = await self._tokens_of(calls, target, found.found, withheld)
-                text = str(await self._tokenized(calls, target, text, found, tokens))
+                text = str(await self._with_tokens(calls, target, text, found, withheld))
         except ResultWithheld as reason:
             return str(reason)
         return text
@@ -258,8 +259,7 @@ class CallPrivacy:
             return value
         withheld = f"what {target.server.name} asks is withheld"
         found = await self._detection.find(value, withheld)
-        tokens = await self._tokens_of(calls, target, found.found, withheld)
-        return await self._tokenized(calls, target, value, found, tokens)
+        return await self._with_tokens(calls, target, value, found, withheld)
 
     async def require_shareable(self, calls: ExecutionCalls, target: CallTarget, address: str) -> None:
         """Check an address that a server asks the person to open. The host sees it as it is: a token leads nowhere.

@@ -15,15 +15,10 @@ from codemode_server.gateway.policy.names import Spellings
 from codemode_server.gateway.policy.protection import mode_of, released_to
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.privacy_settings import ALL_KINDS, PrivacySettings
+from codemode_server.text import first_few
 
 _MAX_NAMED = 5
 """Tokens that a reason names."""
-_ONE_FORGOTTEN = (
-    "was forgotten or has expired, and stands for nothing any more; read the data again for a token that is valid"
-)
-_SEVERAL_FORGOTTEN = (
-    "were forgotten or have expired, and stand for nothing any more; read the data again for tokens that are valid"
-)
 _MAX_SESSIONS = 1_000
 """Sessions whose model has read the explanation of tokens; one that reads it twice does nothing wrong."""
 _MAX_RECEIVERS = 8
@@ -69,8 +64,8 @@ def values_of(known: Mapping[str, KnownToken]) -> dict[str, str | int | float]:
 def restriction_of(settings: PrivacySettings, target: CallTarget, release: Release) -> Deny | Ask | None:
     """The restriction of a call because of the values that it would send; None if nothing does."""
     if forgotten := release.forgotten:
-        reason = _ONE_FORGOTTEN if len(forgotten) == 1 else _SEVERAL_FORGOTTEN
-        return Deny(f"{_named(dict.fromkeys(forgotten, ''))} {reason}", advice="")
+        shown = first_few(forgotten, _MAX_NAMED)
+        return Deny(f"privacy tokens that were forgotten or have expired: {shown}; read the data again", advice="")
     if release.never_made:
         return Deny(_why_refused(release.never_made), advice="")
     released = released_to(settings, Spellings.of_server(target.server), target.spellings)
@@ -79,16 +74,17 @@ def restriction_of(settings: PrivacySettings, target: CallTarget, release: Relea
         return Deny(release.obstacle, advice="")
     if not held:
         return None
-    of_kinds = {token: it.kind for token, it in held.items()}
-    kinds = ", ".join(sorted({*of_kinds.values()}))
+    first = {it.kind: token for token, it in sorted(held.items(), reverse=True)}
+    kinds = ", ".join(sorted(first))
     name = f"{target.server.raw_name}/{target.raw_name}"
     if settings.on_release == "ask":
         return Ask(
             f"personal data ({kinds}) would go to {name}, and privacy.release does not name it",
             tuple(line_with_value(token, it.kind, it.original) for token, it in sorted(held.items())),
         )
+    shown = first_few([*sorted(first.values()), *sorted(held.keys() - {*first.values()})], _MAX_NAMED)
     return Deny(
-        f"{name} may not receive personal data of the kind {kinds}, and the arguments have {_named(of_kinds)}; "
+        f"{name} may not receive personal data of the kind {kinds}, and the arguments have {shown}; "
         "the user's configuration (`privacy.release`) names who may",
         advice="Call it without these, or ask the user.",
     )
@@ -132,23 +128,14 @@ def naming_release(decision: Decision, release: Release | None) -> Decision:
 
 
 def _why_refused(never_made: Mapping[str, str]) -> str:
-    if respelled := {token: meant for token, meant in never_made.items() if meant}:
-        are, meant = ("is no token" if len(respelled) == 1 else "are no tokens"), {*respelled.values()}
-        return (
-            f"{_named(dict.fromkeys(respelled, ''))} {are}: pass tokens exactly as results show them "
-            f"({_named(dict.fromkeys(meant, ''))})"
-        )
+    if respelled := [token for token, meant in never_made.items() if meant]:
+        meant = first_few(sorted({never_made[token] for token in respelled}), _MAX_NAMED)
+        shown = first_few(sorted(respelled), _MAX_NAMED)
+        return f"no such token: {shown}; pass tokens exactly as results show them ({meant})"
     return (
-        f"the arguments have {_named(dict.fromkeys(never_made, ''))}, and no such privacy token was ever made; pass "
-        "tokens exactly as results show them"
+        f"the arguments have {first_few(sorted(never_made), _MAX_NAMED)}, and no such privacy token was ever made; "
+        "pass tokens exactly as results show them"
     )
-
-
-def _named(kinds: Mapping[str, str]) -> str:
-    first = {kind: token for token, kind in sorted(kinds.items(), reverse=True)}
-    ordered = [*sorted(first.values()), *sorted(kinds.keys() - {*first.values()})]
-    more = len(ordered) - _MAX_NAMED
-    return ", ".join(ordered[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 class TokenExplanations:

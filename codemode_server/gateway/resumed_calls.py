@@ -20,7 +20,7 @@ concurrent calls:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio
@@ -47,6 +47,7 @@ from codemode_server.gateway.policy.policy import joined
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.off_loop import is_large, run_sized
 from codemode_server.sandbox.contract import Reply
+from codemode_server.text import first_few
 
 if TYPE_CHECKING:
     from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -109,7 +110,8 @@ class ResumedCalls:
         if outcome is None or outcome.status in _UNKNOWN:
             return self._of_unknown(record, effect, decided)
         is_repeatable = effect is Effect.READS and not self.is_closed
-        if is_repeatable and outcome.status is CallStatus.FAILED and not self._went_on_after(record):
+        went_on = record.ended_at is not None and record.ended_at < self._last_start
+        if is_repeatable and outcome.status is CallStatus.FAILED and not went_on:
             return decided
         if record.unreadable is not None and outcome.status is CallStatus.SUCCEEDED:
             if is_repeatable:
@@ -131,9 +133,6 @@ class ResumedCalls:
                 return Recorded(outcome, f"{reason} (approvals.unknown is 'skip')", record.call.seq)
         return Ask(f"{reason}; approve it only if it did not")
 
-    def _went_on_after(self, record: CallRecord) -> bool:
-        return record.ended_at is not None and record.ended_at < self._last_start
-
     @property
     def missing(self) -> list[CallRecord]:
         """The recorded calls that may have changed something and were not made again yet."""
@@ -144,12 +143,12 @@ class ResumedCalls:
         """Lines for the model at the end of the run."""
         if not (missing := self.missing):
             return []
-        return [f"the earlier run made calls that this one did not: {_named(missing)}"]
+        return [f"the earlier run made calls that this one did not: {named(it.call for it in missing)}"]
 
-    async def departure(self, call: ToolCall, effect: Effect, has_others: Callable[[], bool]) -> Ask | None:
-        """Approval needed for an unrecorded call that departs from the earlier run; None if it does not. `has_others`
-        tells whether other calls of the program are in flight."""
-        if effect is Effect.READS or call.seq not in self._new:
+    async def departure(self, call: ToolCall, has_others: Callable[[], bool]) -> Ask | None:
+        """Approval needed for an unrecorded call that may change something and departs from the earlier run; None if it
+        does not. `has_others` tells whether other calls of the program are in flight."""
+        if call.seq not in self._new:
             return None
         missing = await left_when_quiet(
             lambda: self.missing,
@@ -159,28 +158,22 @@ class ResumedCalls:
         )
         if not missing:
             return None
+        made = named(it.call for it in missing)
         return Ask(
-            f"the program departs from its earlier run, which made {_named(missing)} instead; it may do the same twice",
+            f"the program departs from its earlier run, which made {made} instead; it may do the same twice",
             await self._differences(call, missing),
         )
 
     async def _differences(self, call: ToolCall, missing: Sequence[CallRecord]) -> tuple[str, ...]:
         """How the arguments differ from those of the call of the same tool that has most of them."""
-        same = (it.call for it in missing if it.unreadable is None and _is_same_tool(it.call, call))
+        tool = call.server, call.tool
+        same = (it.call for it in missing if it.unreadable is None and (it.call.server, it.call.tool) == tool)
         nearest = max(same, key=lambda it: common_names(it.arguments, call.arguments), default=None)
         if nearest is None:
             return ()
         is_long = is_large(nearest.arguments) or is_large(call.arguments)
         lines = await run_sized(is_long, argument_differences, nearest.arguments, call.arguments, self._redact)
         return (f"compared with call {nearest.seq} of the earlier run:", *lines)
-
-
-def _is_same_tool(one: ToolCall, other: ToolCall) -> bool:
-    return (one.server, one.tool) == (other.server, other.tool)
-
-
-def _named(records: Sequence[CallRecord]) -> str:
-    return named([it.call for it in records])
 
 
 def _was_sent(record: CallRecord) -> bool:
@@ -205,17 +198,12 @@ def decision_after(
 
 async def departure_of(calls: ExecutionCalls, call: ToolCall, target: CallTarget) -> Ask | None:
     """Approval needed for a call that differs from the earlier run or from the plan; else None."""
+    if target.effect is Effect.READS:
+        return None
     found: list[Ask] = []
-
-    def has_others() -> bool:
-        return bool(calls.in_flight)
-
-    if calls.resumed is not None:
-        departing = await calls.resumed.departure(call, target.effect, has_others)
-        found += [] if departing is None else [departing]
-    if calls.plan is not None and target.effect is not Effect.READS:
-        unplanned = await calls.plan.departure(call, has_others)
-        found += [] if unplanned is None else [unplanned]
+    for expected in (calls.resumed, calls.plan):
+        if expected is not None and (one := await expected.departure(call, lambda: bool(calls.in_flight))) is not None:
+            found.append(one)
     return joined(found) if found else None
 
 
@@ -258,10 +246,9 @@ async def left_when_quiet(
     return left()
 
 
-def named(calls: Sequence[ToolCall]) -> str:
+def named(calls: Iterable[ToolCall]) -> str:
     """`call 1 (github/create_issue), …`."""
-    shown = ", ".join(f"call {it.seq} ({it.server}/{it.tool})" for it in calls[:_MAX_NAMES])
-    return f"{shown} and {len(calls) - _MAX_NAMES} more" if len(calls) > _MAX_NAMES else shown
+    return first_few([f"call {it.seq} ({it.server}/{it.tool})" for it in calls], _MAX_NAMES)
 
 
 _MISSING = object()

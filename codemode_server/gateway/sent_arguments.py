@@ -52,7 +52,7 @@ def _fitted(
         return sent
     flats = _alternatives(schemas, reader)
     if isinstance(given, str):
-        return _of_type(texts[given], sent, _kinds(schemas, reader)) if given in texts else sent
+        return _of_type(texts[given], sent, frozenset().union(*map(kinds_of, flats))) if given in texts else sent
     if isinstance(given, dict):
         return {
             name: _fitted(item, made, [*_members(flats, key)], reader, texts, depth + 1)
@@ -73,23 +73,6 @@ def _alternatives(schemas: list[Any], reader: SchemaReader) -> list[Flat]:
         found.append(flat)
         waiting += branches_of(flat)
     return [] if waiting else found
-
-
-def _kinds(schemas: list[Any], reader: SchemaReader) -> frozenset[str]:
-    """The types that are allowed; empty if any is."""
-    kinds: set[str] = set()
-    waiting = [*schemas]
-    for _ in range(_MAX_ALTERNATIVES):
-        if not waiting:
-            return frozenset(kinds)
-        flat = reader.flat(waiting.pop())
-        if named := kinds_of(flat):
-            kinds.update(named)
-        elif branches := branches_of(flat):
-            waiting += branches
-        else:
-            break
-    return frozenset()
 
 
 def _of_type(text: str, sent: Any, kinds: frozenset[str]) -> Any:

@@ -54,14 +54,14 @@ class OfferOutcome(Enum):
     @property
     def remark(self) -> str:
         """For the model, after the error of the call."""
-        match self:
-            case OfferOutcome.DECLINED:
-                return " (the user was asked to sign in, and declined)"
-            case OfferOutcome.UNANSWERED:
-                return " (the user was asked to sign in, and did not finish it)"
-            case OfferOutcome.FAILED:
-                return " (a sign-in was tried, and failed)"
-        return ""
+        return _REMARKS.get(self, "")
+
+
+_REMARKS = {
+    OfferOutcome.DECLINED: " (the user was asked to sign in, and declined)",
+    OfferOutcome.UNANSWERED: " (the user was asked to sign in, and did not finish it)",
+    OfferOutcome.FAILED: " (a sign-in was tried, and failed)",
+}
 
 
 class _NotAccepted(CodemodeError):

@@ -34,17 +34,16 @@ def of_arguments(arguments: dict[str, Any], redactor: Redactor) -> dict[str, str
 
 def of_result(value: JsonValue, redactor: Redactor) -> str:
     """`{number=7, title="…", 9 more keys}`, `30 items, each with id, title, labels`."""
-    if isinstance(value, dict):
-        return _of_dict(value, redactor)
-    if isinstance(value, list):
-        first = value[0] if value else None
-        count = _count(value)
-        return f"{count}, each with {_names(first, redactor)}" if isinstance(first, dict) and first else count
-    return (
-        f"a text of {len(value):,} characters"
-        if isinstance(value, str) and len(value) > 80
-        else _value(value, redactor)
-    )
+    match value:
+        case dict():
+            return _of_dict(value, redactor)
+        case [dict() as first, *_] if first:
+            return f"{_count(value)}, each with {_names(first, redactor)}"
+        case list():
+            return _count(value)
+        case str() if len(value) > 80:
+            return f"a text of {len(value):,} characters"
+    return _value(value, redactor)
 
 
 def of_reply(reply: Reply, redactor: Redactor) -> str:
@@ -66,18 +65,15 @@ def _of_block(block: dict[str, Any], redactor: Redactor) -> str:
 
 def _of_dict(value: dict[str, Any], redactor: Redactor) -> str:
     known = list(islice(value, _SCANNED_KEYS))
-    telling = [key for key in known if _is_id(key) and not isinstance(value[key], dict | list | None)]
-    chosen = sorted(telling, key=lambda key: _IDS.index(key) if key in _IDS else 1)[:_MAX_IDS]
+    ids = [key for key in known if key in _IDS or key.endswith(("_id", "Id"))]
+    simple = [key for key in ids if not isinstance(value[key], dict | list | None)]
+    chosen = sorted(simple, key=lambda key: _IDS.index(key) if key in _IDS else 1)[:_MAX_IDS]
     if not chosen:
         return f"a dict with {_names(value, redactor)}" if value else "{}"
     shown = [f"{_short(key, redactor)}={_value(value[key], redactor)}" for key in chosen]
     more = len(value) - len(chosen)
     rest = [f"{more} more key{'' if more == 1 else 's'}"] if more else []
     return "{" + ", ".join([*shown, *rest]) + "}"
-
-
-def _is_id(key: str) -> bool:
-    return key in _IDS or key.endswith(("_id", "Id"))
 
 
 def _names(value: dict[str, Any], redactor: Redactor) -> str:

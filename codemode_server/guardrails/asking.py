@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from asyncio import AbstractEventLoop, get_running_loop
+from asyncio import get_running_loop
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -74,36 +74,28 @@ class AskedGuardrail:
         return found
 
     async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call it in a thread that does not keep the process alive."""
         await self._places.acquire()
-        answer = _Answer(get_running_loop(), self._places.release)
-        threading.Thread(target=answer.find, args=(function, *args), name=self.name, daemon=True).start()
-        await answer.is_there.wait()
-        if answer.error is not None:
-            raise answer.error
-        return answer.value
+        loop, has_ended = get_running_loop(), anyio.Event()
+        answers: list[Any] = []
+        errors: list[Exception] = []
 
-
-class _Answer:
-    """Result or exception of a function in a thread that does not keep the process alive."""
-
-    def __init__(self, loop: AbstractEventLoop, on_end: Callable[[], None]) -> None:
-        self._loop = loop
-        self._on_end = on_end
-        self.is_there = anyio.Event()
-        self.value: Any = None
-        self.error: Exception | None = None
-
-    def find(self, function: Callable[..., Any], *args: Any) -> None:
-        try:
-            self.value = function(*args)
-        except Exception as error:  # noqa: BLE001 - raised where it is awaited
-            self.error = error
-        except BaseException as error:  # noqa: BLE001 - `SystemExit` would leave the caller waiting
-            self.error = RuntimeError(f"{type(error).__name__} was raised")
-        finally:
+        def run() -> None:
+            try:
+                answers.append(function(*args))
+            except Exception as error:  # noqa: BLE001 - raised where it is awaited
+                errors.append(error)
+            except BaseException as error:  # noqa: BLE001 - `SystemExit` would leave the caller waiting
+                errors.append(RuntimeError(f"{type(error).__name__} was raised"))
             with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._end)
+                loop.call_soon_threadsafe(end)
 
-    def _end(self) -> None:
-        self._on_end()
-        self.is_there.set()
+        def end() -> None:
+            self._places.release()
+            has_ended.set()
+
+        threading.Thread(target=run, name=self.name, daemon=True).start()
+        await has_ended.wait()
+        if errors:
+            raise errors[0]
+        return answers[0]

@@ -21,7 +21,6 @@ from codemode_server.guardrails.guardrail import (
     GuardedCall,
     GuardedProgram,
     GuardedResult,
-    Pass,
     ProgramResult,
 )
 from codemode_server.json_values import MAX_VALUES, is_nested_deeper, size_as_json, values_in
@@ -72,89 +71,84 @@ class GuardrailChain:
 
     async def before_program(self, program: GuardedProgram) -> Finding[str]:
         """The code to check and run."""
-
-        async def ask(one: AskedGuardrail, code: str) -> Any:
-            return await one.verdict("before_program", code, replace(program, code=code))
-
-        return await self._pass("before_program", program.principal, program.code, ask, _why_no_code)
+        return await self._pass(
+            "before_program", program, program.code, lambda code: (replace(program, code=code),), _why_no_code
+        )
 
     async def before_call(self, call: GuardedCall) -> Finding[dict[str, Any]]:
         """The arguments to decide on and send."""
-
-        async def ask(one: AskedGuardrail, arguments: dict[str, Any]) -> Any:
-            if not _concerns(one, call):
-                return Pass()
-            return await one.verdict("before_call", arguments, replace(call, arguments=arguments))
-
-        return await self._pass("before_call", call.principal, call.arguments, ask, _why_no_arguments)
+        return await self._pass(
+            "before_call",
+            call,
+            call.arguments,
+            lambda arguments: (replace(call, arguments=arguments),),
+            _why_no_arguments,
+        )
 
     async def after_call(self, call: GuardedCall, result: GuardedResult) -> Finding[Any]:
         """The value that the program gets."""
-
-        async def ask(one: AskedGuardrail, value: Any) -> Any:
-            if not _concerns(one, call):
-                return Pass()
-            return await one.verdict("after_call", value, call, replace(result, value=value))
-
-        def why_not(value: Any) -> str:
-            return _why_no_blocks(value) if result.form == "blocks" else _why_no_json(value)
-
-        return await self._pass("after_call", call.principal, result.value, ask, why_not, may_ask=False)
+        why_not = _why_no_blocks if result.form == "blocks" else _why_no_json
+        return await self._pass(
+            "after_call", call, result.value, lambda value: (call, replace(result, value=value)), why_not, may_ask=False
+        )
 
     async def on_result(self, program: GuardedProgram, result: ProgramResult) -> Finding[ProgramResult]:
         """The program's result for the model, after the guardrails."""
-
-        async def ask(one: AskedGuardrail, found: ProgramResult) -> Any:
-            texts = [found.value, found.stdout, found.stderr, found.error]
-            return await one.verdict("on_result", texts, program, found)
-
-        return await self._pass("on_result", program.principal, result, ask, _why_no_result, may_ask=False)
+        return await self._pass(
+            "on_result", program, result, lambda found: (program, found), _why_no_result, may_ask=False
+        )
 
     async def _pass(
         self,
         method: str,
-        principal: str,
+        subject: GuardedProgram | GuardedCall,
         value: T,
-        ask: Callable[[AskedGuardrail, T], Any],
+        arguments_for: Callable[[T], tuple[Any, ...]],
         why_not: Callable[[Any], str],
         *,
         may_ask: bool = True,
     ) -> Finding[T]:
+        """`arguments_for` gives the arguments of the method for a value, `why_not` why a value can't take its place."""
         changes: list[str] = []
         questions: list[str] = []
         asking: list[str] = []
         for one in self._by_method[method]:
-            match await ask(one, value):
+            if isinstance(subject, GuardedCall) and one.globs and not any(map(subject.matches, one.globs)):
+                continue
+            verdict = await one.verdict(method, _json_of(value), *arguments_for(value))
+            if isinstance(verdict, Change):
+                changed = verdict.value
+                if problem := await run_sized(is_large(_json_of(changed)), why_not, changed):
+                    verdict = _unfit(one, problem)
+            elif isinstance(verdict, Ask) and not may_ask:
+                verdict = _unfit(one, "it asks about a result, and what has been done can't be approved any more")
+            match verdict:
                 case Change(value=changed, reason=reason):
-                    if problem := await run_sized(is_large(changed), why_not, changed):
-                        logger.error("guardrail %r: %s, so it blocks", one.name, problem)
-                        return Finding(value, tuple(changes), self._denied(one, problem, principal), (one.name,))
                     value = changed
-                    changes.append(f"changed by guardrail {one.name!r}: {self._reason(reason, principal)}")
-                case Ask(reason=reason) if may_ask:
-                    questions.append(f"guardrail {one.name!r} asks: {self._reason(reason, principal)}")
+                    changes.append(f"changed by guardrail {one.name!r}: {self._reason(reason, subject)}")
+                case Ask(reason=reason):
+                    questions.append(f"guardrail {one.name!r} asks: {self._reason(reason, subject)}")
                     asking.append(one.name)
-                case Ask():
-                    problem = "it asks about a result, and what has been done can't be approved any more"
-                    logger.error("guardrail %r: %s, so it blocks", one.name, problem)
-                    return Finding(value, tuple(changes), self._denied(one, problem, principal), (one.name,))
                 case Block(reason=reason):
-                    return Finding(value, tuple(changes), self._denied(one, reason, principal), (one.name,))
+                    denied = Deny(f"guardrail {one.name!r}: {self._reason(reason, subject)}")
+                    return Finding(value, tuple(changes), denied, (one.name,))
         question = AskPerson("; ".join(questions)) if questions else None
         return Finding(value, tuple(changes), question, tuple(asking))
 
-    def _denied(self, one: AskedGuardrail, reason: str, principal: str) -> Deny:
-        return Deny(f"guardrail {one.name!r}: {self._reason(reason, principal)}")
-
-    def _reason(self, reason: object, principal: str) -> str:
-        return clean_line(self._masked(str(reason), principal), MAX_REASON_CHARACTERS) or "no reason given"
+    def _reason(self, reason: object, subject: GuardedProgram | GuardedCall) -> str:
+        return clean_line(self._masked(str(reason), subject.principal), MAX_REASON_CHARACTERS) or "no reason given"
 
 
 NO_GUARDRAILS = GuardrailChain()
 
 
-def _concerns(one: AskedGuardrail, call: GuardedCall) -> bool:
-    return not one.globs or any(map(call.matches, one.globs))
+def _unfit(one: AskedGuardrail, problem: str) -> Block:
+    logger.error("guardrail %r: %s, so it blocks", one.name, problem)
+    return Block(problem)
+
+
+def _json_of(value: Any) -> Any:
+    return [value.value, value.stdout, value.stderr, value.error] if isinstance(value, ProgramResult) else value
 
 
 def _why_no_code(value: Any) -> str:
@@ -177,7 +171,7 @@ def _why_no_result(value: Any) -> str:
         return "the changed result is no ProgramResult"
     if not all(isinstance(text, str) for text in (value.stdout, value.stderr, value.error)):
         return "the output or the error of the changed result is no text"
-    return _why_no_json([value.value, value.stdout, value.stderr, value.error])
+    return _why_no_json(_json_of(value))
 
 
 def _why_no_json(value: Any) -> str:

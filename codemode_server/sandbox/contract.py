@@ -20,9 +20,8 @@ from typing import Any, Literal, Protocol, TypeVar
 import anyio
 
 from codemode_server.domain.errors import SandboxUnavailable
-from codemode_server.domain.executions import IsolationLevel
+from codemode_server.domain.executions import IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
-from codemode_server.domain.repetition import Repeat
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import Any
 
+from codemode_server.domain.executions import Repeat
 from codemode_server.domain.ids import JsonValue
-from codemode_server.domain.repetition import Repeat
 from codemode_server.json_values import MAX_VALUES, json_bytes
 from codemode_server.processes import framing
 from codemode_server.sandbox.contract import Program

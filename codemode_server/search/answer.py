@@ -10,7 +10,7 @@ from typing import TypeVar, get_args
 from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool, no_refusal
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.resources import Resource
-from codemode_server.catalog.untrusted import first_few, first_sentence, one_line
+from codemode_server.catalog.untrusted import first_sentence, one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, UpstreamState
@@ -22,6 +22,7 @@ from codemode_server.search.ranking import Scored
 from codemode_server.search.relevance import above_threshold, unmet_subqueries
 from codemode_server.search.results import DetailLevel, SearchResult, SearchResults
 from codemode_server.search.words import stems
+from codemode_server.text import first_few
 
 _RANKED_BEYOND = 20
 """Extra results that are ranked beyond the limit, since some will be merged."""

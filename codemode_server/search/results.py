@@ -14,13 +14,14 @@ from typing import Any, Literal
 from codemode_server.catalog.catalog import Tool
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.tool_lines import ASKS_FIRST, refusal_line, short_refusal, tool_line
-from codemode_server.catalog.untrusted import first_few, one_line
+from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import resource_json, resource_line
 from codemode_server.search.scaffold import scaffold
 from codemode_server.search.signatures import brief_signature, parameter_classes, result_fields
+from codemode_server.text import first_few
 
 DetailLevel = Literal["name_only", "with_description", "full", "scaffold"]
 _ALSO_SHOWN = 5

@@ -20,10 +20,9 @@ from codemode_server.domain.calls import (
     arguments_digest,
 )
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId, JsonValue
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import Repeat
 from codemode_server.json_values import json_bytes
 from codemode_server.off_loop import is_large, run_large
 from codemode_server.private_cipher import ValueUnreadable

@@ -110,7 +110,7 @@ async def test_a_token_that_was_forgotten_stands_for_nothing_in_a_running_produc
         assert host.reached("update_record")[-1]["data"]["to"] == f"for {ORIGINAL}", "the control"
         await forget(path, "<EMAIL_1>")
         refused = await host.run(send)
-        assert "<EMAIL_1> was forgotten or has expired" in refused.text
+        assert "privacy tokens that were forgotten or have expired: <EMAIL_1>; read the data again" in refused.text
         assert len(host.reached("update_record")) == 1
         again = (await host.run(SHEET + "rows[0]['Customer']")).value
         assert again not in ("<EMAIL_1>", ORIGINAL), "a number is not given twice"

@@ -11,8 +11,7 @@ from codemode_server.config import load
 from codemode_server.config.live import LiveConfig, RequestContext, local_principal
 from codemode_server.domain.errors import SettingsError
 from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.principal_names import checked_name
-from codemode_server.domain.principals import Identity, Principal, Session
+from codemode_server.domain.principals import Identity, Principal, Session, checked_name
 
 if TYPE_CHECKING:
     from tests.config.conftest import Folder

@@ -24,10 +24,9 @@ from codemode_server.domain.calls import (
     arguments_digest,
 )
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, IsolationLevel, Repeat
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import Repeat
 from codemode_server.gateway.journal import Journal
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.journal_values import JournalCipher

@@ -15,10 +15,9 @@ from codemode_server.app import App
 from codemode_server.config import load
 from codemode_server.config.live import RequestContext
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.executions import ExecutionStatus
+from codemode_server.domain.executions import ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId, PrincipalId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import Repeat
 from codemode_server.executions.events import (
     ExecutionCallBegan,
     ExecutionCallEnded,

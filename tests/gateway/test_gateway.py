@@ -28,10 +28,9 @@ from codemode_server.domain.errors import (
     UnknownTool,
     UpstreamUnavailable,
 )
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus
+from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
-from codemode_server.domain.repetition import Repeat
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.gateway.call_audit import CallAudit
 from codemode_server.gateway.execution_calls import ExecutionCalls

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from codemode_server.gateway.secret_forms import asks_for_secret
+from codemode_server.gateway.forwarded_input import asks_for_secret
 
 SECRETS = [
     ("password", "string"),

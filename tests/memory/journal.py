@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from codemode_server.domain.calls import CallOutcome, Decision, ToolCall
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus
+from codemode_server.domain.executions import CallRecord, ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Principal, Session
-from codemode_server.domain.repetition import Repeat
 
 
 class MemoryJournal:

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
+from codemode_server.domain.executions import Repeat
 from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.repetition import Repeat
 from codemode_server.sandbox.contract import Ending, Limits, Outcome, Program
 from tests.sandbox.lab import SLOWNESS, Lab, Tools
 from tests.sandbox.native import run_natively

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from codemode_server.domain.errors import MetaToolError
-from codemode_server.domain.principal_names import DEVICE_NAMES
+from codemode_server.domain.principals import DEVICE_NAMES
 from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, last_name, line_of, read
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
 from codemode_server.text import clean, clean_line, escaped

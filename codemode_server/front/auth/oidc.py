@@ -13,7 +13,7 @@ import jwt
 from mcp.server.auth.provider import AccessToken
 
 from codemode_server.config.live import DEFAULT_PRINCIPAL
-from codemode_server.domain.principal_names import checked_name, principal_id
+from codemode_server.domain.principals import checked_name, principal_id
 from codemode_server.front.auth.issuer_keys import IssuerKeys
 from codemode_server.http_settings import OidcSettings
 

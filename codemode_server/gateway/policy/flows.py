@@ -18,6 +18,7 @@ from codemode_server.gateway.policy.names import READ_METHOD, READ_RESOURCE, Spe
 from codemode_server.gateway.read_sources import ReadSources, described
 from codemode_server.gateway.targets import CallTarget
 from codemode_server.permission_settings import FlowRule, PermissionSettings
+from codemode_server.text import first_few
 
 _MAX_KNOWN = 20_000
 _MAX_NAMED = 3
@@ -107,9 +108,7 @@ class FlowRules:
 def _named(sources: Sequence[Source]) -> str:
     """Those that were read first, and how many more there are: an answer that a person gives for one reason must not
     cover a call after further sources."""
-    named = ", ".join(map(described, sources[:_MAX_NAMED]))
-    more = len(sources) - _MAX_NAMED
-    return f"{named} and {more} more" if more > 0 else named
+    return first_few([*map(described, sources)], _MAX_NAMED)
 
 
 def flows_to(

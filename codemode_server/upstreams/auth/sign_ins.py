@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.domain.principal_names import PRINCIPAL_VARIABLE
-from codemode_server.domain.principals import Principal
+from codemode_server.domain.principals import PRINCIPAL_VARIABLE, Principal
 from codemode_server.secrets.store import SecretStore
 from codemode_server.setting_types import is_safe_scheme
 from codemode_server.settings import ServerSettings

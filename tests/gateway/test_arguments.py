@@ -54,29 +54,26 @@ def test_a_tool_that_leaves_its_parameters_open_takes_any(key: dict[str, Any]) -
 
 
 class TestWrongArguments:
-    def test_a_missing_one_is_named(self) -> None:
-        assert refusal(SCHEMA, {}) == ("github.create_issue: 'title' is required. It takes title, labels?, state?.")
-
-    def test_an_unknown_one_is_answered_with_the_nearest(self) -> None:
-        assert refusal(SCHEMA, {"title": "a", "label": []}) == (
-            "github.create_issue: there is no 'label' (did you mean 'labels'?). It takes title, labels?, state?."
-        )
-
-    def test_a_wrong_type_deep_inside_is_placed(self) -> None:
-        assert "'labels[1]' must be a string, not 3" in refusal(SCHEMA, {"title": "a", "labels": ["x", 3]})
-
-    def test_a_wrong_choice_is_answered_with_the_right_ones(self) -> None:
-        assert '\'state\' must be one of "open", "closed", not "ajar"' in refusal(
-            SCHEMA, {"title": "a", "state": "ajar"}
-        )
-
-    def test_all_of_a_call_are_named_at_once(self) -> None:
-        assert refusal(SCHEMA, {"titel": "a", "label": [], "state": "ajar"}) == (
-            "github.create_issue: 'title' is required; there is no 'titel' (did you mean 'title'?); "
-            "there is no 'label' "
-            '(did you mean \'labels\'?); \'state\' must be one of "open", "closed", not "ajar". '
-            "It takes title, labels?, state?."
-        )
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ({}, "'title' is required. It takes title, labels?, state?."),
+            (
+                {"title": "a", "label": []},
+                "there is no 'label' (did you mean 'labels'?). It takes title, labels?, state?.",
+            ),
+            ({"title": "a", "labels": ["x", 3]}, "'labels[1]' must be a string, not 3."),
+            ({"title": "a", "state": "ajar"}, '\'state\' must be one of "open", "closed", not "ajar".'),
+            (
+                {"titel": "a", "label": [], "state": "ajar"},
+                "'title' is required; there is no 'titel' (did you mean 'title'?); there is no 'label' (did you "
+                'mean \'labels\'?); \'state\' must be one of "open", "closed", not "ajar". '
+                "It takes title, labels?, state?.",
+            ),
+        ],
+    )
+    def test_are_answered_all_at_once_with_what_is_right(self, arguments: dict[str, Any], said: str) -> None:
+        assert refusal(SCHEMA, arguments) == f"github.create_issue: {said}"
 
 
 class TestAWrongKeyWithinAnArgument:
@@ -205,22 +202,16 @@ class TestAHostileSchema:
         assert "'x' must be one of \"a]\\n[note: " in said
         assert "x… | 5, not " in said
 
-    def test_cannot_run_a_regular_expression_that_never_ends(self) -> None:
-        schema = {
-            "type": "object",
-            "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}},
-            "patternProperties": {"^(a+)+$": {"type": "integer"}},
-        }
+    @pytest.mark.parametrize(
+        "properties",
+        [
+            {"a": {"type": "string", "pattern": "^(a+)+$"}},
+            *({"a": {"$ref": it}} for it in ("http://127.0.0.1:9/x.json", "file:///etc/passwd", "#/nowhere")),
+            {"a": {"$ref": "#/properties/a"}},
+            {"a": {"type": "no such type"}},
+        ],
+        ids=["a regular expression that never ends", "the network", "a file", "nowhere", "itself", "no schema"],
+    )
+    def test_is_let_through_where_it_can_t_be_used(self, properties: dict[str, Any]) -> None:
+        schema = {"type": "object", "properties": properties, "patternProperties": {"^(a+)+$": {"type": "string"}}}
         check_arguments(tool(schema), {"a": "a" * 40 + "!"})
-
-    @pytest.mark.parametrize("reference", ["http://127.0.0.1:9/x.json", "file:///etc/passwd", "#/nowhere"])
-    def test_cannot_make_us_fetch_anything(self, reference: str) -> None:
-        schema = {"type": "object", "properties": {"a": {"$ref": reference}}}
-        check_arguments(tool(schema), {"a": 1})
-
-    def test_that_refers_to_itself_is_let_through(self) -> None:
-        schema = {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}}
-        check_arguments(tool(schema), {"a": 1})
-
-    def test_that_is_no_schema_is_let_through(self) -> None:
-        check_arguments(tool({"type": 7, "properties": {"a": {"type": "no such type"}}}), {"a": 1})

@@ -27,20 +27,11 @@ def turns_of(*steps: tuple[int, tuple[str, str]] | int) -> int:
     return direct.turns
 
 
-def test_a_program_without_calls_has_no_turn() -> None:
+def test_calls_of_one_tool_or_at_once_are_one_turn_and_others_are_a_turn_each() -> None:
     assert turns_of() == 0
-
-
-def test_calls_of_one_tool_after_each_other_are_one_turn() -> None:
     assert turns_of((1, ISSUES), 1, (2, ISSUES), 2) == 1
-
-
-def test_calls_of_different_tools_after_each_other_are_a_turn_each() -> None:
-    assert turns_of((1, ISSUES), 1, (2, CHANNEL), 2, (3, ISSUES), 3) == 3
-
-
-def test_calls_of_different_tools_at_once_are_one_turn() -> None:
     assert turns_of((1, ISSUES), (2, CHANNEL), 1, 2) == 1
+    assert turns_of((1, ISSUES), 1, (2, CHANNEL), 2, (3, ISSUES), 3) == 3
 
 
 NAME = ExecutionId("x1")

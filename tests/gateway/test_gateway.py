@@ -28,7 +28,6 @@ from codemode_server.domain.errors import (
     UnknownTool,
     UpstreamUnavailable,
 )
-from codemode_server.domain.executions import ExecutionRecord, ExecutionStatus, Repeat
 from codemode_server.domain.ids import ExecutionId
 from codemode_server.domain.principals import Session
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
@@ -126,12 +125,6 @@ def host_api(tmp_path: Path, answer: Any = None, payloads: Payloads = "all", **p
 
 
 class TestACallThatIsAllowed:
-    async def test_reaches_the_upstream_under_its_own_names_and_is_settled(self, tmp_path: Path) -> None:
-        it = host_api(tmp_path, answer={"number": 7})
-        assert await it.call("create_issue", {"title": "Bug"}) == {"number": 7}
-        assert it.upstreams.reached == [("github", "create-issue", {"title": "Bug"})]
-        assert await it.recorded() == [(1, "create-issue", "allow", "succeeded", None)]
-
     async def test_is_recorded_as_started_while_it_is_on_its_way(self, tmp_path: Path) -> None:
         """What a killed product leaves behind: a call that was sent and never settled is one of unknown outcome."""
         it = host_api(tmp_path, answer=anyio.sleep_forever)
@@ -190,10 +183,6 @@ class TestACallThatTheUpstreamFails:
 
 
 class TestAConfiguredSecret:
-    async def test_never_reaches_the_program_in_a_result(self, tmp_path: Path) -> None:
-        it = host_api(tmp_path, answer={"env": [f"TOKEN={SECRET}"]})
-        assert await it.call("create_issue", {"title": "Bug"}) == {"env": ["TOKEN=***"]}
-
     async def test_is_nowhere_in_the_record_even_if_payloads_are_kept(self, tmp_path: Path) -> None:
         it = host_api(tmp_path, answer=f"echo {SECRET}", payloads="all")
         await it.call("create_issue", {"title": f"Bug {SECRET}"})
@@ -230,20 +219,6 @@ class TestTheRecord:
         statuses = await it.thread.run(lambda connection: connection.execute(ended).fetchall())
         assert statuses == [("succeeded",), ("invalid",)], "the permissions did not refuse it"
 
-    async def test_is_on_disk_when_it_is_sent(self, tmp_path: Path) -> None:
-        """So the record survives a server that is killed right then."""
-        it = host_api(tmp_path, answer=anyio.sleep_forever)
-        thread = DatabaseThread(tmp_path)
-        _threads.append(thread)
-        other, context, x1 = SqliteJournal(thread, JournalCipher(tmp_path)), it.calls.context, ExecutionId("x1")
-        record = ExecutionRecord(x1, context.principal, context.session, None, ExecutionStatus.RUNNING, 0.0)
-        await other.begin_execution(record, repeat=Repeat(b"seed"))
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.call, "create_issue", {"title": "Bug"})
-            await it.upstreams.entered.wait()
-            assert [record.call.tool for record in await other.calls(context.principal, x1)] == ["create-issue"]
-            tasks.cancel_scope.cancel()
-
 
 LINKED = Reply(
     [
@@ -256,50 +231,15 @@ LINKED = Reply(
 
 
 class TestALinkedResource:
-    async def test_is_read_as_a_call_of_its_own(self, tmp_path: Path) -> None:
-        it = host_api(tmp_path, answer=LINKED)
-        await it.call("create_issue", {"title": "Bug"})
-        reply = await it.gateway.read(it.calls, "github", "doc://a")
-        assert reply.value[0]["text"] == "in doc://a"
-        assert it.upstreams.reached[-1] == ("github", "resources/read", {"uri": "doc://a"})
-        assert (await it.recorded())[1] == (2, "resources/read", "allow", "succeeded", None)
-        report = it.calls.reports[-1]
-        assert (report.seq, report.server, report.tool, report.result_bytes > 0) == (
-            2,
-            "github",
-            "resources.read",
-            True,
-        )
-
-    @pytest.mark.parametrize("uri", ["doc://b", "doc://a/", "doc://A", "file:///etc/passwd", "", "two documents"])
-    async def test_that_no_result_links_to_is_never_asked_for(self, tmp_path: Path, uri: str) -> None:
-        """A program can't look through an upstream's resources at will."""
-        it = host_api(tmp_path, answer=LINKED)
-        await it.call("create_issue", {"title": "Bug"})
-        with pytest.raises(InvalidArguments, match="no resources, and no result in this program links to"):
-            await it.gateway.read(it.calls, "github", uri)
-        assert len(it.upstreams.reached) == 1
-        assert (await it.recorded())[1][1:4] == ("resources/read", "allow", "invalid")
-
     async def test_of_another_execution_or_server_is_never_asked_for(self, tmp_path: Path) -> None:
         it = host_api(tmp_path, answer=LINKED)
         await it.call("create_issue", {"title": "Bug"})
         with pytest.raises(UnknownTool, match="gitlab"):
             await it.gateway.read(it.calls, "gitlab", "doc://a")
         it.calls = ExecutionCalls(it.calls.execution_id, it.calls.context, started=10)
-        with pytest.raises(InvalidArguments):
+        with pytest.raises(InvalidArguments, match="no resources, and no result in this program links to"):
             await it.gateway.read(it.calls, "github", "doc://a")
         assert len(it.upstreams.reached) == 1
-
-    @pytest.mark.parametrize("rule", ["github/read_resource", "github", "*/read_*"])
-    async def test_is_refused_if_a_rule_says_so(self, tmp_path: Path, rule: str) -> None:
-        rules = [{"allow": "github/create*"}, {"deny": rule}]
-        it = host_api(tmp_path, answer=LINKED, rules=rules)
-        await it.call("create_issue", {"title": "Bug"})
-        with pytest.raises(CallRefused, match=r"github\.resources\.read is not permitted"):
-            await it.gateway.read(it.calls, "github", "doc://a")
-        assert len(it.upstreams.reached) == 1
-        assert (await it.recorded())[1][1:4] == ("resources/read", "deny", "refused")
 
     async def test_under_a_uri_with_a_secret_is_read_without_the_program_knowing_it(self, tmp_path: Path) -> None:
         it = host_api(tmp_path, answer=LINKED)

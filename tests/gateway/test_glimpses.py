@@ -1,4 +1,5 @@
-"""A call in a few words: its arguments tell it from others of the same tool, and nothing is cut without saying so."""
+"""A call in a few words: its arguments tell it from others of the same tool, and nothing is cut without saying
+so. And the message on a path of /workspace that was given to a tool."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from codemode_server.domain.ids import JsonValue
+from codemode_server.gateway.call_reports import message_on_path
 from codemode_server.gateway.summaries import of_arguments, of_reply
 from codemode_server.redaction import MASK, Redactor
 from codemode_server.sandbox.contract import Reply
+from tests.work import lines_run
 
 SECRET = "ghp_0123456789abcdef"
 LINK = {"type": "file", "mime_type": "text/plain", "name": "a", "uri": "demo://a"}
@@ -41,3 +45,15 @@ def test_a_reply_of_many_blocks_says_how_many_and_that_links_are_links() -> None
     assert told == '11 items: "Here are 10 links", a link (text/plain), a link (text/plain), …'
     few = of_reply(Reply([{**LINK, "data": "AAAA"}, LINK], "blocks"), Redactor())
     assert few == "a file (text/plain), a link (text/plain)", "control: what is whole is not counted"
+
+
+def test_arguments_of_very_many_empty_lists_are_searched_in_part_only() -> None:
+    """Of hostile arguments, on the event loop."""
+    failure = "no such file: /workspace/a.csv"
+    hostile: JsonValue = [[] for _ in range(1_000_000)]
+    messages: list[str | None] = []
+    assert lines_run(lambda: messages.append(message_on_path("files.read", hostile, failure))) < 20_000
+    assert messages == [None]
+    note = message_on_path("files.read", {"paths": ["/workspace/a.csv"]}, failure)
+    assert note is not None
+    assert note.startswith("files.read failed on '/workspace/a.csv': servers do not see the programs' /workspace")

@@ -61,7 +61,6 @@ class Product:
     folder: Path
     tools: tuple[ToolDefinition, ...] = TOOLS
     is_learning: bool = True
-    keeps: bool = True
     upstream: MemoryUpstreams = field(default_factory=MemoryUpstreams)
 
     def __post_init__(self) -> None:
@@ -69,7 +68,7 @@ class Product:
         settings = Settings.model_validate({"types": {"learn": self.is_learning}})
         self.config = config = LiveConfig(settings, Redactor([SECRET]))
         self.learning = Learning(
-            SqliteObservedTypeStore(self.database, self.thread) if self.keeps else None,
+            SqliteObservedTypeStore(self.database, self.thread),
             config,
         )
         self._catalog = Catalog.build(
@@ -119,10 +118,6 @@ def rows(folder: Path) -> list[tuple[Any, ...]]:
         return connection.execute("SELECT upstream, tool, observed FROM shapes").fetchall()
 
 
-def on_disk(folder: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in folder.iterdir())
-
-
 class TestASuccessfulCall:
     async def test_shows_in_the_stub_what_came(self, product: Make) -> None:
         it = product()
@@ -155,17 +150,6 @@ class TestASuccessfulCall:
 
 
 class TestWhatWasLearned:
-    async def test_is_there_after_a_restart(self, product: Make) -> None:
-        first = product()
-        for _ in range(14):
-            await first.call([{"id": 1}])
-        await first.close()
-        again = product()
-        assert "-> list[ListIssuesResult]:  # observed in 14 calls" in again.tool().stub.source
-        await again.call([{"id": 1}] * 2)
-        await again.close()
-        assert product().tool().returned.calls == 15
-
     async def test_is_forgotten_with_other_schemas(self, product: Make) -> None:
         first = product()
         await first.call([{"id": 1}])
@@ -210,22 +194,3 @@ class TestWhatWasLearned:
         assert rows(it.folder) == []
         assert it.tool().observed is None
         assert "-> Any:\n" in it.tool().stub.source, "it does not claim that there was no call"
-
-    async def test_stays_in_memory_where_nothing_may_be_stored(self, product: Make) -> None:
-        it = product(keeps=False)
-        await it.call({"id": 1})
-        assert it.tool().returned.calls == 1
-        await it.close()
-        assert rows(it.folder) == []
-
-
-class TestOnDisk:
-    async def test_there_is_no_value_and_no_key_that_is_one(self, product: Make) -> None:
-        it = product()
-        result = {"users": {f"user{n}@example.com": {"name": "Ann Example", "visits": 4711} for n in range(5)}}
-        await it.call(result)
-        await it.learning.save()
-        content = on_disk(it.folder)
-        assert b"visits" in content, "control: names of fields are there"
-        for value in (b"example.com", b"Ann Example", b"4711"):
-            assert value not in content

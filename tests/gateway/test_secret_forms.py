@@ -11,35 +11,25 @@ from codemode_server.gateway.forwarded_input import asks_for_secret
 
 SECRETS = [
     ("password", "string"),
-    ("passphrase", "string"),
     ("api_key", "string"),
-    ("apiKey", "string"),
     ("client_secret", "string"),
     ("access_token", "string"),
-    ("GitHub token", "string"),
     ("token", "string"),
     ("Personal access tokens", "string"),
-    ("otp", "string"),
     ("verification_code", "integer"),
     ("2fa_code", "string"),
     ("seed_phrase", "string"),
-    ("mnemonic", "string"),
     ("cvv", "integer"),
     ("card_number", "string"),
-    ("ssn", "string"),
 ]
 HARMLESS = [
     ("max_tokens", "integer"),
-    ("tokens", "integer"),
     ("token_limit", "string"),
     ("seed", "integer"),
     ("pin", "boolean"),
-    ("pinned", "string"),
     ("GPIO pin", "integer"),
     ("secret", "boolean"),
     ("Use 2FA", "boolean"),
-    ("rotate_api_keys", "boolean"),
-    ("secretary", "string"),
     ("Secret Santa budget", "number"),
 ]
 

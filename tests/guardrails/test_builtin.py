@@ -42,17 +42,6 @@ class TestSecrets:
             {"body": KEY},
             {"url": "postgres://ada:hunter22@db.example/orders"},
         ],
-        ids=[
-            "text",
-            "nested",
-            "key",
-            "encoded",
-            "encoded-twice",
-            "zero-width",
-            "full-width",
-            "private-key",
-            "password",
-        ],
     )
     async def test_a_credential_is_blocked_wherever_and_however_it_stands(self, arguments: dict[str, Any]) -> None:
         verdict = await self.probe.call(send(**arguments))

@@ -45,26 +45,15 @@ def decided(*answers: Decision | None, default: str = "allow") -> Decision:
         ([Ask("who knows"), Capture("int", "dry run")], Capture("int", "dry run")),
         ([Capture("int", "dry run"), REPLAY], REPLAY),
         ([REPLAY, Deny("no")], Deny("no")),
+        ([Deny("first"), Deny("second")], Deny("first")),
+        ([Ask("it has changed"), Ask("it leaks"), Ask("it has changed")], Ask("it has changed; it leaks")),
+        ([None], Allow("permissions.default is 'allow'")),
     ],
 )
-def test_the_most_restrictive_answer_decides_with_its_reason(answers: list[Decision], expected: Decision) -> None:
+def test_the_most_restrictive_answer_decides_and_questions_add_up(answers: list[Decision], expected: Decision) -> None:
     assert decided(*answers) == expected
-
-
-def test_of_equally_restrictive_answers_the_first_decides() -> None:
-    assert decided(Deny("first"), Deny("second")) == Deny("first")
-
-
-def test_a_person_is_told_all_the_reasons_for_which_steps_ask() -> None:
-    both = decided(Ask("it has changed"), Ask("it would send private data"), Ask("it has changed"))
-    assert both == Ask("it has changed; it would send private data")
-    assert decided(Ask("it has changed"), Allow("yes")) == Ask("it has changed"), "control"
 
 
 def test_a_step_can_only_restrict_what_the_configuration_permits() -> None:
     assert decided(Allow("yes"), default="deny") == Deny("permissions.default is 'deny'")
     assert decided(Allow("yes")) == Allow("permissions.default is 'allow'"), "control"
-
-
-def test_a_step_without_an_answer_changes_nothing() -> None:
-    assert decided(None) == Allow("permissions.default is 'allow'")

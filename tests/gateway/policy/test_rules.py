@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,39 +63,32 @@ class TestNeitherSpelling:
         assert decide(permissions({"deny": pattern}), Spellings("notion", "notion"), tool("delete-page")).kind == "deny"
 
 
-class TestNamesThatOnlyRefuse:
+RESOURCE = Spellings("resources/read", "read_resource", also=("resources/any",))
+
+
+@pytest.mark.parametrize(
+    ("more", "refused_by", "not_by"),
+    [
+        ({"to_refuse": ("resources/secret",)}, ["resources/secret"], ["resources/other"]),
+        (
+            {"unknown_below": "resources/"},
+            ["resources/secret", "resources/s*", "res*", "*secret", "r*"],
+            ["delete_*", "resources", "res"],
+        ),
+    ],
+    ids=["more names", "too many names to find"],
+)
+def test_names_that_a_call_may_have_decide_rules_that_refuse_and_none_that_allows(
+    more: dict[str, Any], refused_by: list[str], not_by: list[str]
+) -> None:
     """A call may be more than was named: a resource has one URI, and several templates that give it."""
-
-    NAMED = Spellings("resources/read", "read_resource", also=("resources/any",), to_refuse=("resources/secret",))
-
-    @pytest.mark.parametrize("answer", ["deny", "ask"])
-    def test_decide_a_rule_that_refuses(self, answer: str) -> None:
-        assert decide(permissions({answer: "github/resources/secret"}), GITHUB, self.NAMED).kind == answer
-        assert decide(permissions({answer: "github/resources/other"}), GITHUB, self.NAMED).kind == "allow"
-
-    def test_never_decide_a_rule_that_allows(self) -> None:
-        rules = permissions({"allow": "github/resources/secret"}, default="deny")
-        assert decide(rules, GITHUB, self.NAMED).kind == "deny"
-        rules = permissions({"allow": "github/resources/any"}, default="deny")
-        assert decide(rules, GITHUB, self.NAMED).kind == "allow"
-
-
-class TestNamesThatAreTooManyToFind:
-    UNKNOWN = Spellings("resources/read", "read_resource", also=("resources/any",), unknown_below="resources/")
-
-    @pytest.mark.parametrize(
-        "pattern", ["github/resources/secret", "*/resources/s*", "github/res*", "github/*secret", "git*/r*"]
-    )
-    def test_are_refused_by_each_rule_that_could_mean_one(self, pattern: str) -> None:
-        assert decide(permissions({"deny": pattern}), GITHUB, self.UNKNOWN).kind == "deny"
-
-    @pytest.mark.parametrize("pattern", ["other/resources/secret", "github/delete_*", "github/resources", "github/res"])
-    def test_are_not_refused_by_any_other(self, pattern: str) -> None:
-        assert decide(permissions({"deny": pattern}), GITHUB, self.UNKNOWN).kind == "allow"
-
-    def test_are_not_allowed_by_a_rule_that_could_mean_one(self) -> None:
-        rules = permissions({"allow": "github/resources/secret"}, default="deny")
-        assert decide(rules, GITHUB, self.UNKNOWN).kind == "deny"
+    named = replace(RESOURCE, **more)
+    for answer in ("deny", "ask"):
+        assert {decide(permissions({answer: f"github/{it}"}), GITHUB, named).kind for it in refused_by} == {answer}
+        assert {decide(permissions({answer: f"github/{it}"}), GITHUB, named).kind for it in not_by} == {"allow"}
+    for allowed, kind in (("secret", "deny"), ("any", "allow")):
+        rules = permissions({"allow": f"github/resources/{allowed}"}, default="deny")
+        assert decide(rules, GITHUB, named).kind == kind
 
 
 def test_a_call_that_a_person_has_to_approve_is_not_denied_yet() -> None:

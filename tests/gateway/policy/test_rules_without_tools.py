@@ -31,32 +31,19 @@ def test_a_mistyped_tool_is_reported_with_the_one_that_was_meant(answer: str) ->
     assert warnings({"deny": "git/git_reset"}, {answer: "git/git_rest"}) == [
         f"permissions.rules[rule 2].{answer}: matches no tool of git; did you mean 'git_reset'?"
     ]
+    assert warnings({answer: "git/git_rest*"})[0].endswith("did you mean 'git_reset'?"), "a glob as well"
 
 
 def test_a_tool_that_no_other_resembles_is_reported_without_a_guess() -> None:
     assert warnings({"deny": "git/push_force"}) == ["permissions.rules[rule 1].deny: matches no tool of git"]
 
 
-def test_a_mistyped_glob_is_reported() -> None:
-    (warning,) = warnings({"deny": "git/git_rest*"})
-    assert warning.endswith("did you mean 'git_reset'?")
+MATCHING = ["git/git_reset", "git/git-log", "git/git_log", "git/*_reset", "git", "git/*", "*/read_file", "*/git_*"]
+PRECAUTIONS = ["git/delete_*", "*/push_force"]
+OF_UNKNOWN_TOOLS = ["down/git_rest", "*/git_rest", "nowhere/x"]
+OF_NO_TOOL = ["git/resources/git://x", "git/read_resource"]
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["git/git_reset", "git/git-log", "git/git_log", "git/*_reset", "git", "git/*", "*/read_file", "*/git_*"],
-)
-def test_a_rule_that_matches_a_tool_is_not_reported(pattern: str) -> None:
-    assert warnings({"deny": pattern}) == []
-
-
-@pytest.mark.parametrize("pattern", ["git/delete_*", "*/push_force"])
-def test_a_glob_for_tools_that_may_come_is_not_reported(pattern: str) -> None:
-    assert warnings({"deny": pattern}) == []
-
-
-@pytest.mark.parametrize(
-    "pattern", ["down/git_rest", "*/git_rest", "nowhere/x", "git/resources/git://x", "git/read_resource"]
-)
-def test_a_rule_is_not_reported_where_the_tools_are_not_known_or_it_means_no_tool(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", [*MATCHING, *PRECAUTIONS, *OF_UNKNOWN_TOOLS, *OF_NO_TOOL])
+def test_no_other_rule_is_reported(pattern: str) -> None:
     assert warnings({"deny": pattern}) == []

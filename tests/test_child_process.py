@@ -22,7 +22,7 @@ from codemode_server.processes import child_process
 from codemode_server.processes.child_process import ChildProcess, run
 from codemode_server.processes.orphan_reaper import Reaper
 from codemode_server.sandbox.backends.wasm.process import Worker
-from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
+from codemode_server.upstreams.transports.stdio import StdioSettings, StdioTransport
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ STEPS = 14
 async def upstream() -> None:
     reaper = Reaper()
     try:
-        async with StdioTransport(Launch(sys.executable, ["-c", SLEEP]), reaper).open():
+        async with StdioTransport(StdioSettings(command=sys.executable, args=("-c", SLEEP)), reaper).open():
             await anyio.sleep_forever()
     finally:
         await reaper.aclose()

@@ -6,7 +6,7 @@ A wrong guess costs a question to the person or leaves one out, so only plain si
 
 from __future__ import annotations
 
-from codemode_server.catalog.naming import singular_of, words
+from codemode_server.catalog.naming import singular_words
 from codemode_server.domain.tools import Effect, ToolDefinition
 
 PRIVATE = "private"
@@ -60,9 +60,9 @@ _ABOUT = _set(
 
 def guess_labels(server: str, tool: ToolDefinition) -> frozenset[str]:
     """The labels of a tool of a server with this name, as far as plain signs say."""
-    parts = _words(tool.name)
+    parts = singular_words(tool.name)
     named = frozenset(parts)
-    place = named | frozenset(_words(server))
+    place = named | frozenset(singular_words(server))
     parameters = frozenset(tool.input_schema.get("properties") or ())
     if place & _BROWSERS or (named & _FETCHES and parameters & _ADDRESSES):
         found = _of_a_browser(named, parameters)
@@ -115,11 +115,7 @@ def _of_a_sender(named: frozenset[str], place: frozenset[str]) -> frozenset[str]
     return frozenset({PUBLIC_SINK}) if is_published or {"git", "push"} <= place else _NOTHING
 
 
-def _first_verb(parts: tuple[str, ...]) -> str:
+def _first_verb(parts: list[str]) -> str:
     if "search" in parts:  # also in the name of a request, as `post-search`
         return "search"
     return next((word for word in parts if word in _READS or word in _SENDS), "")
-
-
-def _words(name: str) -> tuple[str, ...]:
-    return tuple(singular_of(word.lower()) for word in words(name))

@@ -97,6 +97,11 @@ def singular_of(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] not in "siu" else word
 
 
+def singular_words(name: str) -> list[str]:
+    """The words in a name, in lower case and without plural endings."""
+    return [singular_of(word.lower()) for word in words(name)]
+
+
 def same_words(one: str, other: str) -> bool:
     """True if two names differ only in case and in what is between their words: `args-prompt`, `args_prompt`."""
     return [word.lower() for word in words(one)] == [word.lower() for word in words(other)]

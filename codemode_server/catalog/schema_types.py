@@ -310,11 +310,10 @@ def _says_a_type(branch: object) -> bool:
     )
 
 
-_TYPING_KEYS = {"$ref", "type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems"} | {
-    "properties",
-    "additionalProperties",
-    "patternProperties",
-}
+_TYPING_KEYS = frozenset(
+    {"$ref", "type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "prefixItems"}
+    | {"properties", "additionalProperties", "patternProperties"}
+)
 
 
 def _sole_branch(flat: Flat, reader: SchemaReader) -> Flat:

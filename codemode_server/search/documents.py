@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codemode_server.catalog.catalog import Catalog, Server, Tool
+from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.naming import words
 from codemode_server.catalog.untrusted import first_sentence
 from codemode_server.domain.skills import Skill
@@ -32,15 +32,6 @@ class Collection:
     about: str
     things: tuple[Findable, ...]
 
-    @classmethod
-    def of_server(cls, server: Server) -> Collection:
-        name = server.raw_name if server.raw_name == server.name else f"{server.raw_name} {server.name}"
-        return cls(f"servers/{server.name}", name, server.description[:_ABOUT_CHARACTERS], server.tools)
-
-    @classmethod
-    def of_skills(cls, skills: Iterable[Skill]) -> Collection:
-        return cls("skills", "skills", "saved programs", tuple(skills))
-
     def is_same(self, other: Collection) -> bool:
         """True if an index of `other` is valid for this collection. Unchanged definitions keep their identity; the tool
         around one may be a new object because its observed types changed."""
@@ -53,8 +44,12 @@ class Collection:
 
 def collections(catalog: Catalog, skills: Sequence[Skill] = ()) -> tuple[Collection, ...]:
     """All collections, in a fixed order."""
-    found = [Collection.of_server(server) for server in catalog.servers]
-    return (*found, Collection.of_skills(skills)) if skills else tuple(found)
+    found = []
+    for server in catalog.servers:
+        name = server.raw_name if server.raw_name == server.name else f"{server.raw_name} {server.name}"
+        about = server.description[:_ABOUT_CHARACTERS]
+        found.append(Collection(f"servers/{server.name}", name, about, server.tools))
+    return (*found, Collection("skills", "skills", "saved programs", tuple(skills))) if skills else tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ detail.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from codemode_server.catalog.catalog import Tool
+from codemode_server.catalog.json_schema import Parameter, branches_of
 from codemode_server.catalog.resources import Resource
 from codemode_server.catalog.tool_lines import ASKS_FIRST, refusal_line, short_refusal, tool_line
 from codemode_server.catalog.untrusted import one_line
@@ -19,7 +21,6 @@ from codemode_server.domain.skills import Skill
 from codemode_server.domain.tools import Effect, Refusal
 from codemode_server.search.documents import Findable
 from codemode_server.search.matching_resources import resource_json, resource_line
-from codemode_server.search.scaffold import scaffold
 from codemode_server.search.signatures import brief_signature, parameter_classes, result_fields
 from codemode_server.text import first_few
 
@@ -32,6 +33,14 @@ _WITHOUT_ARROW = re.compile(r"^  \w+\((?!.* -> )", re.MULTILINE)
 _FIRST = 3
 _SIGNATURE_CHARACTERS, _LATER_SIGNATURE_CHARACTERS = 130, 65
 """Length limits of signatures: of the first few results, and of the others, which are seldom the right ones."""
+_MAX_SCAFFOLD_TOOLS = 3
+_MAX_TASK_CHARACTERS = 120
+_SUMMARY_CHARACTERS = 100
+_MAX_ENUM_CHARACTERS = 40
+_PLAIN_KEYS = frozenset({"type", "description", "title", "default", "examples", "enum", "additionalProperties"})
+"""Keys of a schema under which a placeholder of its type is certainly valid."""
+_PLACEHOLDERS = {"string": '"…"', "integer": "1", "number": "1.5", "boolean": "True", "object": "{}", "array": "[]"}
+_FILL_IN = "fill_in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +217,46 @@ def _grouped(results: Sequence[SearchResult]) -> str:
         lines += [found.body(is_first=is_first, already_shown=already_shown) for is_first, found in some]
     text = "\n".join(line for line in lines if line)
     return f"{text}\n{_NO_ARROW}" if _WITHOUT_ARROW.search(text) else text
+
+
+def scaffold(task: str, tools: Sequence[Tool]) -> str:
+    """A starting program for a task: the import lines of the tools that were found for it, and a call of each. Its
+    arguments are placeholders that the schemas allow, so it passes the check of programs. Empty without tools."""
+    chosen = tools[:_MAX_SCAFFOLD_TOOLS]
+    if not chosen:
+        return ""
+    plain = [tool.name for tool in chosen]
+    arguments = [_arguments(tool) for tool in chosen]
+    imports = []
+    calls = []
+    for number, (tool, given) in enumerate(zip(chosen, arguments, strict=True), start=1):
+        is_unique = plain.count(tool.name) == 1
+        name = tool.name if is_unique else f"{tool.server}_{tool.name}"
+        imports.append(tool.import_line if is_unique else f"{tool.import_line} as {name}")
+        summary = one_line(tool.summary, _SUMMARY_CHARACTERS)
+        calls += ["", f"# {tool.path}: {summary}".rstrip(": "), f"result_{number} = {name}({given})"]
+        calls.append(f"print(result_{number})")
+    if any(_FILL_IN in given for given in arguments):
+        note = "replace by a value of the type in the signature, which read_tool shows"
+        imports += ["import json", f'{_FILL_IN} = json.loads("null")  # {note}']
+    head = f"# Task: {one_line(task, _MAX_TASK_CHARACTERS)}" if task else "# A starting program"
+    return "\n".join([head, "# Replace the placeholders, and keep the calls that the task needs.", *imports, *calls])
+
+
+def _arguments(tool: Tool) -> str:
+    schema = tool.definition.input_schema
+    if isinstance(schema, dict) and (branches_of(schema) or {"allOf", "if", "not"} & schema.keys()):
+        return _FILL_IN  # what must be given together is not known
+    return ", ".join(f"{one.name}={_placeholder(one)}" for one in tool.parameters if one.is_required)
+
+
+def _placeholder(parameter: Parameter) -> str:
+    schema: dict[str, Any] = parameter.schema if isinstance(parameter.schema, dict) else {}
+    if not schema.keys() <= _PLAIN_KEYS:
+        return _FILL_IN
+    allowed = schema.get("enum")
+    if isinstance(allowed, list):
+        first = allowed[0] if allowed else None
+        fits = isinstance(first, str) and first.isascii() and first.isprintable() and len(first) < _MAX_ENUM_CHARACTERS
+        return json.dumps(first) if fits else _FILL_IN
+    return _PLACEHOLDERS.get(str(schema.get("type")), _FILL_IN)

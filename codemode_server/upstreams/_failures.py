@@ -6,12 +6,7 @@ import logging
 import re
 from typing import Any
 
-from codemode_server.domain.errors import (
-    AnswerLost,
-    CallError,
-    ResultTooLarge,
-    ToolFailed,
-)
+from codemode_server.domain.errors import AnswerLost, CallError, ResultTooLarge, ToolFailed
 from codemode_server.redaction import Redactor
 from codemode_server.text import one_line
 from codemode_server.upstreams._link import is_broken_off, is_end

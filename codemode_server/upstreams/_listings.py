@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from codemode_server.catalog.summaries import server_purpose
@@ -78,14 +79,8 @@ async def list_tools(
     from mcp_types import METHOD_NOT_FOUND
 
     problems: list[str] = []
-    taken = _Taken[ToolDefinition](
-        key="tools",
-        kind="tool",
-        most=MAX_TOOLS,
-        to_entry=lambda raw: _to_tool(raw, refuse_schema, problems),
-        redact=redact,
-        problems=problems,
-    )
+    to_tool = partial(_to_tool, refuse_schema=refuse_schema, problems=problems)
+    taken = _Taken[ToolDefinition]("tools", "tool", MAX_TOOLS, to_tool, redact, problems)
     try:
         await _list(link, "tools/list", taken)
     except MCPError as error:
@@ -104,14 +99,8 @@ async def list_offers(link: Link, redact: Redact) -> OffersFound:
     prompts: list[PromptDefinition] = []
     if declared is not None and declared.resources is not None:
         listed = _Taken[ResourceDefinition]("resources", "resource", MAX_RESOURCES, _to_resource, redact, problems)
-        templates = _Taken[ResourceDefinition](
-            key="resourceTemplates",
-            kind="resource template",
-            most=MAX_TEMPLATES,
-            to_entry=_to_template,
-            redact=redact,
-            problems=problems,
-        )
+        kind = "resource template"
+        templates = _Taken[ResourceDefinition]("resourceTemplates", kind, MAX_TEMPLATES, _to_template, redact, problems)
         await _list_offer(link, "resources/list", listed)
         await _list_offer(link, "resources/templates/list", templates)
         resources = [*listed.entries.values(), *templates.entries.values()]

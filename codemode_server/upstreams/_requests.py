@@ -145,22 +145,14 @@ class Requests:
         definition: str = "",
     ) -> T:
         """Send a request and return what `read` makes of its result, in a thread if that is large. Cancelling this
-        cancels it at the server.
-
-        `what` names its object in messages. What the server reports meanwhile is written to `progress`. `revision` is
-        that of the configuration under which the call was allowed; None: any. `definition`: the digest of the tool's
-        definition at that time; empty: any.
+        cancels it at the server. `what` names its object in messages; `progress`, `revision` and `definition` are as
+        for `pool.RoutedCalls`.
 
         Raises:
-            DecisionOutdated: the configuration has another revision now, or the tool another definition; nothing was
-                sent.
-            SignInRequired: the person has to sign in first; nothing was sent.
+            DecisionOutdated, SignInRequired: nothing was sent, as their names say.
             UpstreamUnavailable: the upstream is not connected, or was lost while the call was on its way.
-            CallTimedOut: neither an answer nor a progress report for the server's `timeout`; waiting for its start is
-                not counted.
-            ToolFailed: the upstream answered with a protocol error, or with what can't be read. (`isError` is for
-                `results` to see.)
-            ResultTooLarge: the answer has too many bytes or values, or is nested too deep.
+            CallTimedOut: neither an answer nor a progress report for the server's `timeout`, once it has started.
+            ToolFailed, ResultTooLarge: the upstream answered with a protocol error, or with what can't be taken.
         """
         progress = progress or CallProgress()
         for _ in range(2):

@@ -14,17 +14,9 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from anyio.abc import TaskStatus
 from mcp.client._transport import TransportStreams
 from mcp.client.session import ClientRequestContext, ClientSession
-from mcp.shared.dispatcher import (
-    CallOptions,
-    DispatchContext,
-    OnNotify,
-    OnNotifyIntercept,
-    OnRequest,
-    coerce_request_id,
-)
+from mcp.shared.dispatcher import CallOptions, DispatchContext, coerce_request_id
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import MessageMetadata, SessionMessage
@@ -140,16 +132,9 @@ class WatchedDispatcher(JSONRPCDispatcher):
             self._being_read[id(outcome)] = anyio.Event()
         super()._resolve_pending(request_id, outcome)
 
-    async def run(
-        self,
-        on_request: OnRequest,
-        on_notify: OnNotify,
-        on_notify_intercept: OnNotifyIntercept | None = None,
-        *,
-        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
+    async def run(self, *args: Any, **options: Any) -> None:
         try:
-            await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
+            await super().run(*args, **options)
         finally:
             self._lost.set()
 

@@ -27,11 +27,7 @@ from codemode_server.redaction import Redactor
 from codemode_server.setting_types import RuleEffect
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._connection_deps import ConnectionDeps, Timings
-from codemode_server.upstreams._failures import (
-    first_cause,
-    why_not_connected,
-    why_not_ready,
-)
+from codemode_server.upstreams._failures import first_cause, why_not_connected, why_not_ready
 from codemode_server.upstreams._link import Link
 from codemode_server.upstreams._listings import OffersFound, ToolsFound, describe_server, list_offers, list_tools
 from codemode_server.upstreams._negotiation import ProbeEndedConnection, negotiate
@@ -84,11 +80,7 @@ class Connection:
         self._listing = self._build_listing()
         self._digests: dict[str, str] = {}
         self.requests = Requests(
-            name,
-            deps,
-            settings=lambda: self._settings,
-            digest_of=self._digest_of,
-            ready_link=self._ready_link,
+            name, deps, settings=lambda: self._settings, digest_of=self._digest_of, ready_link=self._ready_link
         )
 
     @property

@@ -79,7 +79,8 @@ def _parsed(text: str) -> Any:
         value = _parsed_json(stripped)
         return _parsed_repr(stripped) if value is _NO_VALUE else value
     if fence := _FENCE.match(stripped):
-        return _parsed_fence(stripped[fence.end() :])
+        inner, closing, after = stripped[fence.end() :].partition("\n```")
+        return _parsed_json(inner.strip()) if closing and not after.strip() else _NO_VALUE
     if _NUMBER.fullmatch(stripped):
         number = float(stripped) if "." in stripped else int(stripped)
         return number if str(number) == stripped else _NO_VALUE
@@ -114,11 +115,6 @@ def _parsed_lines(text: str) -> Any:
         return _NO_VALUE
     values = [_parsed_json(line.strip()) for line in lines]
     return values if all(isinstance(value, dict) for value in values) else _NO_VALUE
-
-
-def _parsed_fence(rest: str) -> Any:
-    inner, closing, after = rest.partition("\n```")
-    return _parsed_json(inner.strip()) if closing and not after.strip() else _NO_VALUE
 
 
 def _parsed_repr(text: str) -> Any:

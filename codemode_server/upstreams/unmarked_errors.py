@@ -31,19 +31,8 @@ _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.){0,5}[A-Z]\w*(?:Error|Exception)(?::
 """`sqlite3.OperationalError: …`"""
 _TRACEBACK = "Traceback (most recent call last):\n"
 _ERROR_FIELDS = frozenset(
-    {
-        "error",
-        "error_code",
-        "error_type",
-        "code",
-        "status",
-        "status_code",
-        "message",
-        "details",
-        "success",
-        "ok",
-        "hint",
-    }
+    {"error", "error_code", "error_type", "code", "status", "status_code"}
+    | {"message", "details", "success", "ok", "hint"}
 )
 
 

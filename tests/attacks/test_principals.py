@@ -25,7 +25,7 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from codemode_server.domain.ids import PrincipalId
 from codemode_server.front.auth.access_tokens import AccessTokens
 from codemode_server.secrets.encrypted_files import EncryptedFileStore
-from codemode_server.upstreams.auth.sign_in import SignIn
+from codemode_server.upstreams.auth.tokens import SignIn
 from tests import fork_server
 from tests.attacks.issuer import AUDIENCE, issuing, rsa_key
 from tests.attacks.test_http_of_others import asked

@@ -22,7 +22,7 @@ from codemode_server.secrets.encrypted_files import EncryptedFileStore
 from codemode_server.upstreams.auth.flow import sign_in
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
-from codemode_server.upstreams.auth.sign_in import SignIn, StoredSignIn
+from codemode_server.upstreams.auth.tokens import SignIn, StoredSignIn
 from scripts.npm import CACHE
 from tests import fork_server
 from tests.behaviour.product import configuration
@@ -218,8 +218,7 @@ async def person_signs_in(
     return found
 
 
-def configured(folder: Path, servers: dict[str, Any]) -> Path:
-    return configuration(folder, servers)
+configured = configuration
 
 
 def store(folder: Path) -> EncryptedFileStore:

@@ -20,9 +20,8 @@ from codemode_server.upstreams.auth.flow import sign_in
 from codemode_server.upstreams.auth.guarded_http import _Network, _network, guarded_client
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener
-from codemode_server.upstreams.auth.sign_in import SignIn
 from codemode_server.upstreams.auth.token_requests import renew, revoke
-from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignInRefused
+from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignIn, SignInRefused
 from tests.auth import kit
 
 NO_SETTINGS = OAuthSettings()
@@ -35,6 +34,7 @@ class Scripted:
         self.address = address
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.got: list[str] = []
+        self.authorizations: list[str | None] = []
 
     def answer(self, path: str, body: Any, status: int = 200, **headers: str) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -48,6 +48,7 @@ def scripted() -> Iterator[Scripted]:
         def do_GET(self) -> None:
             sent = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
             script.got.append(f"{self.command} {self.path} {sent}".strip())
+            script.authorizations.append(self.headers.get("authorization"))
             status, headers, body = script.answers.get(self.path, (404, {}, b""))
             self.send_response(status)
             for name, value in {**headers, "content-length": str(len(body))}.items():
@@ -58,7 +59,7 @@ def scripted() -> Iterator[Scripted]:
             except OSError:  # cut off
                 self.close_connection = True
 
-        do_POST = do_GET
+        do_POST = do_DELETE = do_GET
 
         def log_message(self, *_args: Any) -> None:
             return

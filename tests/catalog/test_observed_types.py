@@ -1,23 +1,20 @@
 """What calls gave, as a stub shows it: a TypedDict, and how often it was seen.
 
-The calls are values, observed as the gateway does; what is made of them is whole text, runs, and passes mypy --strict
-with the very values as the results.
+The calls are values, observed as the gateway does; what is made of them is whole text, and runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from codemode_server.catalog.catalog import Catalog, Tool
 from codemode_server.catalog.observed import MAX_BYTES, Observed, ToolKey, observe
-from codemode_server.catalog.sync import sync
 from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
-from tests.catalog.checks import only_declares, strict_errors
+from tests.catalog.checks import only_declares
 from tests.catalog.test_shapes import Chance
 
 Load = Callable[[str], tuple[list[tuple[Any, ...]], dict[str, Any]]]
@@ -251,6 +248,10 @@ class TestWhatIsKept:
             '{"calls": 1}',
             '{"calls": -1, "shape": {}}',
             '{"calls": 1, "shape": {"k": 1}}',
+            '{"calls": 1, "shape": {"d": -1}}',
+            '{"calls": 1, "shape": {"d": true}}',
+            '{"calls": 1, "shape": {"k": {"id": null}}}',
+            '{"calls": 1, "shape": ' + '{"I":' * 100 + "{}" + "}" * 101,
             "[" * 100_000,
             '{"calls": 1, "shape": {}, "x": "' + "x" * MAX_BYTES + '"}',
         ],
@@ -293,36 +294,3 @@ class TestHostileKeys:
             assert calls == [("git_hub", "list_issues")]
             assert callable(names["list_issues"])
             assert all(line.isprintable() for line in tool.stub.source.split("\n"))
-
-
-@pytest.mark.slow
-def test_every_value_that_was_observed_passes_the_strict_type_checker_as_the_result(tmp_path: Path) -> None:
-    """And one that contradicts does not: the control."""
-    names = [f"tool_{number}" for number in range(60)]
-    definitions = tuple(ToolDefinition(name, input_schema=REPO) for name in names)
-    before = Catalog.build([UpstreamListing("s", UpstreamState.READY, definitions)])
-    news, lines = {}, []
-    for number, tool in enumerate(before.tools()):
-        chance = Chance(number)
-        # Not the keys that are no fields: a TypedDict has no word for them.
-        values = [_without(chance.value(), ("+1", "@example.com", "Order ID")) for _ in range(3)]
-        news[ToolKey("s", tool.raw_name, tool.schemas_digest)] = seen(values)
-        lines += [f"from servers.s import {tool.name}", f"value_{number} = {tool.name}(repo='a')"]
-        lines += [f"value_{number} = {value!r}" for value in values]
-    picture = next(before.tools())
-    file = {"type": "file", "data": "", "mime_type": "image/png", "name": None, "uri": None}
-    key = ToolKey("s", picture.raw_name, picture.schemas_digest)
-    news[key] = news[key].merged(observe({}, [file], "blocks"))
-    sync(before.with_observed(news), tmp_path / "servers")
-    (tmp_path / "claims.py").write_text("\n".join(lines))
-    wrong = after(seen([{"id": 1}]))
-    (tmp_path / "wrong.py").write_text(f"{wrong.stub.source}\nvalue: {wrong.returned.type} = {{'id': 'x'}}\n")
-    errors = strict_errors(tmp_path, "servers", "claims.py", "wrong.py")
-    assert [line.split(":")[0] for line in errors] == ["wrong.py"], errors[:5]
-
-
-def _without(value: Any, marks: tuple[str, ...]) -> Any:
-    if isinstance(value, dict):
-        kept = {key: item for key, item in value.items() if not any(mark in key for mark in marks)}
-        return {key: _without(item, marks) for key, item in kept.items()}
-    return [_without(item, marks) for item in value] if isinstance(value, list) else value

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from codemode_server.upstreams._connection_deps import ConnectionDeps
 from codemode_server.upstreams._messages import parse_line
 from codemode_server.upstreams.transports import http
-from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
+from codemode_server.upstreams.transports.stdio import StdioSettings, StdioTransport
 from tests.fuzz.strategies import Stream, damaged, encoded, has_surrogates, objects, pieces, spellings, texts, values
 
 ids = st.one_of(st.integers(0, 9), texts)
@@ -63,7 +64,7 @@ streams = pieces(st.lists(damaged(st.builds(encoded, messages, spellings)), max_
 
 def delivered(cut: list[bytes], most: int) -> list[Any]:
     """What a child's stdout gives, cut like this, where a message may have so many bytes."""
-    transport = StdioTransport(Launch("upstream"), None, max_message_bytes=lambda: most)  # type: ignore[arg-type]
+    transport = StdioTransport(StdioSettings(command="upstream"), None, max_message_bytes=lambda: most)  # type: ignore[arg-type]
     got: list[Any] = []
 
     async def read() -> None:
@@ -138,7 +139,9 @@ async def answers_to_one_call(cut: list[bytes], content_type: str, status: int) 
     got: list[Any] = []
     with pytest.MonkeyPatch.context() as patch, anyio.fail_after(20):
         patch.setattr(http, "_client", client)
-        async with http.HttpTransport("http://upstream.example/mcp", "http", {}).open() as (read, write):
+        deps = ConnectionDeps(None, None, lambda: None)  # type: ignore[arg-type]
+        transport = http.HttpTransport(http.HttpSettings(url="http://upstream.example/mcp"), deps)
+        async with transport.open() as (read, write):
             request = JSONRPCRequest(jsonrpc="2.0", id=1, method="tools/call", params={})
             await write.send(SessionMessage(request))
             with anyio.move_on_after(WAIT_S):

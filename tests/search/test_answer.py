@@ -63,12 +63,8 @@ class TestRanking:
     @pytest.mark.parametrize(
         ("query", "best"),
         [
-            ("create_issue", "github.create_issue"),
             ("creating issues", "github.create_issue"),
-            ("please list all the issues", "github.list_issues"),
-            ("merge a pull request", "github.mergePullRequest"),
             ("slack channel", "slack.post_message"),
-            ("send messages", "slack.post_message"),
             ("title", "github.create_issue"),
             ("消息", "slack.查询消息"),
         ],

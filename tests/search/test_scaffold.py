@@ -6,7 +6,7 @@ from typing import Any
 
 from codemode_server.catalog.catalog import Catalog
 from codemode_server.domain.tools import ToolDefinition
-from codemode_server.search.scaffold import scaffold
+from codemode_server.search.results import scaffold
 from tests.executions.kit import lines, listing, preflight, real_catalog
 
 TEXT = {"type": "string"}

@@ -36,26 +36,6 @@ def small_table(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("query", "fitting", "other"),
-    [
-        ("what will the sky be like tomorrow", "weather: get forecast. Rain and temperature.", "git: create branch."),
-        ("throw away a document", "files: delete file. Removes a file.", "slack: post message. Sends a message."),
-        ("email my colleague", "gmail: send message. Sends mail to a recipient.", "maps: directions between places."),
-        ("how much does a share of a company cost", "stock quote: price of a ticker.", "calendar: create event."),
-        ("take a photo of the web page", "browser: screenshot. Captures the page.", "database: run a SQL query."),
-        ("translate", "language: convert text from English to French.", "docker: list the running containers."),
-    ],
-)
-def test_a_wish_is_nearer_to_the_tool_for_it_than_to_another_though_they_share_no_words(
-    encoder: StaticEncoder, query: str, fitting: str, other: str
-) -> None:
-    vector = encoder.queries([query])[0]
-    near, far = encoder.documents([fitting, other]) @ vector
-
-    assert near > far + 0.05
-
-
 @pytest.mark.parametrize("text", ["", "   \n\t", "!?… —", "\x00\x01", "🙂🙂", "_", "0123456789", "\ud800", "ملف"])
 def test_a_text_without_known_words_is_a_row_of_zeros_and_its_neighbours_are_not(
     encoder: StaticEncoder, text: str

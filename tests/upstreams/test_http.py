@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import threading
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
@@ -20,6 +18,7 @@ from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.progress import CallProgress
 from tests import fork_server
 from tests.auth.kit import free_port
+from tests.auth.test_mix_up import scripted
 from tests.upstreams.kit import SERVERS, Kit
 
 pytestmark = pytest.mark.slow
@@ -120,40 +119,6 @@ async def test_an_address_without_server_says_so_without_its_secrets(kit: Kit) -
             await pool.call_tool("s", "add", {})
 
 
-class _Recorder(BaseHTTPRequestHandler):
-    """Answers every request with the server's `answer`, and keeps what it got."""
-
-    def do_POST(self) -> None:
-        server: Any = self.server
-        self.rfile.read(int(self.headers.get("content-length") or 0))
-        server.got.append(self.headers.get("authorization"))
-        self.send_response(server.answer[0])
-        for name, value in server.answer[1].items():
-            self.send_header(name, value)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    do_GET = do_POST
-    do_DELETE = do_POST
-
-    def log_message(self, *_args: Any) -> None:
-        return
-
-
-@contextmanager
-def recording(status: int, headers: dict[str, str] | None = None) -> Generator[tuple[int, list[str | None]]]:
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Recorder)
-    server.got, server.answer = [], (status, headers or {})
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.server_port, server.got
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @pytest.mark.parametrize("transport", ["http", "sse"])
 @pytest.mark.parametrize(
     ("headers", "said"),
@@ -165,23 +130,25 @@ def recording(status: int, headers: dict[str, str] | None = None) -> Generator[t
 async def test_a_refusal_is_told_with_its_status_and_what_the_person_can_do(
     kit: Kit, transport: Literal["http", "sse"], headers: dict[str, str], said: str
 ) -> None:
-    with recording(401) as (port, got):
-        settings = ServerSettings(url=f"http://127.0.0.1:{port}/mcp", transport=transport, headers=headers)
+    with scripted() as server:
+        server.answer("/mcp", b"", 401)
+        settings = ServerSettings(url=f"{server.address}/mcp", transport=transport, headers=headers)
         async with kit.pool({"s": settings}) as pool:
             error = kit.listing(pool, "s").error
-            assert error == f"http://127.0.0.1:{port}/mcp answered with HTTP 401 Unauthorized: " + said
-        assert got[0] == headers.get("Authorization")
+            assert error == f"{server.address}/mcp answered with HTTP 401 Unauthorized: " + said
+        assert server.authorizations[0] == headers.get("Authorization")
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_authorization_never_follows_a_redirect_to_another_host(
     kit: Kit, transport: Literal["http", "sse"]
 ) -> None:
-    with recording(200) as (elsewhere, got), recording(307, {"location": f"http://127.0.0.1:{elsewhere}/mcp"}) as here:
-        settings = ServerSettings(
-            url=f"http://127.0.0.1:{here[0]}/mcp", transport=transport, headers={"Authorization": "Bearer right-here"}
-        )
+    with scripted() as elsewhere, scripted() as here:
+        elsewhere.answer("/mcp", b"")
+        here.answer("/mcp", b"", 307, location=f"{elsewhere.address}/mcp")
+        headers = {"Authorization": "Bearer right-here"}
+        settings = ServerSettings(url=f"{here.address}/mcp", transport=transport, headers=headers)
         async with kit.pool({"s": settings}) as pool:
             assert kit.listing(pool, "s").state is UpstreamState.FAILED
-        assert here[1][0] == "Bearer right-here"  # positive control: it was sent where it belongs
-        assert got == []
+        assert here.authorizations[0] == "Bearer right-here"  # positive control: it was sent where it belongs
+        assert elsewhere.got == []

@@ -80,27 +80,18 @@ def test_effect_follows_the_hints_and_the_specifications_defaults(annotations: A
         (None, "# Git\n\nReads \x1b[1mGit\x1b[0m\nrepositories. And more.", "Reads Git repositories."),
         (None, "## Only a heading", "Only a heading"),
         (None, None, ""),
+        (None, "Reads https://hunter22@h/hunter22/x of *all* users.", "Reads https://***@h/***/x of all users."),
+        (None, "Uses key hunter22 for **all** calls.", "Uses key *** for all calls."),
+        (None, "hunter22 opens the door.", "*** opens the door."),
+        (None, "# Notes of hunter22", "Notes of ***"),
+        (None, "# **Notes**", "Notes"),
+        (None, "Reads ***all*** pages.", "Reads all pages."),
+        (None, "*** Reads pages ***", "Reads pages ***"),
+        (None, "***\n\nReads pages.", "Reads pages."),
     ],
 )
-def test_a_server_is_described_by_its_first_sentence(
+def test_a_server_is_described_by_its_first_sentence_which_shows_where_a_secret_was(
     description: str | None, instructions: str | None, said: str
 ) -> None:
-    assert describe_server(description, instructions) == said
-
-
-@pytest.mark.parametrize(
-    ("instructions", "said"),
-    [
-        ("Reads https://hunter22@h/hunter22/x of *all* users.", "Reads https://***@h/***/x of all users."),
-        ("Uses key hunter22 for **all** calls.", "Uses key *** for all calls."),
-        ("hunter22 opens the door.", "*** opens the door."),
-        ("# Notes of hunter22", "Notes of ***"),
-        ("# **Notes**", "Notes"),
-        ("Reads ***all*** pages.", "Reads all pages."),
-        ("*** Reads pages ***", "Reads pages ***"),
-        ("***\n\nReads pages.", "Reads pages."),
-    ],
-)
-def test_a_servers_purpose_shows_where_a_secret_was(instructions: str, said: str) -> None:
     """Stars that are markup, the positive control, are taken out."""
-    assert describe_server(None, instructions, Redactor(["hunter22"])) == said
+    assert describe_server(description, instructions, Redactor(["hunter22"])) == said

@@ -8,11 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
-import pytest
 
 from codemode_server.domain.errors import UpstreamUnavailable
 from codemode_server.domain.tools import ToolDefinition, UpstreamState
-from codemode_server.processes.child_process import ChildProcess
 from codemode_server.settings import ToolFilter
 from codemode_server.upstreams.cache import CachedListing, fingerprint
 from codemode_server.upstreams.pool import UpstreamPool
@@ -99,22 +97,3 @@ async def test_calls_on_their_way_end_with_the_pool(kit: Kit) -> None:
             await anyio.wait_all_tasks_blocked()
         with anyio.fail_after(5):
             await kit.until(lambda: len(failures) == 1)
-
-
-@pytest.mark.slow
-async def test_fifty_upstreams_close_together(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host gives 2 s from the end of stdin to SIGKILL."""
-    ending, most, close = 0, 0, ChildProcess.close_stdin
-
-    async def counting(process: ChildProcess, seconds: float) -> None:
-        nonlocal ending, most
-        ending += 1
-        most = max(most, ending)
-        await close(process, seconds)
-        ending -= 1
-
-    monkeypatch.setattr(ChildProcess, "close_stdin", counting)
-    servers = {f"s{number}": kit.raw("plain") for number in range(50)}
-    async with kit.pool(servers) as pool:
-        assert all(kit.is_ready(pool, name) for name in servers)
-    assert most > 25, "at the same time"

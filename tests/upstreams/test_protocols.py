@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 
 from codemode_server.domain.tools import UpstreamState
+from codemode_server.upstreams.cache import fingerprint
 from tests.upstreams.kit import QUICK, Kit
 
 
@@ -56,8 +57,6 @@ async def test_a_remembered_protocol_mode_that_no_longer_works_is_dropped(kit: K
     async with kit.pool({"s": kit.raw("dies_at_probe")}):
         pass
     (_, listing) = kit.cache.kept.pop("s")
-    from codemode_server.upstreams.cache import fingerprint
-
     await kit.cache.put("s", fingerprint(server), replace(listing, server_version=None))
     async with kit.pool({"s": server}) as pool:
         assert kit.is_ready(pool, "s")

@@ -33,6 +33,10 @@ def texts(*blocks: str) -> dict[str, Any]:
         ("[(42,)]", [[42]]),
         ("(1, 'x')", [1, "x"]),
         ("{}", {}),
+        ('{"a": 1}\n{"a": 2}\n', [{"a": 1}, {"a": 2}]),
+        ('{"a": "é"}\r\n\r\n{"b": [1]}', [{"a": "é"}, {"b": [1]}]),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ("```\n[1, 2]\n```\n", [1, 2]),
     ],
 )
 def test_a_text_that_plainly_is_a_value_becomes_it(text: str, value: Any) -> None:
@@ -86,29 +90,43 @@ def test_what_databases_hold_beside_plain_values_is_read_from_repr_too() -> None
         "(" * 100_000 + ")",
         "{'a': __import__('os')}",
         "[" + "1, " * 100_000 + "x]",
+        '{"a": 1}\nNext cursor: abc',
+        'Found 2 rows:\n[{"a": 1}]',
+        '{"a": 1}\n{"a": 2',
+        '```json\n{"a": 1}\n```\nSee above.',
+        "```python\n[1, 2]\n```",
+        "```\nplain\n```",
+        '```json\n{"a": 1}',
     ],
 )
 def test_a_text_that_would_lose_something_stays_a_text(text: str) -> None:
-    """An id like 00123, a version like 1.10 or a hash like 1e5 must come back as the server wrote it."""
+    """An id like 00123, a version like 1.10 or a hash like 1e5 must come back as the server wrote it; so must a cursor
+    or a count beside JSON."""
     assert parse_text(text) is text
 
 
-def test_structured_content_wins_over_its_copy_in_text() -> None:
-    assert to_reply({**texts('{"a": 1}'), "structuredContent": {"a": 2}}) == Reply({"a": 2})
-
-
-def test_a_lone_result_key_is_unwrapped() -> None:
-    """SDKs wrap what is no object in `{"result": …}`."""
-    assert to_reply({"structuredContent": {"result": [1, 2]}}) == Reply([1, 2])
-    assert to_reply({"structuredContent": {"result": 1, "more": 2}}) == Reply({"result": 1, "more": 2})
-    assert to_reply({"content": [], "structuredContent": {"result": None}}) == Reply(None)
-    assert to_reply({"content": [], "structuredContent": [1, 2]}) == Reply([1, 2])
-
-
-def test_several_texts_are_a_list_if_each_is_a_value_else_one_text() -> None:
-    """SDKs send a returned list as a block for each item."""
-    assert to_reply(texts('{"a": 1}', '{"a": 2}')) == Reply([{"a": 1}, {"a": 2}])
-    assert to_reply(texts("1", "two")) == Reply("1\ntwo")
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        ({**texts('{"a": 1}'), "structuredContent": {"a": 2}}, {"a": 2}),  # it wins over its copy in text
+        ({"structuredContent": {"result": [1, 2]}}, [1, 2]),  # SDKs wrap what is no object so
+        ({"structuredContent": {"result": 1, "more": 2}}, {"result": 1, "more": 2}),
+        ({"content": [], "structuredContent": {"result": None}}, None),
+        ({"content": [], "structuredContent": [1, 2]}, [1, 2]),
+        ({"structuredContent": {"result": '[{"a": 1}]'}}, [{"a": 1}]),  # a declared string is often JSON
+        ({"structuredContent": {"result": "00123"}}, "00123"),
+        ({"structuredContent": {"result": "8"}}, "8"),
+        ({"structuredContent": {"content": "[1]"}}, {"content": "[1]"}),
+        (texts('{"a": 1}', '{"a": 2}'), [{"a": 1}, {"a": 2}]),  # SDKs send a list as a block for each item
+        (texts("1", "two"), "1\ntwo"),
+        ({"foo": 1, "_meta": {}}, {"foo": 1}),  # off the schema
+        ({"toolResult": [1]}, [1]),
+        ("what", "what"),
+        ({"content": "no list"}, None),
+    ],
+)
+def test_a_result_is_the_value_in_it(result: Any, value: Any) -> None:
+    assert to_reply(result) == Reply(value)
 
 
 def test_a_list_of_too_many_values_is_a_failure_and_no_text() -> None:
@@ -121,11 +139,7 @@ def test_a_list_of_too_many_values_is_a_failure_and_no_text() -> None:
     assert isinstance(to_reply(texts(*[": , : ," * 100_000] * 2)).value, str), "what is no JSON stays a text"
 
 
-def test_a_result_off_the_schema_is_handed_over_as_it_is() -> None:
-    assert to_reply({"foo": 1, "_meta": {}}) == Reply({"foo": 1})
-    assert to_reply({"toolResult": [1]}) == Reply([1])
-    assert to_reply("what") == Reply("what")
-    assert to_reply({"content": "no list"}) == Reply(None)
+def test_blocks_of_unknown_kinds_are_handed_over_as_they_are() -> None:
     assert to_reply({"content": [3, {"type": "weird"}]}) == Reply(
         [{"type": "json", "value": 3}, {"type": "json", "value": {"type": "weird"}}], "blocks"
     )
@@ -179,44 +193,6 @@ def test_a_request_for_input_is_an_error_that_says_so() -> None:
     """2026-07-28 servers ask in their result; there is nobody to ask yet."""
     with pytest.raises(ToolFailed, match="input from a person"):
         to_reply({"resultType": "input_required", "inputRequests": {}})
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ('{"a": 1}\n{"a": 2}\n', [{"a": 1}, {"a": 2}]),
-        ('{"a": "é"}\r\n\r\n{"b": [1]}', [{"a": "é"}, {"b": [1]}]),
-        ('```json\n{"a": 1}\n```', {"a": 1}),
-        ("```\n[1, 2]\n```\n", [1, 2]),
-    ],
-)
-def test_json_lines_and_fenced_json_are_read(text: str, value: Any) -> None:
-    assert parse_text(text) == value
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"a": 1}\nNext cursor: abc',
-        'Found 2 rows:\n[{"a": 1}]',
-        '{"a": 1}\n{"a": 2',
-        '```json\n{"a": 1}\n```\nSee above.',
-        "```python\n[1, 2]\n```",
-        "```\nplain\n```",
-        '```json\n{"a": 1}',
-    ],
-)
-def test_json_with_something_beside_it_stays_a_text(text: str) -> None:
-    """What stands beside it (a cursor, a count) would be lost."""
-    assert parse_text(text) is text
-
-
-def test_json_in_a_string_that_is_declared_is_read() -> None:
-    """Tools that are declared to give a string often give JSON in it; what is no object or array stays as it is."""
-    assert to_reply({"structuredContent": {"result": '[{"a": 1}]'}}) == Reply([{"a": 1}])
-    assert to_reply({"structuredContent": {"result": "00123"}}) == Reply("00123")
-    assert to_reply({"structuredContent": {"result": "8"}}) == Reply("8")
-    assert to_reply({"structuredContent": {"content": "[1]"}}) == Reply({"content": "[1]"})
 
 
 @pytest.mark.parametrize(

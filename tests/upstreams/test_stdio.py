@@ -20,20 +20,17 @@ from codemode_server.settings import ServerSettings
 from codemode_server.upstreams._messages import parse_line
 from codemode_server.upstreams.progress import CallProgress
 from codemode_server.upstreams.transports import stdio
-from codemode_server.upstreams.transports.stdio import Launch, StdioTransport
+from codemode_server.upstreams.transports.stdio import StdioSettings, StdioTransport
 from tests.upstreams.kit import QUICK, Kit, is_gone
 
 
-async def test_noise_on_stdout_is_passed_over(kit: Kit) -> None:
-    """@azure/mcp prints plain text, @twilio-alpha/mcp a JSON-RPC request of a method of its own."""
-    async with kit.pool({"s": kit.raw("noisy")}) as pool:
-        assert (await pool.call_tool("s", "a", {})).value == "ok"
-
-
-async def test_nothing_of_an_upstream_reaches_our_own_output(kit: Kit, capfd: pytest.CaptureFixture[str]) -> None:
-    """stdout belongs to the host's protocol, and stderr to the host's log."""
-    async with kit.pool({"s": kit.raw("shouting"), "n": kit.raw("noisy"), "e": kit.raw("exits")}):
-        pass
+async def test_noise_is_passed_over_and_does_not_reach_our_own_output(
+    kit: Kit, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """@azure/mcp prints plain text, @twilio-alpha/mcp a JSON-RPC request of a method of its own. Our stdout belongs to
+    the host's protocol, and stderr to the host's log."""
+    async with kit.pool({"s": kit.raw("shouting"), "n": kit.raw("noisy"), "e": kit.raw("exits")}) as pool:
+        assert (await pool.call_tool("n", "a", {})).value == "ok"
     assert capfd.readouterr() == ("", "")
 
 
@@ -129,19 +126,17 @@ async def test_a_failure_of_the_network_comes_with_the_variables_that_the_server
         )
 
 
-async def test_a_child_gets_its_own_variables_and_few_of_ours(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_gets_its_folder_and_its_own_variables_and_few_of_ours(
+    kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Our environment holds the other servers' credentials."""
     monkeypatch.setenv("SECRET_OF_OURS", "1")
-    async with kit.pool({"s": kit.raw("environment", env={"PROBE": "yes"})}) as pool:
+    server = kit.raw("environment", Path("log"), env={"PROBE": "yes"}, cwd=str(tmp_path))
+    async with kit.pool({"s": server}) as pool:
         environment = (await pool.call_tool("s", "a", {})).value
         assert environment["PROBE"] == "yes"
         assert "PATH" in environment
         assert "SECRET_OF_OURS" not in environment
-
-
-async def test_a_child_runs_in_its_folder(kit: Kit, tmp_path: Path) -> None:
-    async with kit.pool({"s": kit.raw("environment", Path("log"), cwd=str(tmp_path))}) as pool:
-        assert kit.is_ready(pool, "s")
         assert (tmp_path / "log").exists()
 
 
@@ -163,7 +158,8 @@ async def test_a_message_that_is_too_long_fails_its_call_and_the_connection_goes
 
 async def test_the_bound_on_a_message_holds_before_its_end(kit: Kit) -> None:
     reaper = Reaper()
-    endless = Launch(sys.executable, ["-c", "print('x' * 5000, end='', flush=True); input()"])
+    program = "print('x' * 5000, end='', flush=True); input()"
+    endless = StdioSettings(command=sys.executable, args=("-c", program))
     transport = StdioTransport(endless, reaper, max_message_bytes=lambda: 1024)
     try:
         async with transport.open() as (incoming, _):

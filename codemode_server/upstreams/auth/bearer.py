@@ -11,8 +11,7 @@ import httpx2
 
 from codemode_server.upstreams.auth.command_headers import CommandHeaders
 from codemode_server.upstreams.auth.oauth_settings import is_scope
-from codemode_server.upstreams.auth.sign_in import SignIn, origin_of
-from codemode_server.upstreams.auth.tokens import ServerTokens
+from codemode_server.upstreams.auth.tokens import ServerTokens, SignIn, origin_of
 from codemode_server.upstreams.transports.registry import refusals
 
 _MAX_SCOPES = 10

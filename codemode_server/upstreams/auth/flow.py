@@ -32,9 +32,14 @@ from codemode_server.text import one_line
 from codemode_server.upstreams.auth.guarded_http import guarded_client
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.auth.redirect_listener import RedirectListener, listening
-from codemode_server.upstreams.auth.sign_in import SignIn, is_sendable, renewal_time
 from codemode_server.upstreams.auth.sign_ins import Show
-from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignInRefused
+from codemode_server.upstreams.auth.tokens import (
+    AuthorizationUnavailable,
+    SignIn,
+    SignInRefused,
+    is_sendable,
+    renewal_time,
+)
 
 logging.getLogger("mcp.client.auth.oauth2").disabled = True  # it logs states and the bodies of token answers
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from enum import Enum, auto
 from typing import Any
@@ -72,21 +72,14 @@ class _PublicOnly(httpcore2.AsyncNetworkBackend):
         self._server_host = server_host
         self._server_addresses: list[str] | None = None
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
+    async def connect_tcp(self, host: str, port: int, *args: Any, **options: Any) -> httpcore2.AsyncNetworkStream:
         addresses = await self._allowed(host)
         for address in addresses[:-1]:
             try:
-                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+                return await self._backend.connect_tcp(address, port, *args, **options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
-        return await self._backend.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
+        return await self._backend.connect_tcp(addresses[-1], port, *args, **options)
 
     async def _allowed(self, host: str) -> list[str]:
         if self._server_addresses is None:

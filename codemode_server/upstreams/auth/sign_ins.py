@@ -13,8 +13,7 @@ from codemode_server.secrets.store import SecretStore
 from codemode_server.setting_types import is_safe_scheme
 from codemode_server.settings import ServerSettings
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.auth.sign_in import SignIn, StoredSignIn
-from codemode_server.upstreams.auth.tokens import Renew, ServerTokens
+from codemode_server.upstreams.auth.tokens import Renew, ServerTokens, SignIn, StoredSignIn
 
 if TYPE_CHECKING:
     from codemode_server.upstreams.auth.redirect_listener import RedirectListener

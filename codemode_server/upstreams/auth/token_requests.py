@@ -16,8 +16,13 @@ from codemode_server.setting_types import LOOPBACK_HOSTS
 from codemode_server.text import one_line
 from codemode_server.upstreams.auth.guarded_http import guarded_client
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
-from codemode_server.upstreams.auth.sign_in import SignIn, is_sendable, renewal_time
-from codemode_server.upstreams.auth.tokens import AuthorizationUnavailable, SignInRefused
+from codemode_server.upstreams.auth.tokens import (
+    AuthorizationUnavailable,
+    SignIn,
+    SignInRefused,
+    is_sendable,
+    renewal_time,
+)
 
 _WHOLE_S = 20.0
 """For a request with its answer."""

@@ -7,7 +7,7 @@ one server, `Authorization` above all, never reaches another.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 from codemode_server.domain.errors import SecretUnavailable
 from codemode_server.secrets.commands import words_of
 from codemode_server.setting_types import HEADER_NAME, ProblemWithin, Section, checked_address
-from codemode_server.upstreams._messages import MAX_MESSAGE_BYTES, UNREADABLE
+from codemode_server.upstreams._messages import UNREADABLE
 from codemode_server.upstreams.auth.oauth_settings import OAuthSettings
 from codemode_server.upstreams.transports.registry import Transport, TransportSpec, refusals
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from codemode_server.upstreams._bounded_http import Bounds
     from codemode_server.upstreams._connection_deps import ConnectionDeps
-    from codemode_server.upstreams.auth.command_headers import CommandHeaders
-    from codemode_server.upstreams.auth.tokens import ServerTokens
 
 CONNECT_S = 10.0
 _IDLE_S = 24 * 3600.0
@@ -82,22 +80,10 @@ class HttpSettings(Section):
 class HttpTransport(Transport):
     """One connection to one address."""
 
-    def __init__(
-        self,
-        url: str,
-        transport: Literal["http", "sse"],
-        headers: Mapping[str, str],
-        tokens: ServerTokens | None = None,
-        *,
-        command_headers: CommandHeaders | None = None,
-        max_message_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
-    ) -> None:
-        self._url = url
-        self._transport = transport
-        self._headers = dict(headers)
-        self._tokens = tokens
-        self._command_headers = command_headers
-        self._max_message_bytes = max_message_bytes
+    def __init__(self, settings: HttpSettings, deps: ConnectionDeps) -> None:
+        self._settings = settings
+        self._url = settings.url or ""
+        self._deps = deps
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[TransportStreams]:
@@ -106,22 +92,22 @@ class HttpTransport(Transport):
         from codemode_server.upstreams._bounded_http import Bounds, Restored
 
         auth: httpx2.Auth | None = None
-        if self._command_headers is not None:
+        if self._deps.command_headers is not None:
             from codemode_server.upstreams.auth.bearer import HeadersAuth
 
-            await self._command_headers.renew()
-            auth = HeadersAuth(self._url, self._command_headers)
-        elif self._tokens is not None:
+            await self._deps.command_headers.renew()
+            auth = HeadersAuth(self._url, self._deps.command_headers)
+        elif self._deps.tokens is not None:
             from codemode_server.upstreams.auth.bearer import BearerAuth
 
-            auth = BearerAuth(self._url, self._tokens)
-        bounds = Bounds(self._max_message_bytes, answers_in_posts=self._transport == "http")
-        if self._transport == "sse":
+            auth = BearerAuth(self._url, self._deps.tokens)
+        bounds = Bounds(self._deps.message_bytes, answers_in_posts=self._settings.transport == "http")
+        if self._settings.transport == "sse":
             from mcp.client.sse import sse_client
 
             async with sse_client(
                 self._url,
-                headers=self._headers,
+                headers=self._settings.headers,
                 timeout=CONNECT_S,
                 sse_read_timeout=_IDLE_S,
                 httpx_client_factory=partial(_client, bounds),
@@ -134,7 +120,7 @@ class HttpTransport(Transport):
 
             timeout = httpx2.Timeout(CONNECT_S, write=60.0, read=None, pool=None)
             async with (
-                _client(bounds, self._headers, timeout, auth) as client,
+                _client(bounds, self._settings.headers, timeout, auth) as client,
                 streamable_http_client(self._url, http_client=client) as (incoming, outgoing),
             ):
                 yield Restored(incoming, bounds.large), outgoing
@@ -145,8 +131,8 @@ class HttpTransport(Transport):
             return f"{cause} (headers_command in upstream.yaml)"
         if str(cause).startswith(UNREADABLE):
             return f"{origin(self._url)} answered with something that is not a valid JSON-RPC message"
-        if refused and refused[-1].startswith("401") and self._tokens is not None and self._tokens.problem:
-            return f"{origin(self._url)} refuses: {self._tokens.problem}"
+        if refused and refused[-1].startswith("401") and self._deps.tokens is not None and self._deps.tokens.problem:
+            return f"{origin(self._url)} refuses: {self._deps.tokens.problem}"
         if refused and (hasattr(cause, "code") or hasattr(cause, "response")):
             return f"{origin(self._url)} answered with HTTP {refused[-1]}{self._advice(refused[-1])}"
         if not hasattr(cause, "code"):
@@ -154,9 +140,9 @@ class HttpTransport(Transport):
         return None
 
     def _advice(self, status: str) -> str:
-        if status.startswith(("401", "403")) and self._command_headers is not None:
+        if status.startswith(("401", "403")) and self._deps.command_headers is not None:
             return ": it refuses the headers that headers_command in its entry in upstream.yaml prints"
-        return _sign_in(status, self._headers)
+        return _sign_in(status, self._settings.headers)
 
 
 def origin(url: str) -> str:
@@ -197,22 +183,10 @@ def _sign_in(status: str, headers: Mapping[str, str]) -> str:
     return ": it needs a token, as an Authorization header in its entry in upstream.yaml"
 
 
-def _connect(settings: HttpSettings, deps: ConnectionDeps) -> HttpTransport:
-    url = settings.url or ""
-    return HttpTransport(
-        url,
-        settings.transport,
-        settings.headers,
-        deps.tokens,
-        command_headers=deps.command_headers,
-        max_message_bytes=deps.message_bytes,
-    )
-
-
 TRANSPORT = TransportSpec(
     selector="url",
     meaning="a server that runs already",
     settings_model=HttpSettings,
-    connect=_connect,
+    connect=HttpTransport,
     identity=lambda it: [None, [], None, it.url, it.transport, [], sorted(it.headers)],
 )

@@ -14,9 +14,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -107,30 +106,20 @@ class StdioSettings(Section):
         return env
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """The command of a child process."""
-
-    command: str
-    args: Sequence[str] = ()
-    env: Mapping[str, str] | None = None
-    """Beside PATH, HOME, USER and the few others that each process inherits."""
-    cwd: str | None = None
-
-
 class StdioTransport(Transport):
     """One run of one child process. Call `open` once; `why_ended` says afterwards why it ended."""
 
     def __init__(
         self,
-        launch: Launch,
+        settings: StdioSettings,
         reaper: Reaper,
         *,
         max_message_bytes: Callable[[], int] = lambda: MAX_MESSAGE_BYTES,
         redactor: Callable[[], Redactor] = Redactor,
     ) -> None:
         """`redactor` masks the child's stderr in messages."""
-        self._launch = launch
+        self._settings = settings
+        self._command = settings.command or ""
         self._redactor = redactor
         self._reaper = reaper
         self._max_message_bytes = max_message_bytes
@@ -150,9 +139,9 @@ class StdioTransport(Transport):
         from mcp.shared.message import SessionMessage
 
         process = await ChildProcess.start(
-            [self._launch.command, *self._launch.args],
-            env=inherited_environment(os.environ, sys.platform) | dict(self._launch.env or {}),
-            cwd=self._launch.cwd,
+            [self._command, *self._settings.args],
+            env=inherited_environment(os.environ, sys.platform) | self._settings.env,
+            cwd=self._settings.cwd,
         )
         # No await between here and the task group: a cancellation there would leave the child to the reaper.
         self._reaper.watch(process.pid)
@@ -180,8 +169,7 @@ class StdioTransport(Transport):
 
     def why_not_connected(self, cause: BaseException, refused: list[str]) -> str | None:
         """Explains an error of the start."""
-        launch = self._launch
-        return why_not_started(cause, launch.command, launch.cwd, launch.env or {})
+        return why_not_started(cause, self._command, self._settings.cwd, self._settings.env)
 
     def why_ended(self) -> str | None:
         """Why the child's connection ended, with the end of its stderr; None if we ended it."""
@@ -197,14 +185,14 @@ class StdioTransport(Transport):
         else:
             said = f"exited with code {code}"
         words = self.last_words()
-        return said + missing_variables(os.environ, self._launch.env or {}, words) + words
+        return said + missing_variables(os.environ, self._settings.env, words) + words
 
     def why_unanswered(self) -> str:
         """Behavior of the child in place of an answer to the handshake, as clauses for a message."""
         words, stray = self.last_words(), self._redactor().line(self._stray_text, _STRAY_CHARACTERS)
         if stray:
             return f"; is it an MCP server, and does it log to stderr?{STDOUT_MARK}{stray!r}{words}"
-        lacks = missing_variables(os.environ, self._launch.env or {}, words or None)
+        lacks = missing_variables(os.environ, self._settings.env, words or None)
         return lacks + (words or "; it has written nothing")
 
     def last_words(self) -> str:
@@ -254,7 +242,7 @@ class StdioTransport(Transport):
             await read_large(parse_line, line.data, line.most) if line.size > LARGE_BYTES else parse_line(line.data)
         )
         if not messages:
-            logger.debug("not JSON-RPC on stdout of %r: %r", self._launch.command, bytes(line.data[:200]))
+            logger.debug("not JSON-RPC on stdout of %r: %r", self._command, bytes(line.data[:200]))
             self._stray_text = self._stray_text or line.data[:_STRAY_BYTES].decode("utf-8", "replace").strip()
         line.data = bytearray()
         for message in messages:
@@ -306,7 +294,7 @@ class StdioTransport(Transport):
         if await process.end_group(EXIT_GRACE_S):
             self._reaper.forget(process.pid)
         elif process.returncode is None:
-            logger.warning("process %d of %r is left behind: SIGKILL did not end it", process.pid, self._launch.command)
+            logger.warning("process %d of %r is left behind: SIGKILL did not end it", process.pid, self._command)
 
 
 def inherited_environment(environ: Mapping[str, str], platform: str) -> dict[str, str]:
@@ -341,8 +329,7 @@ def _signal_name(number: int) -> str:
 
 
 def _connect(settings: StdioSettings, deps: ConnectionDeps) -> StdioTransport:
-    launch = Launch(settings.command or "", settings.args, settings.env, settings.cwd)
-    return StdioTransport(launch, deps.reaper, max_message_bytes=deps.message_bytes, redactor=deps.redactor)
+    return StdioTransport(settings, deps.reaper, max_message_bytes=deps.message_bytes, redactor=deps.redactor)
 
 
 TRANSPORT = TransportSpec(

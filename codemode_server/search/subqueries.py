@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from codemode_server.search.actions import is_polite, is_verb
-from codemode_server.search.words import is_stop_word, stems
+from codemode_server.search.words import STOP_WORDS, stems
 
 _MAX_SUBQUERIES = 8
 _MIN_WORDS = 3
@@ -58,4 +58,4 @@ def short_parts(query: str) -> tuple[str, ...]:
 
 def _names_a_thing(part: str) -> bool:
     found = [word.lower() for word in _WORD.findall(part)]
-    return any(not (is_verb(word) or is_stop_word(word) or is_polite(word)) for word in found)
+    return any(not (is_verb(word) or word in STOP_WORDS or is_polite(word)) for word in found)

@@ -19,15 +19,10 @@ _JOINED_WEIGHT = 0.6
 """Weight of two adjacent words joined: a query for `key vault` also matches `keyvault`."""
 
 
-def is_stop_word(word: str) -> bool:
-    """True if a lower-case word is not indexed."""
-    return word in _STOP_WORDS
-
-
 def query_terms(query: str) -> dict[str, float]:
     """The terms of a query with their weights."""
     counts: dict[str, int] = {}
-    found = [word for word in _words(_PLACEHOLDER.sub(" ", query)) if word not in _STOP_WORDS]
+    found = [word for word in _words(_PLACEHOLDER.sub(" ", query)) if word not in STOP_WORDS]
     for word in found:
         for term in _word_terms(word):
             counts[term] = counts.get(term, 0) + 1
@@ -47,7 +42,7 @@ def name_term(text: str) -> str:
 
 def joined_terms(text: str) -> list[str]:
     """Every two adjacent words joined, without stop words: `keyvault` finds `key_vault`."""
-    return _joined([word for word in _words(text) if word not in _STOP_WORDS])
+    return _joined([word for word in _words(text) if word not in STOP_WORDS])
 
 
 def _joined(found: list[str]) -> list[str]:
@@ -68,7 +63,7 @@ _VALUE = re.compile(
 def without_values(query: str) -> str:
     """The query without quoted text and numbers, which no description contains; all of it if it has no other words."""
     rest = _VALUE.sub(" ", query)
-    return rest if any(word not in _STOP_WORDS for word in _words(rest)) else query
+    return rest if any(word not in STOP_WORDS for word in _words(rest)) else query
 
 
 def terms(text: str) -> list[str]:
@@ -86,7 +81,7 @@ def stems(text: str) -> list[str]:
 
 @lru_cache(maxsize=50_000)
 def _chunk_terms(chunk: str) -> tuple[str, ...]:
-    return tuple(term for word in _chunk_words(chunk) if word not in _STOP_WORDS for term in _word_terms(word))
+    return tuple(term for word in _chunk_words(chunk) if word not in STOP_WORDS for term in _word_terms(word))
 
 
 def _words(text: str) -> Iterator[str]:
@@ -170,7 +165,8 @@ _STOPPED = """
     is it its let like me my need of on or our please so some that the their them then there these they this to us use
     used using want was we what when where which who will with would you your
 """
-_STOP_WORDS = frozenset(_STOPPED.split())
+STOP_WORDS = frozenset(_STOPPED.split())
+"""Words in lower case that are not indexed."""
 
 
 def synonyms(term: str) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 
@@ -68,17 +69,11 @@ class ConnectionDeps:
     def for_server(self, name: str, settings: ServerSettings) -> ConnectionDeps:
         """The same for one connection."""
         tokens = self.sign_ins.tokens(name, settings) if self.sign_ins is not None else None
-        return replace(self, tokens=tokens, command_headers=self._command_headers(name, settings))
-
-    def _command_headers(self, name: str, settings: ServerSettings) -> CommandHeaders | None:
-        if settings.url is None or settings.headers_command is None:
-            return None
-
-        def mask(secrets: frozenset[str]) -> None:
-            if self.sign_ins is not None:
-                self.sign_ins.mask_also(name, secrets)
-
-        return CommandHeaders(name, settings.url, settings.headers_command, mask=mask)
+        headers = None
+        if settings.url is not None and settings.headers_command is not None:
+            mask = partial(self.sign_ins.mask_also, name) if self.sign_ins is not None else lambda _: None
+            headers = CommandHeaders(name, settings.url, settings.headers_command, mask=mask)
+        return replace(self, tokens=tokens, command_headers=headers)
 
     host_features: set[Feature] = field(default_factory=set)
     """Features that the hosts of this product have declared, all together; one set for all connections."""

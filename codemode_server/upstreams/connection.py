@@ -308,7 +308,8 @@ class Connection:
         if self._settings.protocol == "legacy":
             protocol_mode = "auto"  # set in the configuration, not found by probing
         self._protocol_mode = protocol_mode
-        self._found = CachedListing(
+        self._found = replace(
+            self._found,
             tools=found.tools,
             description=describe_server(getattr(server, "description", None), link.session.instructions, redactor),
             protocol=link.session.protocol_version,
@@ -316,9 +317,6 @@ class Connection:
             server_version=version,
             problems=found.problems,
             stored_at=time.time(),
-            resources=self._found.resources,
-            prompts=self._found.prompts,
-            offer_problems=self._found.offer_problems,
         )
         await self._deps.cache.put(self.name, self._fingerprint, self._found)
         self._digests = {tool.name: tool.digest for tool in found.tools}

@@ -88,13 +88,18 @@ def questions_server() -> MCPServer[Any]:
         if _KEY not in responses:
             return _question(message, fields, 1)
         answer = responses[_KEY].model_dump(by_alias=True, mode="json")
-        if not (problem := _problem(fields, answer)):
-            return _result(fields, answer)
+        is_accepted, given = answer.get("action") == "accept", answer.get("content") or {}
+        problem = "; ".join(filter(None, (it.problem(given.get(it.name)) for it in fields if is_accepted)))
+        if not problem:
+            values = {it.name: given.get(it.name) for it in fields if is_accepted}
+            content: dict[str, Any] = {"action": answer.get("action", "cancel"), "values": values}
+            text = types.TextContent(type="text", text=json.dumps(content))
+            return types.CallToolResult(content=[text], structured_content=content)
         rounds = int(context.request_state or 1)
         if rounds < MAX_ROUNDS:
             return _question(f"{message}\n\nPlease correct your answer: {problem}.", fields, rounds + 1)
-        text = f"the answers are not valid after {MAX_ROUNDS} forms: {problem}"
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+        why = f"the answers are not valid after {MAX_ROUNDS} forms: {problem}"
+        return types.CallToolResult(content=[types.TextContent(type="text", text=why)], is_error=True)
 
     return server
 
@@ -108,20 +113,4 @@ def _question(message: str, fields: list[QuestionField], rounds: int) -> types.I
     )
     return types.InputRequiredResult(
         input_requests={_KEY: types.ElicitRequest(params=params)}, request_state=str(rounds)
-    )
-
-
-def _problem(fields: list[QuestionField], answer: dict[str, Any]) -> str:
-    if answer.get("action") != "accept":
-        return ""
-    content = answer.get("content") or {}
-    return "; ".join(filter(None, (it.problem(content.get(it.name)) for it in fields)))
-
-
-def _result(fields: list[QuestionField], answer: dict[str, Any]) -> types.CallToolResult:
-    given = answer.get("content") or {}
-    values = {it.name: given.get(it.name) for it in fields} if answer.get("action") == "accept" else {}
-    content: dict[str, Any] = {"action": answer.get("action", "cancel"), "values": values}
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=json.dumps(content))], structured_content=content
     )

@@ -22,6 +22,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from codemode_server.domain.errors import ResultTooLarge, ToolFailed
@@ -148,19 +150,13 @@ def _with_embedded_files(reply: Reply) -> Reply:
 
 def _merged(value: JsonValue, files: list[dict[str, Any]], embedded: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The files that came beside a value and those within it; one that is both is sent to the program once."""
-    places = {_at(value, file["at"]): file["at"] for file in reversed(embedded)}
+    places = {reduce(getitem, file["at"], value): file["at"] for file in reversed(embedded)}
     both = [places.get(file.get("data", "")) for file in files]
     same = [
         {key: item for key, item in file.items() if key != "data"} | {"at": place} if place is not None else file
         for file, place in zip(files, both, strict=True)
     ]
     return [*same, *(file for file in embedded if file["at"] not in both)]
-
-
-def _at(value: Any, path: list[str | int]) -> Any:
-    for step in path:
-        value = value[step]
-    return value
 
 
 def _says_all(value: dict[str, Any], structured: Any, text: str) -> bool:

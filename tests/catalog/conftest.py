@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from codemode_server.catalog.catalog import Catalog
-from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.domain.tools import ToolDefinition, UpstreamListing, UpstreamState
+from codemode_server.upstreams._listings import effect_of
 
 SHARED = Path(__file__).parents[3] / "shared"
 
@@ -25,7 +26,7 @@ def real_listings() -> tuple[UpstreamListing, ...]:
         pytest.skip(f"no captured tool lists in {SHARED / 'toolsets'}")
     listings: dict[str, UpstreamListing] = {}
     for file in files:
-        tools = tuple(_definition(tool) for tool in json.loads(file.read_text())["tools"])
+        tools = tuple(definition(tool) for tool in json.loads(file.read_text())["tools"])
         name = _short(file.stem) if _short(file.stem) not in listings else file.stem.lstrip("@")
         listings[name] = UpstreamListing(name, UpstreamState.READY, tools)
     return tuple(listings.values())
@@ -58,22 +59,17 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[list[tuple[An
     return execute
 
 
-def _definition(tool: dict[str, Any]) -> ToolDefinition:
+def definition(tool: dict[str, Any]) -> ToolDefinition:
+    """A tool as it was captured."""
     hints = tool.get("annotations") or {}
-    effect = Effect.UNKNOWN
-    if hints.get("readOnlyHint") is True:
-        effect = Effect.READS
-    elif hints.get("destructiveHint") is True:
-        effect = Effect.DESTROYS
-    elif hints.get("readOnlyHint") is False:
-        effect = Effect.WRITES
     return ToolDefinition(
         tool["name"],
         tool.get("description") or "",
-        tool.get("title"),
-        tool["inputSchema"],
-        tool.get("outputSchema"),
-        effect,
+        title=tool.get("title"),
+        input_schema=tool.get("inputSchema", {}),
+        output_schema=tool.get("outputSchema"),
+        effect=effect_of(hints),
+        is_closed_world=hints.get("openWorldHint") is False,
     )
 
 

@@ -5,27 +5,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from codemode_server.catalog.labels import PRIVATE, PUBLIC_SINK, UNTRUSTED, guess_labels, guess_resource_labels
 from codemode_server.domain.tools import Effect, ToolDefinition
-from codemode_server.upstreams._listings import effect_of
 
-from .conftest import SHARED
+from .conftest import SHARED, definition
 
 BY_HAND = Path(__file__).with_name("labels_by_hand.txt")
 """A server on a line, then its tools by their labels."""
 MIN_PRECISION = {PRIVATE: 0.9, UNTRUSTED: 0.9, PUBLIC_SINK: 0.9}
 MIN_RECALL = {PRIVATE: 0.65, UNTRUSTED: 0.75, PUBLIC_SINK: 0.65}
-
-
-def definition(raw: dict[str, Any]) -> ToolDefinition:
-    hints = raw.get("annotations") or {}
-    is_closed = hints.get("openWorldHint") is False
-    schema = raw.get("inputSchema", {})
-    return ToolDefinition(raw["name"], input_schema=schema, effect=effect_of(hints), is_closed_world=is_closed)
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,9 @@ from codemode_server.catalog.naming import MAX_NAME_CHARACTERS, parameter_names,
         ("sheetId", "sheetId"),
         ("API-post-search", "API_post_search"),
         ("TwilioApiV2010--ListCall", "TwilioApiV2010_ListCall"),
-        ("files.list", "files_list"),
         ("2fa/enable", "tool_2fa_enable"),
         ("import", "import_"),
-        ("None", "None_"),
         ("set", "set_"),  # else `set()` in a program would be a call
-        ("print", "print_"),
         ("tool", "tool_"),
         ("Any", "Any_"),
         ("match", "match"),  # a keyword in places only; legal as a name

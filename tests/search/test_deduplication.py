@@ -38,35 +38,24 @@ def test_the_same_tool_of_several_servers_takes_one_place() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        pytest.param(
-            server("github", tool("create_issue", "Create an issue in a GitHub repository.", *ISSUE)),
-            server("gitlab", tool("create_issue", "Create an issue in a GitLab repository.", *ISSUE)),
-            id="each names the service that it is for",
+        (
+            ("github", tool("create_issue", "Create an issue in a GitHub repository.", *ISSUE)),
+            ("gitlab", tool("create_issue", "Create an issue in a GitLab repository.", *ISSUE)),
         ),
-        pytest.param(
-            server("a", tool("search", "Search mails by sender or subject.", "query", "limit")),
-            server("b", tool("search", "Search songs and albums.", "query", "limit")),
-            id="they say different things",
+        (
+            ("a", tool("search", "Search mails by sender or subject.", "query", "limit")),
+            ("b", tool("search", "Search songs and albums.", "query", "limit")),
         ),
-        pytest.param(
-            server("a", tool("search", "Search the archive.", "query")),
-            server("b", tool("search", "Search the archive.", "year", "month")),
-            id="they take different things",
-        ),
-        pytest.param(
-            server("a", tool("search_files", "Search the archive.", "query")),
-            server("b", tool("search_mails", "Search the archive.", "query")),
-            id="they are called differently",
-        ),
-        pytest.param(
-            server("a", tool("search", "", "query")),
-            server("b", tool("search", "", "query")),
-            id="nothing is said of them",
-        ),
+        (("a", tool("search", "Search the archive.", "query")), ("b", tool("search", "Search the archive.", "year"))),
+        (("a", tool("search_files", "Search it.", "query")), ("b", tool("search_mails", "Search it.", "query"))),
+        (("a", tool("search", "", "query")), ("b", tool("search", "", "query"))),
     ],
+    ids=["for two services", "with two descriptions", "with other parameters", "with two names", "without description"],
 )
-def test_tools_that_are_merely_related_stand_each_for_itself(one: UpstreamListing, other: UpstreamListing) -> None:
-    assert len(found("search create issue", one, other).results) == 2
+def test_tools_that_are_merely_related_stand_each_for_itself(
+    one: tuple[str, ToolDefinition], other: tuple[str, ToolDefinition]
+) -> None:
+    assert len(found("search create issue", server(*one), server(*other)).results) == 2
 
 
 def test_a_tool_that_cannot_be_called_does_not_hide_one_that_can() -> None:

@@ -35,7 +35,6 @@ def first(query: str) -> str:
     ("query", "found"),
     [
         ("gitlab.create_issue", "gitlab.create_issue"),
-        ("git-hub.create_issue", "git_hub.create_issue"),
         ("git_hub.create_issue", "git_hub.create_issue"),
         ("git_hub create issue", "git_hub.create_issue"),
         ("servers/gitlab/create_issue.py", "gitlab.create_issue"),
@@ -47,7 +46,6 @@ def first(query: str) -> str:
         ("delete.issue", "gitlab.delete_issue"),
         ("search", "git_hub.search"),
         ("fetch", "web.fetch"),
-        ("Fetch", "web.fetch"),
         ("delete the issue that create_issue_comment was about", "git_hub.createIssueComment"),
     ],
 )

@@ -61,16 +61,14 @@ def test_names_are_read_as_their_words(encoder: StaticEncoder) -> None:
     "damage",
     [
         lambda content: b"",
-        lambda content: content[: len(MAGIC)],
         lambda content: content[:-1],
-        lambda content: content + b"\0",
         lambda content: content[:-1] + bytes([content[-1] ^ 1]),
         lambda content: content.replace(b'"dimensions":4', b'"dimensions":3'),
         lambda content: content.replace(b'"tokens":3', b'"tokens":999999'),
         lambda content: content.replace(b"table 1", b"table 2"),
         lambda content: b"version https://git-lfs.github.com/spec/v1\n",
     ],
-    ids=["empty", "no header", "cut", "longer", "one bit", "dimensions", "tokens", "version", "pointer"],
+    ids=["empty", "cut", "one bit", "dimensions", "tokens", "version", "pointer"],
 )
 def test_a_damaged_table_is_an_error_that_names_the_file(tmp_path: Path, damage: object) -> None:
     path = small_table(tmp_path)

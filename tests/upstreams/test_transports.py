@@ -6,7 +6,6 @@ process, which has one tool for each word of its setting.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -81,14 +80,6 @@ def test_a_server_with_its_setting_is_connected_over_it(tmp_path: Path) -> None:
     code, stdout, stderr = run(tmp_path, "status", {"words": "one two"})
     assert (code, stderr) == (0, "")
     assert stdout.splitlines()[1].split()[:4] == ["toy", "ready", "2026-07-28", "2"]
-
-
-def test_the_schema_has_its_setting_and_its_documentation(tmp_path: Path) -> None:
-    code, stdout, _ = run(tmp_path, "config schema", {"words": "one"})
-    server = json.loads(stdout)["$defs"]["ServerSettings"]
-    assert code == 0
-    assert server["properties"]["words"]["description"] == "Names of the tools that the toy has."
-    assert {"required": ["words"]} in server["oneOf"]
 
 
 def test_a_server_without_any_is_answered_with_all_that_there_are(tmp_path: Path) -> None:

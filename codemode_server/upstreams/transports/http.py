@@ -7,7 +7,7 @@ one server, `Authorization` above all, never reaches another.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -140,9 +140,13 @@ class HttpTransport(Transport):
         return None
 
     def _advice(self, status: str) -> str:
-        if status.startswith(("401", "403")) and self._deps.command_headers is not None:
+        if not status.startswith(("401", "403")):
+            return ""
+        if self._deps.command_headers is not None:
             return ": it refuses the headers that headers_command in its entry in upstream.yaml prints"
-        return _sign_in(status, self._settings.headers)
+        if any(name.lower() == "authorization" for name in self._settings.headers):
+            return ": it refuses the Authorization header of its entry in upstream.yaml"
+        return ": it needs a token, as an Authorization header in its entry in upstream.yaml"
 
 
 def origin(url: str) -> str:
@@ -173,14 +177,6 @@ async def _note_refusal(response: Any) -> None:
     refused = refusals.get()
     if refused is not None and response.status_code >= 400:
         refused.append(f"{response.status_code} {response.reason_phrase}".strip())
-
-
-def _sign_in(status: str, headers: Mapping[str, str]) -> str:
-    if not status.startswith(("401", "403")):
-        return ""
-    if any(name.lower() == "authorization" for name in headers):
-        return ": it refuses the Authorization header of its entry in upstream.yaml"
-    return ": it needs a token, as an Authorization header in its entry in upstream.yaml"
 
 
 TRANSPORT = TransportSpec(

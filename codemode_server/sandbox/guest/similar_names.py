@@ -15,6 +15,8 @@ _MAX_WORDS = 5
 _MAX_CHARACTERS = 100
 """All three bound the work: names may come from someone hostile."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_OTHER_MEANINGS = {"zone", "out"}
+"""Endings that make another word: `time` is not short for `timezone`."""
 _SYNONYMS = {"from": "source", "src": "source", "to": "target", "dest": "target", "destination": "target"}
 
 
@@ -56,7 +58,7 @@ def _is_same_word(word: str, other: str) -> bool:
     if len(shorter) < 3 or shorter[0] != longer[0]:
         return False
     if longer.startswith(shorter):
-        return True
+        return longer[len(shorter) :] not in _OTHER_MEANINGS
     least = 0.7 if shorter[:4] == longer[:4] else 0.8
     return 2 * len(shorter) / (len(shorter) + len(longer)) >= least and (
         SequenceMatcher(None, shorter, longer).ratio() >= least

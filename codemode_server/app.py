@@ -37,7 +37,7 @@ from codemode_server.executions.session_log import SessionLogs
 from codemode_server.executions.skills.library import ProjectSkills, SkillLibrary
 from codemode_server.executions.skills.program_skills import ProgramSkills
 from codemode_server.executions.workspace import Workspace
-from codemode_server.first_listing import LastRun, learned_types, reasons, state_folder, stored_uses
+from codemode_server.first_listing import LastRun, reasons, state_folder, stored_uses
 from codemode_server.front.exchanges import Exchanges
 from codemode_server.front.meta_tools import MetaTools
 from codemode_server.front.server import FrontServer
@@ -91,8 +91,8 @@ class App:
         self.state_folder = state_folder(settings)
         self.principal = local_principal(settings)
         self.database = last_run.database
-        self._takeover = ConfigTakeover(loaded, has_mcp_tracing=has_mcp_tracing)
-        self.config = self._takeover.config
+        self.config = last_run.config
+        self._takeover = ConfigTakeover(loaded, self.config, has_mcp_tracing=has_mcp_tracing)
         self._connected, self._traced = anyio.Event(), anyio.Event()
         self._has_upstreams = True
         self._is_ending = threading.Event()
@@ -106,13 +106,11 @@ class App:
             token_limits=lambda: self.config.settings.privacy.limits,
         )
         self.privacy = call_privacy(self.config, self.stores.tokens)
-        self.learning = learned_types(self.config, self.database, self.stores.thread)
+        self.learning = last_run.learning
         self.learning.load()
         self.usage = UsageStats(SqliteUsageStore(self.database, self.stores.thread), self.config)
         self.usage.load()
-        self.tools = UpstreamCatalog(
-            loaded, last_run, self.stores, config=self.config, learning=self.learning, connected=self._connected
-        )
+        self.tools = UpstreamCatalog(loaded, last_run, self.stores.audit, self._connected)
         self.pool, self.catalog = self.tools.pool, self.tools.current
         self._workspaces = partial(Workspace, self.state_folder)
         self._workspaces(self.principal).check_usable()
@@ -123,46 +121,38 @@ class App:
         self.search = LiveSearch(
             self.config, self.tools, self.refusals, self.skills, self.workflows, self.usage, self.stores.vectors
         )
-        self.artifacts = self._new_artifacts()
+        self.artifacts = ArtifactStore(
+            self.state_folder / "kept",
+            session_bytes=lambda: self.config.settings.limits.kept_mb * 2**20,
+            all_bytes=lambda: self.config.settings.state.kept_mb * 2**20,
+        )
         self.sandbox = Sandbox(self._choose_sandbox)
         self.activity = ""
         """Current sandbox start-up step; empty when ready."""
         self.sources = ReadSources(self.config, self.stores.sources)
         self.sources.load(lambda principal: self._workspaces(principal).newest_change())
         self._session_logs = SessionLogs(self._workspaces, self.config, self.sources)
-        self._page_channel = PageChannel(self.config)
-        self.approver = self._new_approver()
-        self._guardrails = guardrail_chain(self.config)
-        self.gateway = self._new_gateway()
-        self.preflight = self._new_preflight()
-        self._guard = ProgramGuard(self._guardrails)
-        self._program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self._guard, self.sandbox)
-        self.executions = self._new_executions()
-        self.executions.follow(ExecutionMetrics(self.metrics))
-        self._exchanges = Exchanges(self.stores.exchanges, self.catalog, self.config)
-        self.meta_tools = self._new_meta_tools()
-        self.tracing = Tracing(self.config)
-
-    def _new_artifacts(self) -> ArtifactStore:
-        return ArtifactStore(
-            self.state_folder / "kept",
-            session_bytes=lambda: self.config.settings.limits.kept_mb * 2**20,
-            all_bytes=lambda: self.config.settings.state.kept_mb * 2**20,
-        )
-
-    def _new_approver(self) -> PersonApprover:
-        place = self.loaded.place
-        return PersonApprover(
+        place = loaded.place
+        self.approver = PersonApprover(
             self.stores.approvals,
             self.config,
-            (ElicitationChannel(self.config), self._page_channel),
+            (ElicitationChannel(self.config), PageChannel(self.config)),
             texts_of=lambda execution_id: self.executions.texts_of(execution_id),
             sources_of=self.sources.labelled,
             write_rule=None if place is None else partial(write_rule, place),
         )
+        self._guardrails = guardrail_chain(self.config)
+        self.gateway = self._new_gateway()
+        self.preflight = Preflight(catalog=self.catalog, listed=self.tools.wait_for_listing, config=self.config)
+        self._guard = ProgramGuard(self._guardrails)
+        self._program_skills = ProgramSkills(self.skills, self.preflight, self.sources, self._guard, self.sandbox)
+        self.executions = self._new_executions()
+        self.executions.follow(ExecutionMetrics(self.metrics))
+        self._exchanges = Exchanges(self.stores.exchanges.add, self.catalog, self.config)
+        self.meta_tools = self._new_meta_tools()
+        self.tracing = Tracing(self.config)
 
     def _new_gateway(self) -> Gateway:
-        audit = CallAudit(self.stores.audit, self.config)
         return Gateway(
             catalog=self.catalog,
             upstreams=self.pool,
@@ -172,7 +162,7 @@ class App:
             before_answer=[self.sources.take_event],
             policy_steps=[ChangedToolsStep(self.tools.definitions), FlowStep(self.config, self.sources)],
             subscribers=[
-                audit,
+                CallAudit(self.stores.audit, self.config),
                 CallMetrics(self.metrics, self.config),
                 lambda event: self.executions.call_events.take(event),
             ],
@@ -182,9 +172,6 @@ class App:
             privacy=self.privacy,
             prepare=self.tools.prepare,
         )
-
-    def _new_preflight(self) -> Preflight:
-        return Preflight(catalog=self.catalog, listed=self.tools.wait_for_listing, config=self.config)
 
     def _new_executions(self) -> ExecutionService:
         runner = ExecutionRunner(

@@ -23,14 +23,15 @@ logger = logging.getLogger(__name__)
 class ConfigTakeover:
     """The configuration of one product, from its files to what is in force."""
 
-    def __init__(self, loaded: LoadedSettings, *, has_mcp_tracing: bool = True) -> None:
-        """Reads the HTTP token, so call it in a thread. Without `has_mcp_tracing`, `tracing.mcp` is off whatever the
-        file says."""
+    def __init__(self, loaded: LoadedSettings, config: LiveConfig, *, has_mcp_tracing: bool = True) -> None:
+        """`config` is what it is put in force in. Reads the HTTP token, so call it in a thread. Without
+        `has_mcp_tracing`, `tracing.mcp` is off whatever the file says."""
         self.loaded = loaded
         self._has_mcp_tracing = has_mcp_tracing
         self._http_tokens = http_token.existing()
         self._replaced_secrets = frozenset[str]()
-        self.config = LiveConfig(self._settings(loaded), self._redactor(), loaded.messages_for_model)
+        self.config = config
+        config.put(self._settings(loaded), self._redactor(), loaded.messages_for_model)
 
     async def watch(
         self,

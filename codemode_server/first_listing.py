@@ -48,13 +48,16 @@ def state_folder(settings: Settings) -> Path:
 class LastRun:
     """Data stored by the last run, read once: for the first `tools/list`, and then for `app.App`."""
 
+    config: LiveConfig
     database: Database
     thread: DatabaseThread
-    texts: ServerTexts
     listings: ListingStore
+    learning: Learning
+    """Result types of tools, learned from earlier calls."""
     definition_store: SqliteDefinitions
     accepted: ToolDefinitions
     visible: VisibleListings
+    protected: ProtectedListings
     catalog: Catalog
 
     @classmethod
@@ -71,13 +74,13 @@ class LastRun:
         texts = ServerTexts(cipher, partial(is_protected, config))
         listings = ListingStore(database, thread, texts)
         pool = upstream_pool(loaded, listings, config)
-        observed = learned_types(config, database, thread).known
+        learning = Learning(SqliteObservedTypeStore(database, thread), config)
         store = SqliteDefinitions(database, thread, texts)
         accepted = ToolDefinitions(store, config)
         visible = VisibleListings(accepted, config)
         protected = ProtectedListings(config, cipher.fingerprint)
-        catalog = Catalog.build(protected.within(visible.within(pool.listings())), observed=observed)
-        return cls(database, thread, texts, listings, store, accepted, visible, catalog)
+        catalog = Catalog.build(protected.within(visible.within(pool.listings())), observed=learning.known)
+        return cls(config, database, thread, listings, learning, store, accepted, visible, protected, catalog)
 
     def definitions(self, loaded: LoadedSettings) -> list[dict[str, Any]]:
         """Answer to `tools/list` before anything is connected. Servers that were never listed are only named."""
@@ -137,11 +140,6 @@ def sign_ins(loaded: LoadedSettings, config: LiveConfig) -> SignIns:
 def reasons(loaded: LoadedSettings) -> dict[str, str]:
     """The servers whose entries can't be used, each with what is wrong."""
     return {name: "; ".join(lines) for name, lines in loaded.invalid_servers.items()}
-
-
-def learned_types(config: LiveConfig, database: Database, thread: DatabaseThread) -> Learning:
-    """Result types of tools, learned from earlier calls."""
-    return Learning(SqliteObservedTypeStore(database, thread), config)
 
 
 def stored_uses(settings: Settings, database: Database, thread: DatabaseThread) -> Mapping[ToolName, Use]:

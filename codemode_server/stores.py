@@ -49,8 +49,7 @@ class Stores:
         self.cancel_requests = SqliteCancelRequests(database, thread)
         self.sources = SqliteSources(database, thread)
         self.exchanges = SqliteExchanges(thread)
-        self.token_cipher = TokenCipher(folder)
-        self.tokens = SqliteTokens(self.thread, self.token_cipher, token_limits)
+        self.tokens = SqliteTokens(self.thread, TokenCipher(folder), token_limits)
         self.audit = SqliteAudit(self.thread, self.upkeep.note_written)
         self.vectors = SqliteVectorCache(folder)
 

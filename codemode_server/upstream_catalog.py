@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -12,14 +11,11 @@ from codemode_server.catalog.catalog import Catalog
 from codemode_server.catalog.tree import prepare
 from codemode_server.change_signal import ChangeSignal
 from codemode_server.config import LoadedSettings
-from codemode_server.config.live import LiveConfig
 from codemode_server.domain.tools import UpstreamListing
-from codemode_server.first_listing import LastRun, is_protected, upstream_pool
-from codemode_server.gateway.learning import Learning
-from codemode_server.gateway.policy.protected_listings import ProtectedListings
+from codemode_server.first_listing import LastRun, upstream_pool
+from codemode_server.gateway.audit import Audit
 from codemode_server.gateway.policy.rules import with_permitted_prompts
 from codemode_server.gateway.policy.visible_listings import SeenListings
-from codemode_server.stores import Stores
 
 _LARGE_LISTING = 1_000
 """Number of tools; building the folders of more would block the event loop for too long."""
@@ -28,29 +24,25 @@ _FIRST_LISTING_SECONDS = 10.0
 
 
 class UpstreamCatalog:
-    """Follows the listings of all upstreams and what `learning` observes of their results."""
+    """Follows the listings of all upstreams and what `the learning of types observes of their results."""
 
     def __init__(
         self,
         loaded: LoadedSettings,
         last_run: LastRun,
-        stores: Stores,
-        *,
-        config: LiveConfig,
-        learning: Learning,
+        audit: Audit,
         connected: anyio.Event,
     ) -> None:
         """`connected` starts the upstreams; it is set here if a program needs them before the host's handshake."""
         self.definitions = last_run.accepted
         self._visible = last_run.visible
-        last_run.texts.is_protected = partial(is_protected, config)
         last_run.definition_store.delete_plain()
         last_run.listings.delete_plain()
-        listings = SeenListings(last_run.listings, self.definitions, stores.audit)
-        self.pool = upstream_pool(loaded, listings, config, self.listings_changed)
-        self._learning = learning
-        self._protected = ProtectedListings(config, stores.token_cipher.fingerprint)
-        self._config = config
+        listings = SeenListings(last_run.listings, self.definitions, audit)
+        self.pool = upstream_pool(loaded, listings, last_run.config, self.listings_changed)
+        self._learning = last_run.learning
+        self._protected = last_run.protected
+        self._config = last_run.config
         self._connected = connected
         self._patience_until = math.inf
         self.revision = 0

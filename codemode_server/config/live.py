@@ -56,10 +56,14 @@ class LiveConfig:
         values = self.values_of(None)
         return self.redactor if values is None else self.redactor.replacing(values)
 
-    def replace(self, settings: Settings, redactor: Redactor, notices: tuple[str, ...] = ()) -> None:
-        """Put an edited configuration in force and wake up everyone who waits for it."""
+    def put(self, settings: Settings, redactor: Redactor, notices: tuple[str, ...] = ()) -> None:
+        """Put a configuration in force; for one that was edited there is `replace`."""
         self.settings, self._without_tokens, self.notices = settings, redactor, notices
         self.mask_tokens(self._tokens)
+
+    def replace(self, settings: Settings, redactor: Redactor, notices: tuple[str, ...] = ()) -> None:
+        """Put an edited configuration in force and wake up everyone who waits for it."""
+        self.put(settings, redactor, notices)
         self.revision += 1
         self._changed.notify()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -32,22 +32,16 @@ _MAX_REMEMBERED = 8
 """Lists of definitions whose tokens are remembered."""
 
 
-class ExchangeStore(Protocol):
-    """Where exchanges are stored."""
-
-    def add(self, exchange: Exchange) -> None:
-        """Queue it to be written; never raises."""
-
-
 class Exchanges(OwnsTasks):
     """Takes the answers of one product on their way to the host."""
 
-    def __init__(self, store: ExchangeStore, catalog: Callable[[], Catalog], config: LiveConfig) -> None:
-        self._store = store
+    def __init__(self, add: Callable[[Exchange], None], catalog: Callable[[], Catalog], config: LiveConfig) -> None:
+        """`add` queues an exchange to be written, and never raises."""
+        self._add = add
         self._catalog = catalog
         self._config = config
         self._counting = anyio.Lock()
-        self._counted: tuple[Catalog, int] | None = None
+        self._counted: tuple[Catalog | None, int] = None, 0
         self._offered: list[tuple[list[dict[str, Any]], int]] = []
         """Lists that were given to hosts, and their tokens; the latest last."""
 
@@ -70,14 +64,14 @@ class Exchanges(OwnsTasks):
                 self._tasks.start_soon(self._record, exchange)
             return answer
         exchange = await self._with_definitions(exchange)
-        self._store.add(exchange)
+        self._add(exchange)
         line = saved_text(exchange.usage)
         content = {**answer.content, "savings": line} if answer.content else answer.content
         return replace(answer, text=f"{answer.text}\n[{line}]" if answer.text else f"[{line}]", content=content)
 
     async def _record(self, exchange: Exchange) -> None:
         with anyio.CancelScope(shield=True):  # also if the product is ending
-            self._store.add(await self._with_definitions(exchange))
+            self._add(await self._with_definitions(exchange))
 
     def _exchange(
         self,
@@ -111,7 +105,7 @@ class Exchanges(OwnsTasks):
     async def _all_tokens(self) -> int:
         async with self._counting:
             catalog = self._catalog()
-            if self._counted is None or self._counted[0] is not catalog:
+            if self._counted[0] is not catalog:
                 self._counted = catalog, await anyio.to_thread.run_sync(_tokens_of, catalog)
             return self._counted[1]
 

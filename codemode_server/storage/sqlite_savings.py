@@ -24,7 +24,7 @@ _SUMS = (  # in the order of the fields of `TokenUsage`
 
 
 class SqliteExchanges:
-    """Implements `front.exchanges.ExchangeStore`."""
+    """Where exchanges are stored."""
 
     def __init__(self, thread: DatabaseThread) -> None:
         self._thread = thread

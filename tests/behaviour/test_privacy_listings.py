@@ -7,9 +7,12 @@ Without the section, the control, each has the value.
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ import pytest_asyncio
 
 from codemode_server.config import load
 from codemode_server.first_listing import LastRun
+from codemode_server.storage.database import FILE_NAME
 
 from .person import Person
 from .product import Host, configuration, in_memory, in_memory_for_all
@@ -155,8 +159,13 @@ async def test_the_listing_of_a_protected_server_is_stored_encrypted_and_known_a
 ) -> None:
     async with in_memory(crm(tmp_path, is_on=is_on)) as host:
         assert "get.py" in (await host.call("list_dir", path="/servers/crm")).text
-    holding = {it.name for it in (tmp_path / "state").iterdir() if it.is_file() and EMAIL.encode() in it.read_bytes()}
-    assert holding == (set() if is_on else {"codemode.db"})
+    with closing(sqlite3.connect(tmp_path / "state" / FILE_NAME)) as database:
+        (stored,) = database.execute("SELECT listing FROM listings").fetchone()
+    if is_on:
+        with pytest.raises(zlib.error):
+            zlib.decompress(stored)
+    else:
+        assert EMAIL in zlib.decompress(stored).decode(), "control"
     crashing = crm(tmp_path, CRASHING, is_on=is_on)
     assert [it.name for it in LastRun.read(load(crashing)).catalog.server("crm").tools] == ["get"]
     (tmp_path / "state" / "privacy.key").write_bytes(bytes(32))

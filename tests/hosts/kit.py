@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -233,3 +234,22 @@ async def http_host(
         Client(streamable_http_client(served.url, http_client=http), mode=mode, **(callbacks or {})) as client,
     ):
         yield HttpHost(client, folder, sent, issued)
+
+
+def posted(served: Served, method: str, params: dict[str, Any], *headers: tuple[str, str]) -> int:
+    """How a request of the handshake's era is answered that has these headers as well; they may repeat."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    usual = {
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        "MCP-Protocol-Version": "2025-11-25",
+        **served.headers,
+    }
+    with closing(HTTPConnection("127.0.0.1", served.port, timeout=30)) as connection:
+        connection.putrequest("POST", "/mcp", skip_host=any(name == "Host" for name, _ in headers))
+        for name, value in (*usual.items(), ("Content-Length", str(len(body))), *headers):
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status

@@ -1,5 +1,6 @@
-"""Several hosts over HTTP on one product: a question about a call reaches the host that made it, and its answer holds
-for that call alone. The product is a process of its own, the clients are real, and so is the command that answers.
+"""Several hosts over HTTP on one product: a question about a call, ours or the upstream's, reaches the host that made
+it, and its answer holds for that call alone. The product is a process, the clients are real, and so is the command that
+answers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pytest
 
 from tests.behaviour.product import Host, configuration, office
 from tests.behaviour.test_approvals import ASK, NO, ONCE
+from tests.behaviour.test_input_requests import ASK_CITY, ask, asking
 from tests.cli.pseudo_terminal import at_terminal
 from tests.hosts.kit import HttpHost, Mode, Served, http_host, reached, serving
 
@@ -31,6 +33,7 @@ class Person:
     """One host's user, who answers once `may_answer` is set."""
 
     answer: str = ONCE
+    asked_for: str = "answer"
     is_asked: anyio.Event = field(default_factory=anyio.Event)
     may_answer: anyio.Event = field(default_factory=anyio.Event)
     seen: list[Any] = field(default_factory=list)
@@ -39,7 +42,7 @@ class Person:
         self.seen.append(params)
         self.is_asked.set()
         await self.may_answer.wait()
-        return types.ElicitResult(action="accept", content={"answer": self.answer})
+        return types.ElicitResult(action="accept", content={self.asked_for: self.answer})
 
 
 def connected(served: Served, folder: Path, mode: Mode, elicit: Any = None) -> AbstractAsyncContextManager[HttpHost]:
@@ -101,6 +104,33 @@ async def test_each_host_sees_its_own_question_and_no_answer_holds_for_the_other
     for person, own, foreign in ((ada, "of ada", "of bob"), (bob, "of bob", "of ada")):
         (asked,) = person.seen
         assert (own in asked.message, foreign in asked.message) == (True, False)
+
+
+@EACH_ERA
+async def test_each_host_is_asked_what_the_upstream_asks_in_its_own_call(tmp_path: Path, mode: Mode) -> None:
+    """Both calls wait for their users at once, and the second user answers first."""
+    ada, bob = Person("Oslo", "city"), Person("Rome", "city")
+    values: dict[str, Any] = {}
+    with serving(configuration(tmp_path, asking(tmp_path, "modern"))) as served:
+        async with (
+            connected(served, tmp_path, mode, ada.elicit) as one,
+            connected(served, tmp_path, mode, bob.elicit) as other,
+        ):
+            await one.settled()
+
+            async def run(host: Host, city: str) -> None:
+                values[city] = (await ask(host, ASK_CITY)).value
+
+            with anyio.fail_after(60):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(run, one, "Oslo")
+                    tasks.start_soon(run, other, "Rome")
+                    await ada.is_asked.wait()
+                    await bob.is_asked.wait()
+                    bob.may_answer.set()
+                    ada.may_answer.set()
+    assert values == {city: [{"action": "accept", "content": {"city": city}}] for city in ("Oslo", "Rome")}
+    assert (len(ada.seen), len(bob.seen)) == (1, 1)
 
 
 @EACH_ERA

@@ -5,28 +5,27 @@ The product is a process of its own, as a user starts it; its upstreams and sand
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
-from http.client import HTTPConnection
 from pathlib import Path
-from typing import Literal
 
 import anyio
 import pytest
 
-from tests.behaviour.product import Host
+from codemode_server.domain.errors import SettingsError
+from codemode_server.serve import serve
 from tests.hosts.kit import (
     ROOT,
+    Mode,
     Served,
     configured,
     descendants,
     forked_product,
     free_port,
     http_host,
+    posted,
     processes,
     serving,
     until,
@@ -35,7 +34,6 @@ from tests.hosts.kit import (
 pytestmark = pytest.mark.slow
 
 EACH_ERA = pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-Mode = Literal["auto", "legacy"]
 LIST_ISSUES = """
 from servers.github import list_issues
 [issue["number"] for issue in list_issues(repo="shop") if issue["state"] == "open"]
@@ -46,26 +44,14 @@ from servers.slack import get_channel_history
 get_channel_history(channel="C1")
 await asyncio.sleep(50)
 """
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "page", "version": "1"}},
-}
-
-
-@asynccontextmanager
-async def host(served: Served, folder: Path, mode: Mode) -> AsyncIterator[Host]:
-    """A connected host that has waited for the upstreams."""
-    async with http_host(served, folder, mode) as connected:
-        await connected.settled()
-        yield connected
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "page", "version": "1"}}
 
 
 @EACH_ERA
 async def test_a_program_runs_in_both_eras(tmp_path: Path, mode: Mode, version: str) -> None:
     with serving(configured(tmp_path, "github")) as served:
-        async with host(served, tmp_path, mode) as connected:
+        async with http_host(served, tmp_path, mode) as connected:
+            await connected.settled()
             assert connected.client.protocol_version == version
             assert (await connected.run(LIST_ISSUES)).value == [1, 3, 5]
             assert connected.reached() == [{"tool": "list_issues", "repo": "shop", "state": None}]
@@ -88,32 +74,22 @@ def test_pages_and_names_of_elsewhere_are_refused(tmp_path: Path) -> None:
 
 def status(served: Served, **headers: str) -> int:
     """How an initialize request with these headers is answered."""
-    accepted = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json", **served.headers}
-    with closing(HTTPConnection("127.0.0.1", served.port, timeout=10)) as connection:
-        connection.request("POST", "/mcp", json.dumps(INITIALIZE), accepted | headers)
-        return connection.getresponse().status
+    return posted(served, "initialize", INITIALIZE, *headers.items())
 
 
 @pytest.mark.parametrize(
     "address", ["example.com:80", "127.0.0.1", ":8765", "127.0.0.1:99999", "[::1:80", "1.2.3:80", "nonsense"]
 )
 def test_what_is_no_address_is_refused(tmp_path: Path, address: str) -> None:
-    done = refused(configured(tmp_path, "github"), address)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"codemode-server: --http {address!r}: give ADDRESS:PORT with an IP address of this ")
+    with pytest.raises(SettingsError, match=re.escape(f"--http {address!r}: give ADDRESS:PORT with an IP address")):
+        serve(configured(tmp_path, "github"), address)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
 def test_an_address_for_others_is_refused_where_nobody_has_a_token(tmp_path: Path, host: str) -> None:
-    done = refused(configured(tmp_path, "github"), f"{host}:{free_port()}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "everybody needs a token. Make one with: codemode-server tokens create PRINCIPAL" in done.stderr
-
-
-def refused(config: Path, address: str) -> subprocess.CompletedProcess[str]:
-    """The product, asked to serve where it can't."""
-    return subprocess.run(
-        (*forked_product(), "serve", "--http", address, "--config", str(config)),
+    address, path = f"{host}:{free_port()}", configured(tmp_path, "github")
+    done = subprocess.run(
+        (*forked_product(), "serve", "--http", address, "--config", str(path)),
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -121,13 +97,16 @@ def refused(config: Path, address: str) -> subprocess.CompletedProcess[str]:
         timeout=30,
         check=False,
     )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "everybody needs a token. Make one with: codemode-server tokens create PRINCIPAL" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_it_soon_with_all_it_started(tmp_path: Path, number: signal.Signals) -> None:
     """In the middle of a program, whose host is told."""
     with serving(configured(tmp_path, "github", "slack"), is_forked=False) as served:
-        async with host(served, tmp_path, "legacy") as connected, anyio.create_task_group() as tasks:
+        async with http_host(served, tmp_path, "legacy") as connected, anyio.create_task_group() as tasks:
+            await connected.settled()
             answers: list[str] = []
 
             async def stay() -> None:

@@ -6,9 +6,6 @@ Clients and products are real; what no client sends is sent by hand.
 
 from __future__ import annotations
 
-import json
-from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ import pytest
 from mcp import MCPError
 
 from tests.behaviour.product import configuration
-from tests.hosts.kit import SESSION_HEADER, Served, http_host, recorded_sessions, serving
+from tests.hosts.kit import SESSION_HEADER, Served, http_host, posted, recorded_sessions, serving
 
 pytestmark = pytest.mark.slow
 
@@ -112,18 +109,4 @@ def written(folder: Path) -> bytes:
 
 
 def post(served: Served, method: str, params: dict[str, Any], *sessions: str) -> int:
-    """How a request of the handshake's era is answered that sends these headers."""
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    with closing(HTTPConnection("127.0.0.1", served.port, timeout=30)) as connection:
-        connection.putrequest("POST", "/mcp")
-        connection.putheader("Accept", "application/json, text/event-stream")
-        connection.putheader("Content-Type", "application/json")
-        connection.putheader("Authorization", served.headers["Authorization"])
-        connection.putheader("Content-Length", str(len(body)))
-        connection.putheader("MCP-Protocol-Version", "2025-11-25")
-        for session in sessions:
-            connection.putheader(SESSION_HEADER, session)
-        connection.endheaders(body)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
+    return posted(served, method, params, *((SESSION_HEADER, session) for session in sessions))

@@ -32,7 +32,7 @@ class TestSwitching:
                 assert "create_issue" in await found(host, "create issue"), "control"
                 assert (await site.post(f"{GITHUB}/disable")).status_code == 303
                 shown = await site.text("servers")
-                assert "disabled: github; a running codemode-server notices in seconds" in shown
+                assert f"disabled in {tmp_path / 'upstream.yaml'}: github; a running codemode-server" in shown
                 assert f"/{GITHUB}/enable" in shown
 
                 async def is_gone() -> bool:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache, cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from codemode_server.json_values import is_nested_deeper, values_in
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -39,7 +42,7 @@ class Arguments:
     """The arguments of one call for any number of conditions."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._arguments = arguments
+        self._arguments = dict(arguments)
 
     @cached_property
     def size(self) -> tuple[int, int]:
@@ -49,32 +52,21 @@ class Arguments:
             NotEvaluable: they are nested too deep, or a text has a NUL: the library reads texts up to there only, so it
                 would take `acme\\0` for `acme`.
         """
-        values = characters = depth = 0
-        level: list[Any] = [self._arguments]
-        while level and values <= MAX_VALUES and characters <= MAX_CHARACTERS:
-            depth += 1
-            below: list[Any] = []
-            for item in level:
-                values += 1
-                if isinstance(item, str):
-                    characters += len(item)
-                    _refuse_nul(item)
-                elif isinstance(item, Mapping):
-                    below += item
-                    below += item.values()
-                elif isinstance(item, list):
-                    below += item
-                if values + len(below) > MAX_VALUES:
-                    return MAX_VALUES + 1, characters
-            level = below
-        if depth > MAX_DEPTH:
+        values = characters = 0
+        for item in islice(values_in(self._arguments, with_keys=True), MAX_VALUES + 1):
+            values += 1
+            if isinstance(item, str):
+                characters += len(item)
+                if "\0" in item:
+                    raise NotEvaluable("a text has a NUL character")
+        if values <= MAX_VALUES and is_nested_deeper(self._arguments, MAX_DEPTH):
             raise NotEvaluable(f"the arguments are nested more than {MAX_DEPTH} deep")
         return values, characters
 
     @cached_property
     def activation(self) -> cel.Activation:
         """They are converted once, when the first condition needs it."""
-        return _environment().Activation({"args": dict(self._arguments)})
+        return _environment().Activation({"args": self._arguments})
 
 
 class Condition:
@@ -126,11 +118,6 @@ class Condition:
         cost = min(items**self._macros, _MAX_ITERATIONS) * (values + characters // _CHARACTERS_PER_VALUE)
         if cost > MAX_COST:
             raise NotEvaluable("the arguments are too large for `all`, `exists`, `map` and `filter`")
-
-
-def _refuse_nul(text: str) -> None:
-    if "\0" in text:
-        raise NotEvaluable("a text has a NUL character")
 
 
 @cache

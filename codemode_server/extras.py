@@ -1,4 +1,5 @@
-"""Knows how and from where this product was installed, and so the command that adds an optional part (an extra)."""
+"""Knows how and from where this product was installed, and so the command that adds an optional part (an extra); and
+which packages of the extras `privacy` and `privacy-names` are missing. Imports none of them."""
 
 from __future__ import annotations
 
@@ -6,8 +7,11 @@ import json
 import shlex
 import sys
 from enum import StrEnum
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -79,3 +83,37 @@ def _direct_url() -> str | None:
         return distribution(_NAME).read_text("direct_url.json")
     except PackageNotFoundError:  # run from a folder on PYTHONPATH
         return None
+
+
+_LIBRARIES = ("phonenumbers", "stdnum")
+
+
+class Missing(NamedTuple):
+    """A missing package."""
+
+    reason: str
+    command: str
+    """Installs it."""
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.command})"
+
+
+@cache
+def has_privacy() -> bool:
+    """True if the libraries of the extra are installed; checked once."""
+    return all(find_spec(name) is not None for name in _LIBRARIES)
+
+
+@cache
+def missing_privacy(models: tuple[str, ...] = ()) -> Missing | None:
+    """Missing packages of the detection, with these models for names in free text if any; checked once."""
+    if not has_privacy():
+        return Missing("the detection of personal data is not installed", install_command("privacy"))
+    if models and find_spec("spacy") is None:
+        return Missing("spaCy, which privacy.name_models asks for, is not installed", install_command("privacy-names"))
+    for model in models:
+        if find_spec(model) is None:
+            why = f"the model {model}, which privacy.name_models asks for, is not installed"
+            return Missing(why, f"{sys.executable} -m spacy download {model}")
+    return None

@@ -7,7 +7,9 @@ import asyncio
 import socket
 import sys
 
+import anyio
 import uvicorn
+from starlette.requests import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 128
@@ -68,6 +70,29 @@ class Connection(H11Protocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+
+class BodyTooLarge(Exception):
+    """Raised for a request whose body has too many bytes."""
+
+
+async def body_of(request: Request, max_bytes: int, timeout_s: float) -> bytes:
+    """The whole body of a request.
+
+    Raises:
+        BodyTooLarge: it has more bytes; also if it only says so.
+        TimeoutError: it took longer.
+        ClientDisconnect: the client closed the connection within its request.
+    """
+    body = bytearray()
+    if int(request.headers.get("content-length", "0")) > max_bytes:  # h11 let nothing but digits through
+        raise BodyTooLarge
+    with anyio.fail_after(timeout_s):
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                raise BodyTooLarge
+    return bytes(body)
 
 
 def _max_connections() -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from codemode_server.domain.ids import JsonValue
@@ -53,28 +53,41 @@ def is_nested_deeper(value: Any, most: int) -> bool:
     return True
 
 
-def values_in(value: JsonValue) -> Iterator[JsonValue]:
-    """A JSON value and all values within it."""
+def values_in(value: JsonValue, *, with_keys: bool = False) -> Iterator[JsonValue]:
+    """A JSON value and all values within it, in no order that means something."""
     waiting = [value]
     while waiting:
         inner = waiting.pop()
         yield inner
         if isinstance(inner, dict):
             waiting += inner.values()
+            if with_keys:
+                waiting += inner
         elif isinstance(inner, list):
             waiting += inner
 
 
 def texts_in(value: JsonValue) -> Iterator[str]:
-    """Every string in a value, keys among them, in no order that means something."""
-    return (item for item in _scalars(value) if isinstance(item, str))
+    """Every string in a value, keys among them."""
+    return (item for item in values_in(value, with_keys=True) if isinstance(item, str))
+
+
+def with_texts_mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
+    """The value with all its strings and keys changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [with_texts_mapped(item, change) for item in value]
+    if isinstance(value, dict):
+        return {change(str(name)): with_texts_mapped(item, change) for name, item in value.items()}
+    return value
 
 
 def joined_texts(value: JsonValue) -> Iterator[str]:
     """The strings, keys and numbers of a value, many to a text, for searches of which each costs something."""
     texts, size = list[str](), 0
-    for item in _scalars(value):
-        if isinstance(item, bool | None):
+    for item in values_in(value, with_keys=True):
+        if type(item) not in (str, int, float):
             continue
         texts.append(str(item))
         size += len(texts[-1])
@@ -82,19 +95,6 @@ def joined_texts(value: JsonValue) -> Iterator[str]:
             yield "\n".join(texts)
             texts, size = [], 0
     yield "\n".join(texts)
-
-
-def _scalars(value: JsonValue) -> Iterator[JsonValue]:
-    waiting: list[Any] = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, dict):
-            waiting += item
-            waiting += item.values()
-        elif isinstance(item, list):
-            waiting += item
-        else:
-            yield item
 
 
 def holds_too_many_values(data: bytes | bytearray, most: int = MAX_VALUES) -> bool:

@@ -20,6 +20,8 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 
+from codemode_server.json_values import values_in
+
 LARGE_BYTES = 64 * 2**10
 """JSON text from here on is parsed in a thread; below, changing threads would take longer than parsing does."""
 _LARGE_VALUES = 2_000
@@ -167,21 +169,13 @@ async def run_sized(is_large: bool, function: Callable[[*Ts], T], *args: *Ts) ->
 
 def is_large(value: Any) -> bool:
     """True if a JSON value is large; looks at a part of it only."""
-    characters, values, waiting = 0, 0, [value]
-    while waiting:
-        found = waiting.pop()
+    characters = values = 0
+    for item in values_in(value, with_keys=True):
         values += 1
-        if isinstance(found, str):
-            characters += len(found)
-        elif isinstance(found, dict):
-            values += len(found)
-            if values <= _LARGE_VALUES:
-                waiting += found.keys()
-                waiting += found.values()
-        elif isinstance(found, list):
-            values += len(found)
-            if values <= _LARGE_VALUES:
-                waiting += found
+        if isinstance(item, str):
+            characters += len(item)
+        elif isinstance(item, dict | list):
+            values += len(item)
         if characters > LARGE_BYTES or values > _LARGE_VALUES:
             return True
     return False

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from codemode_server.domain.privacy_tokens import DEFAULT_MAX_TOKENS, TokenLimits
+from codemode_server.extras import missing_privacy
 from codemode_server.privacy.findings import DetectionSettings, Kind
-from codemode_server.privacy_packages import missing
 from codemode_server.setting_types import Glob, Section
 
 ALL_KINDS = "*"
@@ -124,7 +124,7 @@ class PrivacySettings(DetectionFields):
             f"{glob} may receive {', '.join(kinds) or 'nothing'}" for glob, kinds in self.release.items()
         )
         names = f"; {', '.join(self.name_models)} finds names in free text" if self.name_models else ""
-        if names and (lacking := missing(self.name_models)):
+        if names and (lacking := missing_privacy(self.name_models)):
             names += f", but {lacking}"
         return f"{servers}; {release or 'no tool may receive any'}{names}"
 

@@ -11,12 +11,11 @@ import hmac
 import os
 import secrets
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codemode_server.domain.errors import CodemodeError
-from codemode_server.private_files import NotPrivate, open_private, private_folder
+from codemode_server.private_files import NotPrivate, open_private, private_folder, replace_private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -98,8 +97,8 @@ class PrivateCipher:
             private_folder(self.path.parent, is_readable=True)
             try:
                 key = self._read()
-            except FileNotFoundError:
-                self._make()
+            except FileNotFoundError:  # of two products that start at once, one makes the key for both
+                replace_private(self.path, secrets.token_bytes(_KEY_BYTES), keeps_existing=True)
                 key = self._read()
         except (OSError, NotPrivate) as error:
             raise self._unavailable(f"{self._title} {self.path} can't be used: {error}") from error
@@ -113,19 +112,6 @@ class PrivateCipher:
     def _read(self) -> bytes:
         with os.fdopen(open_private(self.path, os.O_RDONLY), "rb") as file:
             return file.read(_KEY_BYTES + 1)
-
-    def _make(self) -> None:
-        """Create the key atomically; if another product does so at the same time, the first key stays."""
-        unfinished = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}.new")
-        try:
-            with os.fdopen(open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-                file.write(secrets.token_bytes(_KEY_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileExistsError):
-                os.link(unfinished, self.path)
-        finally:
-            unfinished.unlink(missing_ok=True)
 
 
 def _encoded(text: str) -> bytes:

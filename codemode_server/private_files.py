@@ -98,9 +98,10 @@ def open_private(path: Path, flags: int) -> int:
     return descriptor
 
 
-def replace_private(path: Path, content: bytes) -> None:
+def replace_private(path: Path, content: bytes, *, keeps_existing: bool = False) -> None:
     """Write a file of a private folder as a whole: after a crash, a full disk or a second writer it has the old content
-    or the new one. A link in its place is replaced, not followed.
+    or the new one. A link in its place is replaced, not followed. With `keeps_existing`, the first writer's content
+    stays.
 
     Raises:
         OSError: it can't be written; the old content stays.
@@ -111,7 +112,11 @@ def replace_private(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+        if not keeps_existing:
+            unfinished.replace(path)
+        else:
+            with suppress(FileExistsError):
+                os.link(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
     sync_folder(path.parent)

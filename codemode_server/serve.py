@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codemode_server.domain.input_requests import Feature
     from codemode_server.domain.principals import Identity
     from codemode_server.first_listing import LastRun
-    from codemode_server.front.auth.http_access import HttpAccess, HttpAccessSettings
+    from codemode_server.front.auth.http_access import HttpAccess
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class _Service:
         logs.start(None, LiveConfig(redactor=Redactor(listener.tokens)))  # until the configuration is read
         self._connected.set()
         access = listener.access
-        app = http.sessions(self._front, listener.host, access.url)
+        app = http.sessions(self._front, listener.host, access.settings.url)
         server = http.server(app, *access.checks(), self._metrics_text)
         listener.announce()
         await server._serve([listener.socket])  # `serve` would put its own signal handlers in the place of ours
@@ -315,8 +315,18 @@ class _HttpListener:
         Raises:
             SettingsError: the port can't be opened, or nobody could be served on it.
         """
+        from codemode_server.first_listing import state_folder
+        from codemode_server.front.auth.access_tokens import AccessTokens
         from codemode_server.front.auth.http_access import HttpAccess
+        from codemode_server.http_settings import HttpSettings
 
+        is_loopback = host in _LOOPBACK
+        if isinstance(loaded, SettingsError):
+            if not is_loopback:
+                raise loaded
+            settings, tokens = HttpSettings(), None
+        else:
+            settings, tokens = loaded.settings.http, AccessTokens(state_folder(loaded.settings))
         listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         try:
             if os.name == "posix":
@@ -324,7 +334,7 @@ class _HttpListener:
             listener.bind((host, port))
             # If the port is taken, whoever serves there goes on with the old token; once it can be connected to, the
             # token is there.
-            access = HttpAccess.of(_access_settings(loaded), is_loopback=host in _LOOPBACK, new_token=new_token)
+            access = HttpAccess.of(settings, tokens, is_loopback=is_loopback, new_token=new_token)
             listener.listen()
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
@@ -351,17 +361,6 @@ class _HttpListener:
             f'codemode-server: hosts need the header "Authorization": "Bearer {token}"; {self.access.hint}',
             file=sys.stderr,
         )
-
-
-def _access_settings(loaded: LoadedSettings | SettingsError) -> HttpAccessSettings | SettingsError:
-    """Who is served, by the configuration; or why it can't be used."""
-    from codemode_server.first_listing import state_folder
-    from codemode_server.front.auth.http_access import HttpAccessSettings
-
-    if isinstance(loaded, SettingsError):
-        return loaded
-    settings = loaded.settings
-    return HttpAccessSettings(settings.http, state_folder(settings))
 
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

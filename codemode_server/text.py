@@ -70,6 +70,16 @@ def _with_line_ends(text: str, line_ends: tuple[str, ...]) -> str:
     return text
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 call` or `2,000 calls`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def first_lines(lines: Sequence[str], most: int, more: str = "… {:,} more") -> list[str]:
+    """The first lines, and one that says how many more there are."""
+    return [*lines[:most], *([more.format(len(lines) - most)] if len(lines) > most else [])]
+
+
 def clean_line(text: str, limit: int) -> str:
     """`text` cleaned, on one line, at most `limit` characters."""
     line = " ".join(clean(text).split())

@@ -45,7 +45,7 @@ STAGES = (
 NEUTRAL = {
     *("background_tasks", "change_signal", "conditions", "domain", "extras", "field_names", "file_stamps"),
     *("guardrail_settings", "http_connections", "http_settings", "json_values", "known_tokens", "known_values"),
-    *("off_loop", "permission_settings", "privacy_packages", "privacy_settings", "private_cipher"),
+    *("off_loop", "permission_settings", "privacy_settings", "private_cipher"),
     *("private_files", "processes", "redaction", "setting_types", "settings", "temporary", "text", "tokens"),
     "untrusted_files",
 }

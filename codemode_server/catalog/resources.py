@@ -19,6 +19,7 @@ from codemode_server.catalog.naming import hashed, same_words
 from codemode_server.catalog.nearest_names import nearest_names
 from codemode_server.catalog.untrusted import docstring, first_sentence, one_line, prose
 from codemode_server.domain.resources import ResourceDefinition
+from codemode_server.text import counted
 
 MODULE = "resources"
 _NAME_CHARACTERS = 80
@@ -166,7 +167,7 @@ class ServerResources:
         """`7 resources and 2 templates`."""
         number = sum(resource.is_template for resource in self.all)
         return " and ".join(
-            f"{count:,} {word}{'' if count == 1 else 's'}"
+            counted(count, word)
             for count, word in ((len(self.all) - number, "resource"), (number, "template"))
             if count
         )

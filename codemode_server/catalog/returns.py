@@ -14,6 +14,7 @@ from codemode_server.catalog.observed import Observed
 from codemode_server.catalog.schema_types import ANY, FILE, PyType, TypeWriter
 from codemode_server.catalog.shapes import Shape, settled
 from codemode_server.domain.tools import ToolDefinition
+from codemode_server.text import counted
 
 Origin = Literal["declared", "observed", "unknown"]
 _MAX_SHOWN = 160
@@ -59,7 +60,7 @@ class ReturnType:
     @property
     def comment(self) -> str:
         """The remark and the number of observed calls, for the comment in the stub."""
-        observed = f"observed in {self.calls:,} call{'' if self.calls == 1 else 's'}" if self.calls else ""
+        observed = f"observed in {counted(self.calls, 'call')}" if self.calls else ""
         return ", ".join(part for part in (self.remark, observed) if part)
 
 

@@ -26,6 +26,7 @@ from codemode_server.catalog.tool_lines import (
 from codemode_server.catalog.untrusted import one_line
 from codemode_server.domain.errors import MetaToolError, UnknownTool
 from codemode_server.domain.tools import Refusal
+from codemode_server.text import counted
 
 FOLDERS = ("servers", "skills", "workflows", "workspace")
 NO_SKILLS = "saved programs; there are none yet"
@@ -203,25 +204,21 @@ def _root(catalog: Catalog, *, has_skills: bool, has_workflows: bool) -> Folder:
 
 
 def _totals(catalog: Catalog) -> str:
-    return f"{_counted(len(catalog.servers), 'server')}, {_counted(catalog.tool_count, 'tool')}"
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+    return f"{counted(len(catalog.servers), 'server')}, {counted(catalog.tool_count, 'tool')}"
 
 
 def _server_entry(server: Server) -> Entry:
     summary = server.summary
     if len(server.tools) == 1 and summary == (only := server.tools[0]).summary:
         summary = f"{only.name}: {summary}" if summary else only.name
-    counts = ", ".join(filter(None, [_counted(len(server.tools), "tool"), server.resources.counts]))
+    counts = ", ".join(filter(None, [counted(len(server.tools), "tool"), server.resources.counts]))
     return Entry(server.name, " · ".join(filter(None, [summary, counts, server.availability])), is_folder=True)
 
 
 def _server_folder(server: Server, page: int, refusal_of: RefusalOf, asks_first: AsksFirst) -> Folder:
     raw = f'"{one_line(server.raw_name, 80)}"' if server.raw_name != server.name else ""
     left_out = f"{len(server.problems)} left out: {one_line(server.problems[0], 120)}" if server.problems else ""
-    count, refusals = _counted(len(server.tools), "tool"), refused(server, server.tools, refusal_of)
+    count, refusals = counted(len(server.tools), "tool"), refused(server, server.tools, refusal_of)
     summary = " · ".join(filter(None, [raw, count, *refusals, server.availability, left_out]))
     entries = _tool_entries(server, server.tools, refusal_of, asks_first)
     if (found := server.resources).all:
@@ -250,7 +247,7 @@ def _tool_entries(server: Server, tools: Iterable[Tool], refusal_of: RefusalOf, 
 def _paged(path: str, summary: str, entries: Sequence[Entry], page: int) -> Folder:
     pages = max(1, -(-len(entries) // PAGE_SIZE))
     if not 1 <= page <= pages:
-        raise MetaToolError(f'"{path}" has {_counted(pages, "page")}, no page {page}')
+        raise MetaToolError(f'"{path}" has {counted(pages, "page")}, no page {page}')
     return Folder(path, summary, tuple(entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]), page, pages)
 
 

@@ -13,8 +13,8 @@ import anyio.to_thread
 
 from codemode_server.cli.terminal import announce, load_with_warnings, show
 from codemode_server.domain.errors import SettingsError
+from codemode_server.extras import missing_privacy
 from codemode_server.guardrails.loading import load_guardrails
-from codemode_server.privacy_packages import missing
 from codemode_server.redaction import Redactor
 from codemode_server.sandbox.registry import BACKENDS, Check, SandboxSettings, Step, candidates, demand
 from codemode_server.search.vector_ranker import SearchDiagnosis, diagnose
@@ -83,7 +83,7 @@ async def examine_sandbox(settings: SandboxSettings, *, boot: bool) -> Report:
 
 
 def _privacy(settings: PrivacySettings) -> Check:
-    if settings.is_on and (lacking := missing(settings.name_models)):
+    if settings.is_on and (lacking := missing_privacy(settings.name_models)):
         why = f"privacy.servers protects results, and {lacking.reason}"
         return Check("privacy", "missing", why, lacking.command)
     return Check("privacy", "ok", settings.summary)

@@ -18,7 +18,7 @@ from codemode_server.config.description import masked
 from codemode_server.domain.errors import CodemodeError
 from codemode_server.records.known_tools import KnownTools, arguments_of
 from codemode_server.setting_types import RuleEffect, Section
-from codemode_server.text import one_line
+from codemode_server.text import counted, one_line
 
 _MAX_CHARACTERS = 200
 
@@ -77,7 +77,7 @@ def _test(known: KnownTools, file: Path) -> int:
                 f"   - expected: {row.expect}\n   + decided:  {found.decision.kind}: {found.decision.reason}"
             )
             show(masked(page, known.loaded))
-    count = f"{len(rows)} decision{'' if len(rows) == 1 else 's'}"
+    count = counted(len(rows), "decision")
     show(f"{differing} of {count} differ" if differing else f"{count} as expected")
     return 1 if differing else 0
 

@@ -27,7 +27,7 @@ from codemode_server.records.token_reveals import TokenReveals, revealed_line, s
 from codemode_server.storage.journal_values import JournalCipher
 from codemode_server.storage.sqlite_approvals import SqliteApprovals
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.text import one_line
+from codemode_server.text import first_lines, one_line
 
 _MAX_LISTED = 200
 _MAX_NAMED = 20
@@ -140,10 +140,9 @@ async def _revealed(loaded: LoadedSettings, token: str) -> str:
 def _page(tokens: Sequence[KnownToken]) -> str:
     lines = [
         f"{it.token}  {it.kind}{f' of {it.server}' if it.server else ''}, last used {local_time(it.used_at)}"
-        for it in tokens[:_MAX_LISTED]
+        for it in tokens
     ]
-    if (more := len(tokens) - _MAX_LISTED) > 0:
-        lines.append(f"… and {more:,} more")
+    lines = first_lines(lines, _MAX_LISTED, "… and {:,} more")
     if len(tokens) > 1:
         lines.append(f"in all {_by_server(tokens)}")
     return "\n".join(lines) or "there are no privacy tokens"
@@ -156,8 +155,7 @@ def _by_server(tokens: Sequence[KnownToken]) -> str:
 
 
 def _names(tokens: Sequence[KnownToken]) -> str:
-    more = len(tokens) - _MAX_NAMED
-    return ", ".join([*(it.token for it in tokens[:_MAX_NAMED]), *([f"and {more:,} more"] if more > 0 else [])])
+    return ", ".join(first_lines([it.token for it in tokens], _MAX_NAMED, "and {:,} more"))
 
 
 def _as_json(token: KnownToken) -> dict[str, str]:

@@ -26,7 +26,7 @@ from codemode_server.first_listing import state_folder
 from codemode_server.gateway.audit import AuditEvent, AuditEventKind
 from codemode_server.storage.database_thread import DatabaseThread
 from codemode_server.storage.sqlite_audit import SqliteAudit
-from codemode_server.text import escaped, legible, one_line
+from codemode_server.text import escaped, first_lines, legible, one_line
 
 _MAX_LINE_CHARACTERS = 500
 _MAX_SOURCES = 20
@@ -196,12 +196,8 @@ def _head(found: Found) -> list[str]:
         lines.append("    where programs can change it after you have accepted this skill")
     if skill.sources:
         lines.append("its session had read:")
-        lines += [
-            f"    {_line(it.title)}: {', '.join(sorted(it.labels)) or 'no label'}"
-            for it in skill.sources[:_MAX_SOURCES]
-        ]
-        more = len(skill.sources) - _MAX_SOURCES
-        lines += [f"    and {more} more"] if more > 0 else []
+        sources = [f"    {_line(it.title)}: {', '.join(sorted(it.labels)) or 'no label'}" for it in skill.sources]
+        lines += first_lines(sources, _MAX_SOURCES, "    and {:,} more")
     return lines
 
 

@@ -27,7 +27,7 @@ from codemode_server.records.state_database import state_database
 from codemode_server.storage.database import Database
 from codemode_server.storage.sqlite_audit import SqliteAudit
 from codemode_server.storage.sqlite_sources import SqliteSources
-from codemode_server.text import one_line
+from codemode_server.text import first_lines, one_line
 
 _MEANING = {
     WORKSPACE: "by way of /workspace, for every session",
@@ -81,10 +81,8 @@ class SessionSources:
     @property
     def text(self) -> str:
         about = _MEANING.get(self.session, f"last new source {local_time(self.newest)}")
-        lines = [f"{one_line(self.session, 200)} ({about})", *(_line(it) for it in self.sources[:_MAX_LISTED])]
-        if (more := len(self.sources) - _MAX_LISTED) > 0:
-            lines.append(f"… and {more} more")
-        return "\n  ".join(lines)
+        lines = first_lines([_line(it) for it in self.sources], _MAX_LISTED, "… and {:,} more")
+        return "\n  ".join([f"{one_line(self.session, 200)} ({about})", *lines])
 
     def as_json(self) -> dict[str, Any]:
         sources = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import (
@@ -42,13 +43,13 @@ def program_answer(execution: Execution, limits: LimitSettings, redactor: Redact
     blocks = []
     room = MAX_BYTES - size
     links = 0
-    for file in made.shown:
+    for file in execution.shown:
         block, taken = _block_of(file, room)
         room -= taken
         links += isinstance(block, ResourceLink)
         if block is not None and links <= _MAX_LINKS:
             blocks.append(block)
-    return Answer(made.text, made.content, blocks, made.is_error)
+    return replace(made, blocks=blocks)
 
 
 def _block_of(file: ShownFile, room: int) -> tuple[ContentBlock | None, int]:
@@ -71,11 +72,6 @@ def _block_of(file: ShownFile, room: int) -> tuple[ContentBlock | None, int]:
         case "blob":
             blob = BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=data)
             return EmbeddedResource(type="resource", resource=blob), len(data)
-
-
-def artifact_name(uri: str) -> str | None:
-    """The name of the stored result that a resource's URI refers to; None for a URI that is not ours."""
-    return uri.removeprefix(SCHEME) if uri.startswith(SCHEME) else None
 
 
 def contents_of(item: Item, data: bytes, redactor: Redactor) -> ReadResourceContents:

@@ -11,7 +11,7 @@ from typing import Any
 from codemode_server.domain.calls import CallStatus
 from codemode_server.domain.tools import Effect
 from codemode_server.gateway.execution_calls import CallReport
-from codemode_server.text import clean_line
+from codemode_server.text import clean_line, first_lines
 
 _ONE_BY_ONE = 8
 """Up to so many calls are listed one by one. After a failure, of more calls only the last that may write; if none may,
@@ -62,9 +62,10 @@ def failed_calls(calls: list[dict[str, Any]], shown: str) -> list[str]:
     if not counts:
         return []
     failed = [_failed_call(*which, count) for which, count in islice(counts.items(), _MAX_FAILED)]
-    more = counts.total() - sum(islice(counts.values(), _MAX_FAILED))
+    if more := counts.total() - sum(islice(counts.values(), _MAX_FAILED)):
+        failed.append(f"and {more:,} more")
     total = f"{counts.total():,} calls" if counts.total() > 1 else "call"
-    return [f"[{total} failed: {'; '.join(failed)}{f'; and {more:,} more' if more else ''}]"]
+    return [f"[{total} failed: {'; '.join(failed)}]"]
 
 
 def _failed_call(tool: str, status: str, error: str, count: int) -> str:
@@ -77,19 +78,14 @@ def listed(reports: list[CallReport], message: str, *, has_results: bool) -> lis
     """The calls of a failed program, one entry a call; of many, those that may write stand first, and the others are
     counted by tool and status. `message` is the program's error, which is not repeated; with `has_results` they are
     numbered."""
-    calls = _entries(reports, message)
+    shown, rest = sorted(reports, key=lambda report: report.seq), list[CallReport]()
+    if len(shown) > _ONE_BY_ONE:
+        ordered, writes = shown, [report for report in shown if _may_write(report)]
+        shown = writes[-_ONE_BY_ONE:] or ordered[-_LAST:]
+        numbers = {report.seq for report in shown}
+        rest = [report for report in ordered if report.seq not in numbers]
+    calls = [*(_call(report, message) for report in shown), *_folded(rest, message)]
     return calls if has_results else [{key: it for key, it in call.items() if key != "number"} for call in calls]
-
-
-def _entries(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
-    ordered = sorted(reports, key=lambda report: report.seq)
-    if len(ordered) <= _ONE_BY_ONE:
-        return [_call(report, message) for report in ordered]
-    writes = [report for report in ordered if _may_write(report)]
-    shown = writes[-_ONE_BY_ONE:] or ordered[-_LAST:]
-    numbers = {report.seq for report in shown}
-    rest = [report for report in ordered if report.seq not in numbers]
-    return [*(_call(report, message) for report in shown), *_folded(rest, message)]
 
 
 def _folded(reports: list[CallReport], message: str) -> list[dict[str, Any]]:
@@ -120,8 +116,9 @@ def _group(reports: list[CallReport]) -> dict[str, Any]:
 
 def _numbers(numbers: list[int]) -> str:
     ranges = [[number for _, number in group] for _, group in groupby(enumerate(numbers), lambda it: it[1] - it[0])]
-    shown = [str(it[0]) if len(it) == 1 else f"{it[0]}-{it[-1]}" for it in ranges[:_MAX_RANGES]]
-    return ", ".join([*shown, "…"] if len(ranges) > _MAX_RANGES else shown)
+    return ", ".join(
+        first_lines([str(it[0]) if len(it) == 1 else f"{it[0]}-{it[-1]}" for it in ranges], _MAX_RANGES, "…")
+    )
 
 
 def _status(report: CallReport) -> str:

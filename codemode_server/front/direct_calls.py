@@ -72,14 +72,12 @@ async def call_direct_tool(server: str, tool: str, arguments: dict[str, Any], co
 def _require_exposed(server: str, tool: str, context: ToolContext) -> None:
     """The session knows the tool from an earlier listing; the configuration or the upstream may have changed since."""
     own = context.request.config.settings.servers.get(server)
-    found = next((it for it in context.services.catalog().servers if it.raw_name == server), None)
-    offered = next((it for it in found.tools if it.raw_name == tool), None) if found else None
-    redact = context.request.redactor.text
-    title = redact(clean_line(f"{server}.{tool}", 200))
-    if own is not None and (found is None or offered is None):
-        raise MetaToolError(f"{title}: the server no longer has this tool; search_tools finds what it has now")
-    if own is None or found is None or offered is None or not own.is_direct(tool):
+    listed = {(it.raw_name, one.raw_name) for it in context.services.catalog().servers for one in it.tools}
+    title = context.request.redactor.text(clean_line(f"{server}.{tool}", 200))
+    if own is None or not own.is_direct(tool):
         raise MetaToolError(f"{title}: the edited upstream.yaml no longer offers it as a tool; use execute_code")
+    if (server, tool) not in listed:
+        raise MetaToolError(f"{title}: the server no longer has this tool; search_tools finds what it has now")
 
 
 def direct_answer(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Answer:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,6 @@ _MAX_PROBLEMS = 20
 """Tools whose schemas are unfit, after which no more are looked at: a hostile server has thousands."""
 _MAX_DESCRIPTION_CHARACTERS = 1_200
 """Claude Code cuts a description at 2 KB."""
-_SEPARATOR = "__"
 _HASH_CHARACTERS = 6
 _ANNOTATIONS: dict[Effect, dict[str, bool]] = {
     Effect.READS: {"readOnlyHint": True},
@@ -71,21 +70,18 @@ class DirectTool:
 
 
 def direct_tools(catalog: Catalog, settings: Settings) -> list[DirectTool]:
-    """The tools that the configuration exposes and that can be called, in the order of the catalog."""
+    """The tools that the configuration exposes and that can be called, perhaps after asking the person, in the order of
+    the catalog."""
+    rules = PermissionRules(settings.permissions)
     found = [
         (server, tool)
         for server in catalog.servers
         if (own := settings.servers.get(server.raw_name)) is not None and own.may_have_direct_tools
         for tool in server.tools
-        if own.is_direct(tool.raw_name) and is_callable(settings, server, tool)
+        if own.is_direct(tool.raw_name) and rules.always_denied(Subject.of_tool(server, tool)) is None
     ]
     names = _names(found)
     return [DirectTool(names[number], server, tool) for number, (server, tool) in enumerate(found)]
-
-
-def is_callable(settings: Settings, server: Server, tool: Tool) -> bool:
-    """True if the permissions may let a call through, perhaps after asking the person."""
-    return PermissionRules(settings.permissions).always_denied(Subject.of_tool(server, tool)) is None
 
 
 def direct_definitions(tools: Sequence[DirectTool], redactor: Redactor) -> tuple[list[dict[str, Any]], list[str]]:
@@ -115,7 +111,7 @@ def direct_definitions(tools: Sequence[DirectTool], redactor: Redactor) -> tuple
 def _names(found: Sequence[tuple[Server, Tool]]) -> list[str]:
     """A name for each that no other has in any spelling. Tools of one name all get a hash of their raw names, so that
     a name never moves from one tool to another."""
-    plain = [_plain_name(server, tool) for server, tool in found]
+    plain = [f"{server.name}__{tool.name}" for server, tool in found]
     unclear = {name for name, count in Counter(name.casefold() for name in plain).items() if count > 1}
     return [
         _hashed_name(name, server, tool) if name.casefold() in unclear or not _FIT.fullmatch(name) else name
@@ -127,18 +123,8 @@ _FIT = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
 """Names that all hosts and models take."""
 
 
-def _plain_name(server: Server, tool: Tool) -> str:
-    return f"{server.name}{_SEPARATOR}{tool.name}"
-
-
 def _hashed_name(name: str, server: Server, tool: Tool) -> str:
     digest = hashlib.sha256(f"{server.raw_name}\0{tool.raw_name}".encode(errors="surrogatepass")).hexdigest()
-    fit = "".join(_fit_characters(name))[: MAX_NAME_CHARACTERS - _HASH_CHARACTERS - 1].rstrip("_")
+    begin = "" if re.match("[A-Za-z]", name) else "t_"
+    fit = re.sub("[^A-Za-z0-9_-]", "_", begin + name)[: MAX_NAME_CHARACTERS - _HASH_CHARACTERS - 1].rstrip("_")
     return f"{fit}_{digest[:_HASH_CHARACTERS]}"
-
-
-def _fit_characters(name: str) -> Iterator[str]:
-    if not re.match("[A-Za-z]", name):
-        yield "t_"
-    for character in name:
-        yield character if re.fullmatch(r"[A-Za-z0-9_-]", character) else "_"

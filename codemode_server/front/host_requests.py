@@ -23,6 +23,10 @@ from pydantic import TypeAdapter, ValidationError
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
 
 _REQUESTS: TypeAdapter[dict[str, types.InputRequest]] = TypeAdapter(dict[str, types.InputRequest])
+_RESULTS: dict[Feature | None, Any] = {
+    Feature.SAMPLING: types.CreateMessageResult,
+    Feature.ROOTS: types.ListRootsResult,
+}
 
 
 def features_of(capabilities: types.ClientCapabilities | None) -> frozenset[Feature]:
@@ -83,7 +87,7 @@ class HostRequests:
         try:
             result = await context.session.send_request(
                 typed,  # type: ignore[arg-type]
-                _result_type(request),
+                _RESULTS.get(request.feature, types.ElicitResult),
                 metadata=ServerMessageMetadata(related_request_id=context.request_id),
             )
         except MCPError as error:
@@ -108,15 +112,6 @@ def input_required(requests: Mapping[str, InputRequest], state: str) -> types.In
     """The answer of a tool call that asks the host for these."""
     plain = {key: {"method": one.method, "params": one.params} for key, one in requests.items()}
     return types.InputRequiredResult(input_requests=_REQUESTS.validate_python(plain), request_state=state)
-
-
-def _result_type(request: InputRequest) -> Any:
-    match request.feature:
-        case Feature.SAMPLING:
-            return types.CreateMessageResult
-        case Feature.ROOTS:
-            return types.ListRootsResult
-    return types.ElicitResult
 
 
 def _plain(result: Any) -> dict[str, Any]:

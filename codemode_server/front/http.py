@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 import uvicorn
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from codemode_server import http_connections
 from codemode_server.json_values import holds_too_many_values
@@ -55,16 +57,16 @@ class Refusal:
         return f"{parts.scheme}://{parts.netloc}{_METADATA}{parts.path}"
 
     @property
-    def challenge(self) -> bytes:
+    def challenge(self) -> str:
         metadata = f', resource_metadata="{self.metadata_url}"' if self.url else ""
-        return f'Bearer realm="codemode-server"{metadata}'.encode()
+        return f'Bearer realm="codemode-server"{metadata}'
 
-    def metadata(self, scope: Scope) -> bytes | None:
+    def metadata(self, scope: Scope) -> str | None:
         """The answer to a host that asks where to sign in; None to all other requests."""
         if self.url is None or scope["method"] != "GET" or not scope["path"].startswith(_METADATA):
             return None
         found = {"resource": self.url, "authorization_servers": [self.issuer], "bearer_methods_supported": ["header"]}
-        return json.dumps(found).encode()
+        return json.dumps(found)
 
 
 _METADATA = "/.well-known/oauth-protected-resource"
@@ -131,29 +133,31 @@ class _Guarded:
         scope.pop("user", None)
         if (user := await self._authenticator.user_of(scope)) is None:
             if (metadata := self._refusal.metadata(scope)) is not None:
-                await _answer(send, 200, metadata, b"application/json")
+                response = _response(metadata, media_type="application/json")
             else:
-                await _refuse(send, 401, self._refusal.text, (b"www-authenticate", self._refusal.challenge))
+                response = _response(self._refusal.text, 401)
+                response.headers["www-authenticate"] = self._refusal.challenge
+            await response(scope, receive, send)
             return
         scope["user"] = user
         if scope["path"] == "/metrics" and scope["method"] == "GET":
             text = await anyio.to_thread.run_sync(self._metrics_text, user.proved)
             if text is not None:
-                await _answer(send, 200, text.encode(), _PROMETHEUS)
+                await _response(text, media_type=_PROMETHEUS)(scope, receive, send)
                 return
         try:
-            with anyio.fail_after(BODY_SECONDS):
-                body = await _body(scope, receive)
+            body = await http_connections.body_of(Request(scope, receive), MAX_BODY_BYTES, BODY_SECONDS)
         except TimeoutError:
-            await _refuse(send, 408, f"the request took longer than {BODY_SECONDS:g} seconds\n")
+            refusal = _response(f"the request took longer than {BODY_SECONDS:g} seconds\n", 408)
+            await refusal(scope, receive, send)
             return
-        except _TooLarge:
-            await _refuse(send, 413, f"a request may have {MAX_BODY_BYTES:,} bytes\n")
+        except http_connections.BodyTooLarge:
+            await _response(f"a request may have {MAX_BODY_BYTES:,} bytes\n", 413)(scope, receive, send)
             return
-        except _Gone:
+        except ClientDisconnect:
             return
         if holds_too_many_values(body, MAX_BODY_VALUES):
-            await _refuse(send, 413, f"a request may have {MAX_BODY_VALUES:,} values and keys\n")
+            await _response(f"a request may have {MAX_BODY_VALUES:,} values and keys\n", 413)(scope, receive, send)
             return
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -163,42 +167,8 @@ class _Guarded:
         await self._app(scope, replay, send)
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-    if int(declared) > MAX_BODY_BYTES:  # h11 let nothing but digits through
-        raise _TooLarge
-    body, is_more = bytearray(), True
-    while is_more:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise _Gone
-        body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            raise _TooLarge
-        is_more = message.get("more_body", False)
-    return bytes(body)
+def _response(text: str, status: int = 200, media_type: str = "text/plain") -> Response:
+    return Response(text, status, {"connection": "close"}, media_type)
 
 
-_PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
-
-
-class _TooLarge(Exception):
-    pass
-
-
-class _Gone(Exception):
-    """The client closed the connection within its request."""
-
-
-async def _refuse(send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
-    await _answer(send, status, text.encode(), b"text/plain; charset=utf-8", *headers)
-
-
-async def _answer(send: Send, status: int, body: bytes, kind: bytes, *headers: tuple[bytes, bytes]) -> None:
-    fixed = [
-        (b"content-type", kind),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
-    await send({"type": "http.response.body", "body": body})
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from codemode_server.domain.errors import CodemodeError, SettingsError
-from codemode_server.private_files import data_folder, open_private, private_folder
+from codemode_server.private_files import data_folder, open_private, private_folder, replace_private
 
 _BYTES = 32
 _MAX_FILE_BYTES = 1_000
@@ -37,10 +37,8 @@ def token(*, is_new: bool = False) -> str:
     file = token_file()
     try:
         private_folder(file.parent, "$XDG_DATA_HOME")
-        if is_new:
-            _write(file, is_new=True)
-        elif not file.exists():
-            _write(file, is_new=False)
+        if is_new or not file.exists():  # of two products that start at once, one makes the token for both
+            replace_private(file, secrets.token_urlsafe(_BYTES).encode() + b"\n", keeps_existing=not is_new)
         return _read(file)
     except OSError as error:
         raise SettingsError(
@@ -65,18 +63,3 @@ def _read(file: Path) -> str:
     if not _TOKEN.fullmatch(text):
         raise SettingsError(f"there is no token in {file}; {renew}")
     return text
-
-
-def _write(file: Path, *, is_new: bool) -> None:
-    """Put a whole file in its place at once; of two products that start at once, one makes the token for both."""
-    temporary = file.with_name(f".{file.name}-{secrets.token_hex(8)}")
-    with os.fdopen(open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as opened:
-        opened.write(secrets.token_urlsafe(_BYTES).encode() + b"\n")
-    try:
-        if is_new or sys.platform == "win32":
-            temporary.replace(file)
-        else:
-            with suppress(FileExistsError):
-                file.hardlink_to(temporary)
-    finally:
-        temporary.unlink(missing_ok=True)

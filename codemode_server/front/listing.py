@@ -17,17 +17,10 @@ from codemode_server.domain.tools import Effect, UpstreamState
 from codemode_server.gateway.policy.rules import PermissionRules, Subject
 from codemode_server.search.signatures import brief_signature, result_fields
 from codemode_server.search.usage_store import ToolName, Use
-from codemode_server.settings import PermissionSettings, Settings
-from codemode_server.text import clean_line
+from codemode_server.settings import Settings
+from codemode_server.text import clean_line, counted, first_few
 from codemode_server.tokens import estimate_tokens, weigh_tokens
 
-_LISTED_STATES = (
-    UpstreamState.WAITING,
-    UpstreamState.CONNECTING,
-    UpstreamState.READY,
-    UpstreamState.SIGNED_OUT,
-    UpstreamState.FAILED,
-)
 _NAMES_CHARACTERS = 80
 """Length of the names in a first sentence: Qwen Code shows the model 150 characters of a description."""
 _BYTES_PER_TOKEN = 2.8
@@ -112,23 +105,12 @@ class Listing:
 def listing_of(
     catalog: Catalog, settings: Settings, uses: Mapping[ToolName, Use], redact: Callable[[str], str]
 ) -> Listing:
-    """The listing with the permissions and the budget of the settings."""
-    return list_servers(catalog, settings.permissions, uses, settings.search.listed_tokens, redact)
-
-
-def list_servers(
-    catalog: Catalog,
-    permissions: PermissionSettings,
-    uses: Mapping[ToolName, Use],
-    budget_tokens: int,
-    redact: Callable[[str], str],
-) -> Listing:
     """The listing of all servers that are not switched off, without tools that can't be called or are refused."""
-    rules = PermissionRules(permissions)
+    rules, budget_tokens = PermissionRules(settings.permissions), settings.search.listed_tokens
     offers = [offer for server in catalog.servers if (offer := _Offer.of(server, rules, uses)) is not None]
     if not offers or budget_tokens <= 0:
         return Listing()
-    names = _joined([offer.name for offer in offers], min(_NAMES_CHARACTERS, budget_tokens))
+    names = _joined([offer.server.name for offer in offers], min(_NAMES_CHARACTERS, budget_tokens))
     left = budget_tokens - 2 * estimate_tokens(names)  # in the instructions and one of the descriptions
     example = example_of(tool for _, tool in _in_order(offers))
     example = Example(redact(example.path), redact(example.program))
@@ -146,7 +128,7 @@ class _Offer:
 
     @classmethod
     def of(cls, server: Server, rules: PermissionRules, uses: Mapping[ToolName, Use]) -> _Offer | None:
-        if server.state not in _LISTED_STATES:
+        if server.state in (UpstreamState.DISABLED, UpstreamState.INVALID):
             return None
         tools = [tool for tool in server.tools if rules.always_denied(Subject.of_tool(server, tool)) is None]
         if server.tools and not tools:
@@ -160,21 +142,13 @@ class _Offer:
         }
         return cls(server, sorted(tools, key=_effort), [], used)
 
-    @property
-    def name(self) -> str:
-        return self.server.name
-
     def head(self, listed: int) -> str:
         """The server's line when `listed` of its tools stand below it. It says `callable tools` where `list_dir` shows
         more: those that can't be called or are refused."""
         is_whole = not self.tools or len(self.tools) == listed
         kind = "tool" if len(self.tools) == len(self.server.tools) else "callable tool"
-        count = "" if is_whole else f" ({len(self.tools)} {kind}{'s' if len(self.tools) > 1 else ''})"
-        return f"servers.{self.name}{count}{':' if listed else ''}"
-
-    @property
-    def text(self) -> str:
-        return "\n".join([self.head(len(self.listed)), *self.listed])
+        count = "" if is_whole else f" ({counted(len(self.tools), kind)})"
+        return f"servers.{self.server.name}{count}{':' if listed else ''}"
 
 
 def _cost(line: str) -> float:
@@ -186,7 +160,9 @@ def _cost(line: str) -> float:
 def _fill(offers: list[_Offer], budget_tokens: int) -> str:
     left = budget_tokens - sum(_cost(offer.head(0)) for offer in offers)
     if left < 0:
-        return "servers: " + _joined([offer.name for offer in offers], int(_BYTES_PER_TOKEN * budget_tokens) - 10)
+        return "servers: " + _joined(
+            [offer.server.name for offer in offers], int(_BYTES_PER_TOKEN * budget_tokens) - 10
+        )
     misfits = 0
     for offer, tool in _in_order(offers):
         line, count = _line(tool), len(offer.listed)
@@ -194,11 +170,9 @@ def _fill(offers: list[_Offer], budget_tokens: int) -> str:
         if cost <= left:
             offer.listed.append(line)
             left -= cost
-            continue
-        misfits += 1
-        if misfits > _MAX_MISFITS:
+        elif (misfits := misfits + 1) > _MAX_MISFITS:
             break
-    return "\n".join(offer.text for offer in offers)
+    return "\n".join(line for offer in offers for line in (offer.head(len(offer.listed)), *offer.listed))
 
 
 def _in_order(offers: list[_Offer]) -> Iterator[tuple[_Offer, Tool]]:
@@ -234,8 +208,5 @@ def _joined(names: list[str], characters: int) -> str:
     whole = ", ".join(names)
     if len(whole) <= characters:
         return whole
-    for count in range(len(names) - 1, 0, -1):
-        text = f"{', '.join(names[:count])} and {len(names) - count} more"
-        if len(text) <= characters:
-            return text
-    return f"{len(names)} servers"
+    shortened = (first_few(names, count) for count in range(len(names) - 1, 0, -1))
+    return next((text for text in shortened if len(text) <= characters), f"{len(names)} servers")

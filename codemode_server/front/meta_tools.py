@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,16 +13,18 @@ import anyio.to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import GetPromptResult
 
+from codemode_server.catalog.catalog import Catalog, RefusalOf, Server, Tool
 from codemode_server.config.live import LiveConfig, RequestContext
 from codemode_server.domain.errors import CodemodeError, MetaToolError
 from codemode_server.domain.principals import Session
-from codemode_server.front.blocks import artifact_name, contents_of
+from codemode_server.front.blocks import contents_of
 from codemode_server.front.direct_calls import call_direct_tool
 from codemode_server.front.direct_tools import TARGET, direct_definitions, direct_tools
 from codemode_server.front.exchanges import DIRECT_TOOL, Exchanges
 from codemode_server.front.host_requests import HostRequests
 from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.prompts import get_prompt, prompt_definitions
+from codemode_server.front.rendering import SCHEME
 from codemode_server.front.tools.registry import (
     Answer,
     Changed,
@@ -30,10 +33,11 @@ from codemode_server.front.tools.registry import (
     ToolArguments,
     ToolContext,
     definitions,
+    meta_tools,
 )
-from codemode_server.front.unknown_tools import unknown_tool
+from codemode_server.sandbox.guest.similar_names import similar_name
 from codemode_server.search.usage_store import ToolName, Use
-from codemode_server.text import clean_line
+from codemode_server.text import clean_line, first_few
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +45,11 @@ _MAX_SESSIONS = 256
 """Lists remembered; one is about 6 KB. A session that is forgotten gets the list as it is then."""
 _ANNOUNCED_AFTER_S = 0.2
 """A server that starts lists in several steps; the host is told once."""
+
+_MAX_NAME_CHARACTERS = 200
+_MAX_LISTED = 20
+_MAX_IMPORTS = 3
+_HOST_PREFIX = re.compile(r"mcp_{1,2}")
 
 Definitions = list[dict[str, Any]]
 
@@ -202,13 +211,14 @@ class MetaTools:
 
     async def read_resource(self, uri: str, session: Session) -> ReadResourceContents:
         """A stored result of an earlier program of the session, as a resource."""
-        name = artifact_name(uri)
-        if name is None:
+        if not uri.startswith(SCHEME):
             raise MetaToolError(
                 f"there is no resource {clean_line(uri, 200)!r}; if a server has it, a program reads it"
             )
         request = await self._request(session)
-        item, data = await anyio.to_thread.run_sync(self._services.artifacts.read, request.owner, name)
+        item, data = await anyio.to_thread.run_sync(
+            self._services.artifacts.read, request.owner, uri.removeprefix(SCHEME)
+        )
         return contents_of(item, data, request.redactor)
 
 
@@ -218,3 +228,41 @@ def _key(session: Session) -> str:
 
 def _is_direct(definition: dict[str, Any]) -> bool:
     return TARGET in definition["_meta"]
+
+
+def unknown_tool(name: str, direct: Collection[str], catalog: Catalog, refusal_of: RefusalOf) -> str:
+    """Message for a call of an unknown tool, with advice, in a line or two. `direct` are the direct tools that the host
+    has."""
+    name = name[:_MAX_NAME_CHARACTERS]
+    head = f"There is no tool {clean_line(name, 100)!r}"
+    offered = [*meta_tools(), *direct]
+    bare = _HOST_PREFIX.sub("", name, count=1) if _HOST_PREFIX.match(name) else name
+    meant = next((it for it in offered if bare == it or _ends_with(bare, it)), None)
+    found = [] if meant else _tools(bare, catalog)
+    if meant := meant or (None if found else similar_name(bare, offered)):
+        return f"{head}; did you mean {meant}?"
+    if len(found) == 1 and (refusal := refusal_of(*found[0])):
+        return refusal.message(f"{found[0][0].name}.{found[0][1].name}")
+    if imports := [tool.import_line for server, tool in found[:_MAX_IMPORTS] if not refusal_of(server, tool)]:
+        return f"{head}; call it from a program in execute_code: {' or '.join(imports)}"
+    return (
+        f"{head}; there are {first_few(offered, _MAX_LISTED)}. Other tools of the servers are called from a program "
+        "in execute_code; search_tools finds them."
+    )
+
+
+def _ends_with(name: str, offered: str) -> bool:
+    """True if only the name of this server is before it (`codemode__execute_code`), or only that of its own server is
+    left out (`read_graph` of `memory__read_graph`)."""
+    before = name.removesuffix(offered)
+    is_ours = before != name and "codemode" in before and not before[-1].isalnum()
+    return is_ours or offered.endswith(f"__{name}")
+
+
+def _tools(name: str, catalog: Catalog) -> list[tuple[Server, Tool]]:
+    """The tools that a name can mean: `server__tool` with any separator, else that of any server."""
+    for server in sorted(catalog.servers, key=lambda it: -len(it.name)):
+        rest = name.removeprefix(server.name)
+        if rest != name and (tool := server.by_name.get(rest.lstrip("_./:"))):
+            return [(server, tool)]
+    return [(server, tool) for server in catalog.servers if (tool := server.by_name.get(name))]

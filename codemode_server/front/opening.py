@@ -12,7 +12,6 @@ import io
 import json
 import os
 import queue
-import re
 import sys
 import threading
 from collections.abc import Callable
@@ -34,18 +33,14 @@ _LISTS = {
 }
 _META_KEYS = {f"{_META}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
 _MESSAGE_FIELDS = {"jsonrpc", "id", "method", "params"}
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_SURROGATES = re.compile(
-    r"(?P<before>(?<!\\)(?:\\\\)*)"
-    r"(?:(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-)
-"""An escape that is a character in two halves, or half a character; not what follows an escaped backslash."""
+_SURROGATE, _SURROGATE_UPPER = b"\\ud", b"\\uD"
+"""What escapes of half characters begin with."""
 _FIRST_SECONDS = 0.5
 """How long the first request is waited for."""
 _POLL_SECONDS = 0.02
 """How often a wait for the next request looks whether the server is loaded."""
 _MAX_WAITING_LINES = 8
-_MAX_CHARACTERS = 65_536
+_MAX_LINE_BYTES = 65_536
 _MAX_BRACKETS = 100
 
 
@@ -189,7 +184,7 @@ class Opening:
             return None
         is_modern = f"{_META}protocolVersion" in meta
         match message.get("method"):
-            case "initialize" if not self._lines[1:] and not is_modern and _is_usual_client(params):
+            case "initialize" if not self._lines[1:] and not is_modern and _is_usual_handshake(params):
                 self._is_initialized = True
                 return {
                     "protocolVersion": params["protocolVersion"],
@@ -208,19 +203,18 @@ class Opening:
                 if isinstance(wanted, dict) and wanted.keys() <= _CHANGES and {*map(type, wanted.values())} <= {bool}:
                     return {"notifications": {name: True for name, is_wanted in wanted.items() if is_wanted}}
             case "prompts/list" | "resources/list" | "resources/templates/list" as method if set(params) <= {"_meta"}:
-                listed: dict[str, Any] = {_LISTS[method]: self._prompts() if method == "prompts/list" else []}
-                if self._is_initialized and not is_modern:
-                    return listed
-                if self._is_usual(meta):
-                    return self._modern(**listed)
+                return self._listed_as({_LISTS[method]: self._prompts() if method == "prompts/list" else []}, meta)
             case "ping" if self._is_initialized and not is_modern:
                 return {}
             case "tools/list" if self.definitions is not None and set(params) <= {"_meta"}:
-                if self._is_initialized and not is_modern:
-                    return {"tools": self.definitions}
-                if self._is_usual(meta):
-                    return self._modern(tools=self.definitions)
+                return self._listed_as({"tools": self.definitions}, meta)
         return None
+
+    def _listed_as(self, listed: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any] | None:
+        """A list, as the protocol of the session has it; None if the request is not a usual one."""
+        if self._is_initialized and f"{_META}protocolVersion" not in meta:
+            return listed
+        return self._modern(**listed) if self._is_usual(meta) else None
 
     def _is_usual(self, meta: dict[str, Any]) -> bool:
         """True if a request is one of the newest protocol, from a client that has not begun with an older one."""
@@ -245,7 +239,12 @@ class HostStdin(io.TextIOBase):
 
     def readline(self, _size: int = -1, /) -> str:  # type: ignore[override] # whole lines only
         line = self._lines.pop(0) if self._lines else self._streams.next_line()
-        return without_half_characters((line or b"").decode("utf-8", "replace"))
+        data = bytearray(line or b"")
+        if _SURROGATE in data or _SURROGATE_UPPER in data:
+            from codemode_server.json_values import replace_lone_surrogates
+
+            replace_lone_surrogates(data, "\ufffd")  # the server's parser refuses half a character without an answer
+        return data.decode("utf-8", "replace")
 
 
 class HostStdout(io.TextIOBase):
@@ -278,21 +277,14 @@ def _duplicate(fd: int) -> int:
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
-def without_half_characters(text: str) -> str:
-    """JSON text with U+FFFD for the escape of half a character, which the server's parser refuses without an answer."""
-    if not _SURROGATE.search(text):
-        return text
-    return _SURROGATES.sub(lambda found: found[0] if found["pair"] else f"{found['before']}\\ufffd", text)
-
-
 def _message(line: bytes) -> dict[str, Any]:
     """The message on a line; an empty one if it is too large or malformed to be answered here."""
-    text = line.decode("utf-8", "replace")
     # The server's parser refuses half a character in an escape and deep nesting, where Python's does not.
-    if len(text) > _MAX_CHARACTERS or text.count("{") + text.count("[") > _MAX_BRACKETS or _SURROGATE.search(text):
+    is_nested = line.count(b"{") + line.count(b"[") > _MAX_BRACKETS
+    if len(line) > _MAX_LINE_BYTES or is_nested or _SURROGATE in line or _SURROGATE_UPPER in line:
         return {}
     try:
-        message = json.loads(text)
+        message = json.loads(line.decode("utf-8", "replace"))
     except ValueError:
         return {}
     is_message = isinstance(message, dict) and message.get("jsonrpc") == "2.0" and set(message) <= _MESSAGE_FIELDS
@@ -309,12 +301,9 @@ def _answer_key(answer: dict[str, Any]) -> tuple[str, Any] | None:
     return "result", answer.get("id")
 
 
-def _is_usual_client(params: dict[str, Any]) -> bool:
-    return (
-        params.get("protocolVersion") in HANDSHAKE_VERSIONS
-        and _is_client(params.get("clientInfo"))
-        and _are_capabilities(params.get("capabilities"))
-    )
+def _is_usual_handshake(params: dict[str, Any]) -> bool:
+    is_known = params.get("protocolVersion") in HANDSHAKE_VERSIONS
+    return is_known and _is_client(params.get("clientInfo")) and _are_capabilities(params.get("capabilities"))
 
 
 def _is_client(info: Any) -> bool:

@@ -9,7 +9,7 @@ from codemode_server.executions.artifacts import Item
 from codemode_server.executions.execution import Execution
 from codemode_server.executions.plan_report import PlanReport
 from codemode_server.redaction import Redactor
-from codemode_server.text import clean_line
+from codemode_server.text import clean_line, counted, first_lines
 
 _MAX_CALLS = 25
 _MAX_FAILED_CALLS = 10
@@ -26,15 +26,19 @@ def plan_lines(execution: Execution) -> list[str]:
         return []
     is_whole = execution.status is ExecutionStatus.SUCCEEDED
     most = _MAX_CALLS if is_whole else _MAX_FAILED_CALLS
-    lines = [clean_line(line, _MAX_CHARACTERS) for line in plan.lines[:most]]
-    if len(plan.lines) > most:
-        lines.append(f"… {len(plan.lines) - most} more")
+    lines = [clean_line(line, _MAX_CHARACTERS) for line in first_lines(plan.lines, most)]
     is_cut = any("…" in line for line in lines)
     lines += [f"not foreseen: {clean_line(line, _MAX_CHARACTERS)}" for line in plan.unforeseen]
     end = "" if is_whole else ", up to where it ended"
-    head = f"plan ({_count(plan)}{end}; nothing was sent):" if plan.lines else ""
-    section = [head, *(f"  {line}" for line in lines)] if head else []
-    return [*section, *_held_back(plan), _next_step(plan, name, execution), *_stored(execution, is_cut)]
+    count = f"{counted(plan.captured, 'call')} that may change something"
+    head = [f"plan ({count}{end}; nothing was sent):"] if plan.lines else []
+    return [
+        *head,
+        *(f"  {line}" for line in lines if head),
+        *_held_back(plan),
+        _next_step(plan, name, execution),
+        *_stored(execution, is_cut),
+    ]
 
 
 def plan_content(execution: Execution, redactor: Redactor) -> dict[str, Any]:
@@ -45,10 +49,6 @@ def plan_content(execution: Execution, redactor: Redactor) -> dict[str, Any]:
     calls = [it | {"arguments": _shown(it.get("arguments"), redactor)} for it in plan.calls[:_MAX_CALLS]]
     more = {"more": len(plan.calls) - _MAX_CALLS} if len(plan.calls) > _MAX_CALLS else {}
     return {"plan": {"calls": calls, "unforeseen": list(plan.unforeseen)} | more}
-
-
-def _count(plan: PlanReport) -> str:
-    return f"{plan.captured} {'call' if plan.captured == 1 else 'calls'} that may change something"
 
 
 def _held_back(plan: PlanReport) -> list[str]:

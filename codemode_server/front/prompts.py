@@ -7,7 +7,6 @@ say is untrusted: texts are masked and cut, and each description begins with the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from codemode_server.catalog.catalog import Catalog, Server
@@ -49,7 +48,7 @@ def prompt_definitions(catalog: Catalog, redactor: Redactor) -> list[dict[str, A
 
 def prompt_named(catalog: Catalog, name: str) -> tuple[Server, PromptDefinition]:
     """The prompt of this name. Raises `MetaToolError`: there is none; names the nearest."""
-    found = {_name(server, prompt): (server, prompt) for server, prompt in _prompts(catalog)}
+    found = {_name(server, prompt): (server, prompt) for server in catalog.servers for prompt in server.prompts}
     if name not in found:
         meant = similar_name(name[:200], list(found))
         hint = f"; did you mean {meant!r}?" if meant else ""
@@ -88,11 +87,8 @@ def _passed_on(name: str, result: dict[str, Any], redactor: Redactor) -> GetProm
         size = f"{MAX_RESULT_CHARACTERS // 2**20} MiB"
         raise MetaToolError(f"{one_line(name, 200)}: the server answered with more than {size}")
     result = redactor.value(result)
-    listed = result.get("messages")
-    messages = []
-    if not isinstance(listed, list):
-        listed = []
-    for raw in listed[:_MAX_MESSAGES]:
+    listed, messages = result.get("messages"), []
+    for raw in listed[:_MAX_MESSAGES] if isinstance(listed, list) else ():
         content = raw.get("content") if isinstance(raw, dict) else None
         if not isinstance(content, dict) or content.get("type") not in _CONTENTS:
             continue
@@ -115,12 +111,6 @@ def _cleaned(content: dict[str, Any]) -> dict[str, Any]:
         if isinstance(holder, dict) and isinstance(holder.get("text"), str):
             holder["text"] = clean(holder["text"])
     return fresh
-
-
-def _prompts(catalog: Catalog) -> Iterator[tuple[Server, PromptDefinition]]:
-    for server in catalog.servers:
-        for prompt in server.prompts:
-            yield server, prompt
 
 
 def _name(server: Server, prompt: PromptDefinition) -> str:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -30,9 +29,10 @@ from codemode_server.executions.execution import Execution
 from codemode_server.front import call_reports
 from codemode_server.front.plans import plan_content, plan_lines
 from codemode_server.front.shortening import as_text, fit_text, fit_value, shares
+from codemode_server.front.tools.registry import Answer
 from codemode_server.redaction import Redactor
 from codemode_server.settings import LimitSettings
-from codemode_server.text import clean, clean_in_json, clean_line
+from codemode_server.text import clean, clean_in_json, clean_line, first_few, first_lines
 from codemode_server.tokens import estimate_tokens
 
 SCHEME = "codemode://results/"
@@ -73,24 +73,11 @@ _IMITATION = re.compile(
 _REMARK_WITHIN = re.compile(rf"(?={_OURS}[^\]]*:)\[")
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """An execution as the model gets it."""
-
-    text: str
-    content: dict[str, Any]
-    is_error: bool
-    shown: list[ShownFile]
-
-
-def render(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Rendered:
-    """A settled execution as text and as structured content."""
+def render(execution: Execution, limits: LimitSettings, redactor: Redactor) -> Answer:
+    """A settled execution as text and as structured content, without the files that it shows."""
     is_error = execution.status is not ExecutionStatus.SUCCEEDED
-    if is_error:
-        text, content = _failure(execution, limits, redactor)
-    else:
-        text, content = _success(execution, limits, redactor)
-    return Rendered(text, content, is_error, execution.shown)
+    text, content = (_failure if is_error else _success)(execution, limits, redactor)
+    return Answer(text, content, is_error=is_error)
 
 
 def remarks_of(content: Mapping[str, Any]) -> list[str]:
@@ -255,23 +242,18 @@ def _head(execution: Execution) -> dict[str, Any]:
 
 def _lines(execution: Execution, redactor: Redactor, most: int) -> dict[str, list[str]]:
     errors = [*execution.calls.unmarked_errors.values()]
-    lines = [clean_line(it.line(redactor.visible), _MAX_REMARK_CHARACTERS) for it in errors[:most]]
-    shown = {"unmarked_errors": _with_rest(lines, len(errors) - most)}
-    found = {
+    lines = [clean_line(it.line(redactor.visible), _MAX_REMARK_CHARACTERS) for it in errors]
+    shown = {"unmarked_errors": first_lines(lines, most)}
+    said = {
         "shown": [_shown_line(file) for file in execution.shown],
         "hints": [execution.outcome.hint] if execution.outcome.hint else [],
         "warnings": execution.warnings,
         "notes": execution.calls.messages,
     }
-    for kind, said in found.items():
-        unique = [*dict.fromkeys(said)]
-        lines = [redactor.line(line, _MAX_REMARK_CHARACTERS) for line in unique[:most]]
-        shown[kind] = _with_rest([*dict.fromkeys(lines)], len(unique) - most)
+    for kind, texts in said.items():
+        lines = [redactor.line(line, _MAX_REMARK_CHARACTERS) for line in first_lines([*dict.fromkeys(texts)], most)]
+        shown[kind] = [*dict.fromkeys(lines)]
     return {kind: lines for kind, lines in shown.items() if lines}
-
-
-def _with_rest(lines: list[str], rest: int) -> list[str]:
-    return [*lines, f"… {rest} more"] if rest > 0 else lines
 
 
 def _shown_line(file: ShownFile) -> str:
@@ -290,10 +272,9 @@ def _nothing_remark(execution: Execution) -> str:
     """Why nothing is shown, and which calls succeeded that do not only read, so that the model does not repeat them."""
     effective = filter(call_reports.succeeded_with_effect, execution.calls.reports)
     counts = Counter(f"{report.server}.{report.tool}" for report in effective)
-    named = [f"{tool} x{count}" if count > 1 else tool for tool, count in islice(counts.items(), _MAX_CALLED)]
-    called = f"; called: {', '.join([*named, '…'] if len(counts) > _MAX_CALLED else named)}" if counts else ""
+    called = [f"{tool} x{count}" if count > 1 else tool for tool, count in counts.items()]
     if called:
-        return f"[no output, and the last line gives no value{called}]"
+        return f"[no output, and the last line gives no value; called: {first_few(called, _MAX_CALLED)}]"
     return "[no output, and the last line gives no value: end the program with an expression, or print]"
 
 

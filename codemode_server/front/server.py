@@ -286,16 +286,13 @@ def _quoted(text: str) -> str:
 async def continue_host_trace(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Middleware outside mcp's span, which mcp makes a child of the `traceparent` in `_meta`: the HTTP header takes its
     place where `_meta` has none, and the host's `baggage`, which mcp drops, is carried on."""
-    of_http = _extracted(_headers(ctx), trace_context.get_current())
+    headers = None if ctx.request is None else ctx.request.headers
+    of_http = _extracted(headers, trace_context.get_current())
     token = trace_context.attach(_extracted(ctx.meta, of_http))
     try:
         return await call_next(ctx)
     finally:
         trace_context.detach(token)
-
-
-def _headers(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, str] | None:
-    return None if ctx.request is None else ctx.request.headers
 
 
 def _extracted(carrier: Mapping[str, Any] | None, before: trace_context.Context) -> trace_context.Context:

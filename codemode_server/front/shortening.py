@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codemode_server.domain.ids import JsonValue
+from codemode_server.json_values import values_in, with_texts_mapped
+from codemode_server.text import counted
 from codemode_server.tokens import estimate_tokens
 
 CHARACTERS_PER_TOKEN = 6
@@ -62,7 +64,7 @@ def fit_value(
     tokens = estimate_tokens(whole)
     characters = budget_tokens * CHARACTERS_PER_TOKEN if max_characters is None else max_characters
     if tokens <= budget_tokens and len(whole) <= characters:
-        value = cleaned(value, safe)
+        value = with_texts_mapped(value, safe)
         return Fitted(value, as_text(value), False, tokens)
     if isinstance(value, str):
         cleaned_text = safe(value)
@@ -71,7 +73,7 @@ def fit_value(
     room = min(characters, round(len(whole) * budget_tokens / max(1, tokens)), len(whole) - 1)
     cut, text = value, whole
     for _ in range(_TRIES):  # what is left may cost more by the character than all of it did
-        cut = cleaned(_cut(value, room, safe), safe)
+        cut = with_texts_mapped(_cut(value, room, safe), safe)
         text = as_text(cut)
         cost = estimate_tokens(text)
         if cost <= budget_tokens and len(text) <= characters:
@@ -137,9 +139,9 @@ def _cut(value: JsonValue, room: int, safe: Safe) -> JsonValue:
     if isinstance(value, str):
         return _cut_string(safe(value), room)
     if isinstance(value, list):
-        return _cut_list(value, room, safe) if room > 2 * _MARK else [_more(len(value), "item")]
+        return _cut_list(value, room, safe) if room > 2 * _MARK else [f"… {counted(len(value), 'more item')}"]
     if isinstance(value, dict):
-        return _cut_dict(value, room, safe) if room > 2 * _MARK else {"…": _more(len(value), "key")}
+        return _cut_dict(value, room, safe) if room > 2 * _MARK else {"…": f"… {counted(len(value), 'more key')}"}
     return value
 
 
@@ -163,7 +165,7 @@ def _cut_list(items: list[JsonValue], room: int, safe: Safe) -> list[JsonValue]:
         wanted = [min(_cost(item, left), left) for item in following]
         shown += [_cut(item, share, safe) for item, share in zip(following, shares(wanted, left), strict=True)]
     more = len(items) - len(shown)
-    return [*shown, _more(more, "item")] if more else shown
+    return [*shown, f"… {counted(more, 'more item')}"] if more else shown
 
 
 def _cut_dict(value: dict[str, JsonValue], room: int, safe: Safe) -> dict[str, JsonValue]:
@@ -186,12 +188,8 @@ def _cut_dict(value: dict[str, JsonValue], room: int, safe: Safe) -> dict[str, J
         shown[_unused(name, shown)] = _cut(value[key], share, safe)
     more = len(value) - len(chosen)
     if more:
-        shown[_unused("…", value)] = _more(more, "key")
+        shown[_unused("…", value)] = f"… {counted(more, 'more key')}"
     return shown
-
-
-def _more(count: int, what: str) -> str:
-    return f"… {count:,} more {what}{'s' if count > 1 else ''}"
 
 
 def _unused(key: str, taken: dict[str, JsonValue]) -> str:
@@ -203,33 +201,17 @@ def _unused(key: str, taken: dict[str, JsonValue]) -> str:
 def _cost(value: JsonValue, most: int) -> int:
     """Characters of `value` as JSON without blanks, nearly; counted no further than `most`."""
     total = 0
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
+    for item in values_in(value):
         if isinstance(item, str):
             total += len(item) + 2
         elif isinstance(item, dict):
             total += 2 + 4 * len(item)
             if total <= most:
                 total += sum(map(len, item))
-                waiting.extend(item.values())
         elif isinstance(item, list):
             total += 2 + len(item)
-            if total <= most:
-                waiting.extend(item)
         else:
             total += len(str(item))
         if total > most:
             return most + 1
     return total
-
-
-def cleaned(value: JsonValue, safe: Safe) -> JsonValue:
-    """A value with `safe` applied to all its texts and keys."""
-    if isinstance(value, str):
-        return safe(value)
-    if isinstance(value, list):
-        return [cleaned(item, safe) for item in value]
-    if isinstance(value, dict):
-        return {safe(name): cleaned(item, safe) for name, item in value.items()}
-    return value

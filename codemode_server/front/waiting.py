@@ -19,7 +19,7 @@ from codemode_server.executions.pending_input import PendingInput
 from codemode_server.front.host_requests import HostRequests
 from codemode_server.front.tools.registry import Answer, ToolContext
 from codemode_server.gateway.execution_calls import ExecutionCalls, RunningCall
-from codemode_server.text import clean_line
+from codemode_server.text import clean_line, counted
 
 HEARTBEAT_SECONDS = 2.0
 """Maximum time between two notifications; hosts give up on a silent request."""
@@ -88,8 +88,8 @@ def _suspended(execution: Execution) -> Answer:
         done = sum(report.status is CallStatus.SUCCEEDED for report in execution.calls.reports)
         questions = "".join(f"- {_question(execution, seq)}\n" for seq in list(execution.awaited)[:_MAX_QUESTIONS])
         text = (
-            f"status: waiting\nThe program waits for the user's approval:\n{questions}{done} "
-            f"{'call' if done == 1 else 'calls'} before it succeeded. Only the user can answer: where this app asks, "
+            f"status: waiting\nThe program waits for the user's approval:\n{questions}"
+            f"{counted(done, 'call')} before it succeeded. Only the user can answer: where this app asks, "
             "on a page if one opened, or in a terminal (with --for program for all calls of the tool in this program). "
             f"Show them the calls; once they have answered, execute_code with resume={name!r} and no code. Do not run "
             "the program anew."
@@ -159,12 +159,12 @@ def progress_line(execution: Execution, sandbox: str) -> str:
 
 def _running_line(calls: ExecutionCalls) -> str:
     reports, in_flight = calls.reports, list(calls.in_flight.values())
-    done = f"{len(reports)} call{'' if len(reports) == 1 else 's'} done"
+    done = f"{counted(len(reports), 'call')} done"
     if not in_flight:
         return f"running; {done}, the last {reports[-1].server}.{reports[-1].tool}" if reports else "running"
     # The one that reported last has news; where none reports, the oldest is what the program waits for.
     call = max(in_flight, key=lambda it: it.progress.reported_at or -math.inf)
-    others = f" and {len(in_flight) - 1} more call{'' if len(in_flight) == 2 else 's'}" if len(in_flight) > 1 else ""
+    others = f" and {counted(len(in_flight) - 1, 'more call')}" if len(in_flight) > 1 else ""
     return f"waiting for {call.title}{_report(call)}{others}" + (f"; {done}" if reports else "")
 
 

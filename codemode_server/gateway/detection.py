@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.errors import ResultWithheld
 from codemode_server.domain.ids import JsonValue
+from codemode_server.extras import missing_privacy
 from codemode_server.privacy.findings import Findings, RecognizerFailed
-from codemode_server.privacy_packages import missing
 from codemode_server.privacy_settings import PrivacySettings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Detection:
         """Load the recognizer of the settings, so that the first search does not wait. If that fails, the log has the
         reason, and each search tries again."""
         settings = self._config.settings.privacy
-        if settings.is_on and settings.name_models and not missing(settings.name_models):
+        if settings.is_on and settings.name_models and not missing_privacy(settings.name_models):
             self._current()
             if self._recognizer is not None:
                 try:

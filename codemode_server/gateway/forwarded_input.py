@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from codemode_server.domain.input_requests import Feature, InputRefused, InputRequest
-from codemode_server.json_values import texts_in
+from codemode_server.json_values import texts_in, with_texts_mapped
 from codemode_server.redaction import Redactor
 from codemode_server.text import clean
 
@@ -255,15 +255,7 @@ def _on_one_line(value: Any) -> Any:
 
 def without_secrets(value: Any, redactor: Redactor) -> Any:
     """The value with secrets masked, and without control characters in its texts."""
-    return redactor.value(_cleaned(redactor.value(value)))
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(str(name)): _cleaned(part) for name, part in value.items()}
-    return [_cleaned(part) for part in value] if isinstance(value, list) else value
+    return redactor.value(with_texts_mapped(redactor.value(value), clean))
 
 
 def _check_size(value: Mapping[str, Any], what: str) -> None:

@@ -29,6 +29,7 @@ from codemode_server.domain.errors import (
 from codemode_server.domain.ids import JsonValue
 from codemode_server.domain.principals import Principal
 from codemode_server.domain.privacy_tokens import TokenStore, first_of_its_kind, label_of
+from codemode_server.extras import missing_privacy
 from codemode_server.gateway.binary_parts import with_binary, without_binary
 from codemode_server.gateway.detection import Detection
 from codemode_server.gateway.execution_calls import ExecutionCalls
@@ -48,7 +49,6 @@ from codemode_server.privacy.findings import Finding, Findings
 from codemode_server.privacy.replacing import TokensOf, replaced, tokens_in_any_case
 from codemode_server.privacy.token_map import TokenMap
 from codemode_server.privacy.values_in_text import NotPlaceable
-from codemode_server.privacy_packages import missing
 from codemode_server.privacy_settings import PrivacySettings, ProtectionMode
 from codemode_server.sandbox.contract import Reply
 
@@ -123,7 +123,7 @@ class CallPrivacy:
         """The restriction of a call because of the values that it would send, or because its answer can't be
         protected."""
         if self.mode_of(target.server) != "values":
-            lacking = missing(self._settings.name_models)
+            lacking = missing_privacy(self._settings.name_models)
             if lacking is not None or self._tokens is None:
                 why = lacking or "there is no store of tokens"
                 return Deny(f"`privacy.servers` in upstream.yaml protects what it answers, and {why}")
@@ -306,7 +306,7 @@ def call_privacy(config: LiveConfig, store: TokenStore) -> CallPrivacy:
         SettingsError: servers are to be protected, and the detection is not installed.
     """
     settings = config.settings.privacy
-    if settings.is_on and (lacking := missing(settings.name_models)):
+    if settings.is_on and (lacking := missing_privacy(settings.name_models)):
         raise SettingsError(f"privacy: {lacking.reason}: {lacking.command}")
     privacy = CallPrivacy(config, TokenMap(store))
     config.values_of = privacy.values_of

@@ -30,6 +30,7 @@ from codemode_server.gateway.events import CallEnded, CallEvent, CallSent
 from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.gateway.policy.labels import ToolLabels
 from codemode_server.gateway.targets import CallTarget, title_of
+from codemode_server.text import first_lines
 
 EPHEMERAL = "ephemeral"
 """The holder for all sessions that end with their request."""
@@ -156,8 +157,7 @@ class ReadSources:
         """The sources that have labels, a line each, for the question to a person."""
         labels = [(it, self.labels.of_source(it)) for it in self.of(context)]
         lines = [f"{described(it)}: {', '.join(sorted(its))}" for it, its in labels if its]
-        more = len(lines) - _MAX_SHOWN
-        return (*lines[:_MAX_SHOWN], *([f"and {more} more"] if more > 0 else []))
+        return tuple(first_lines(lines, _MAX_SHOWN, "and {:,} more"))
 
     @property
     def has_rules(self) -> bool:

@@ -19,7 +19,7 @@ from codemode_server.domain.resources import PromptArgument, PromptDefinition, R
 from codemode_server.domain.tools import Effect, ToolDefinition
 from codemode_server.json_values import MAX_VALUES
 from codemode_server.redaction import NO_SECRETS, Redactor
-from codemode_server.text import clean, clean_line
+from codemode_server.text import clean, clean_line, first_lines
 from codemode_server.upstreams._link import Answer, Link, is_end
 from codemode_server.upstreams._messages import NOT_TAKEN
 
@@ -135,9 +135,7 @@ async def _list(link: Asks, method: str, taken: _Taken[Any]) -> None:
 
 
 def _shortened(problems: list[str]) -> tuple[str, ...]:
-    if len(problems) <= _MAX_PROBLEMS:
-        return tuple(problems)
-    return (*problems[:_MAX_PROBLEMS], f"and {len(problems) - _MAX_PROBLEMS} more")
+    return tuple(first_lines(problems, _MAX_PROBLEMS, "and {:,} more"))
 
 
 class _Refused(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import anyio
@@ -17,10 +18,6 @@ from codemode_server.gateway.execution_calls import ExecutionCalls
 from codemode_server.web.browser import Browser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
-    from codemode_server.domain.approvals import Question
     from codemode_server.web.questions import OpenPage
 
 logger = logging.getLogger(__name__)
@@ -41,9 +38,10 @@ class PageChannel:
         shows_addresses = Feature.URL in features
         if not shows_addresses and self._config.settings.approvals.browser == "never":
             return None
-        serving = await anyio.to_thread.run_sync(_load)
+        # Most runs of the product never need the libraries of the page.
+        questions = await anyio.to_thread.run_sync(import_module, "codemode_server.web.questions")
         try:
-            async with serving(approval.question) as opened:
+            async with questions.serving(approval.question) as opened:
                 if shows_addresses:
                     return await self._by_host(calls, approval, opened)
                 return await self._by_browser(opened)
@@ -84,10 +82,3 @@ class PageChannel:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(browser.close)
-
-
-def _load() -> Callable[[Question], AbstractAsyncContextManager[OpenPage]]:
-    """The page, whose libraries most runs of the product never need."""
-    from codemode_server.web.questions import serving
-
-    return serving

@@ -47,15 +47,10 @@ def is_from_own_page(request: Request) -> bool:
 
 async def form_of(request: Request) -> dict[str, str] | None:
     """The fields that a form has once; None if it is beyond the bounds of size and time, or no form of a page."""
-    body = b""
     try:
-        with anyio.fail_after(_BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > _MAX_FORM_BYTES:
-                    return None
+        body = await http_connections.body_of(request, _MAX_FORM_BYTES, _BODY_SECONDS)
         fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, encoding="utf-8")
-    except (TimeoutError, ClientDisconnect, ValueError):
+    except (http_connections.BodyTooLarge, TimeoutError, ClientDisconnect, ValueError):
         return None
     return {name: values[0] for name, values in fields.items()} if all(len(it) == 1 for it in fields.values()) else None
 

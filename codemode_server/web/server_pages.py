@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +27,7 @@ from codemode_server.gateway.policy.tool_definitions import REVIEW
 from codemode_server.records.executions import Records
 from codemode_server.records.known_tools import KnownTools
 from codemode_server.records.tool_reviews import StoredTools, WaitingTool, accepted_text, digest_of_review
+from codemode_server.text import counted
 from codemode_server.tokens import estimate_tokens
 from codemode_server.web.site import Site
 
@@ -40,31 +40,6 @@ _MAX_LISTED = 1_000
 def key_of(name: str) -> str:
     """The digest that addresses and forms of the pages have in place of a name."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_CHARACTERS]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolChange:
-    """A definition that waits for a review."""
-
-    title: str
-    key: str
-    """`key_of` the tool's name."""
-    lines: tuple[str, ...]
-    """A unified diff."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
-    """A server as its page and the list of servers show it."""
-
-    name: str
-    key: str
-    """`key_of` its name in the configuration, which `name` shows with secrets masked."""
-    state: str
-    tools: int
-    tokens: int
-    error: str = ""
-    changes: tuple[ToolChange, ...] = ()
 
 
 class ServerPages:
@@ -181,22 +156,21 @@ class ServerPages:
         every = self._stored(loaded).waiting(None)
         return [it for it in every if (key_of(it.definition.server), key_of(it.definition.tool)) == (key, tool_key)]
 
-    def _last_known(self) -> tuple[ServerStatus, ...]:
+    def _last_known(self) -> list[dict[str, Any]]:
         """As of the present configuration and the last run; nothing is started. Blocks."""
         loaded = self._records.present()
-        changes: dict[str, list[ToolChange]] = {}
+        changes: dict[str, list[dict[str, Any]]] = {}
         for it in self._stored(loaded).waiting(None):
             changes.setdefault(it.definition.server, []).append(_change(it, shortened(it.change), loaded))
         mask = partial(masked, loaded=loaded)
         with KnownTools.of(loaded) as known:
-            return tuple(
-                replace(_status(it, mask), changes=tuple(changes.get(it.raw_name, ()))) for it in known.catalog.servers
-            )
+            return [_status(it, mask) | {"changes": changes.get(it.raw_name, ())} for it in known.catalog.servers]
 
 
-def _change(it: WaitingTool, lines: Iterable[str], loaded: LoadedSettings) -> ToolChange:
-    shown = tuple(masked(line, loaded) for line in lines)
-    return ToolChange(masked(it.title, loaded), key_of(it.definition.tool), shown)
+def _change(it: WaitingTool, lines: Iterable[str], loaded: LoadedSettings) -> dict[str, Any]:
+    """A definition that waits for a review, with the lines of a unified diff."""
+    shown = [masked(line, loaded) for line in lines]
+    return {"title": masked(it.title, loaded), "key": key_of(it.definition.tool), "lines": shown}
 
 
 def _name_of(loaded: LoadedSettings, key: str) -> str:
@@ -207,12 +181,16 @@ def _name_of(loaded: LoadedSettings, key: str) -> str:
     return name
 
 
-def _status(server: Server, mask: Callable[[str], str]) -> ServerStatus:
-    tokens = sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools)
+def _status(server: Server, mask: Callable[[str], str]) -> dict[str, Any]:
     problems = [f"left out: {problem}" for problem in server.problems]
-    error = mask("; ".join(filter(None, [server.error, *problems])))
-    key = key_of(server.raw_name)
-    return ServerStatus(mask(server.raw_name), key, server.state.value, len(server.tools), tokens, error)
+    return {
+        "name": mask(server.raw_name),
+        "key": key_of(server.raw_name),
+        "state": server.state.value,
+        "tools": len(server.tools),
+        "tokens": sum(estimate_tokens(definition_text(tool.definition)) for tool in server.tools),
+        "error": mask("; ".join(filter(None, [server.error, *problems]))),
+    }
 
 
 def _origin(tool: Tool) -> str:
@@ -221,7 +199,7 @@ def _origin(tool: Tool) -> str:
         return "learned at the first call"
     match returned.origin:
         case "observed":
-            return f"learned from {returned.calls:,} call{'' if returned.calls == 1 else 's'}"
+            return f"learned from {counted(returned.calls, 'call')}"
         case "declared":
             return "declared by the server"
     return "not known"

@@ -9,10 +9,9 @@ from codemode_server.config import LoadedSettings
 from codemode_server.records.executions import Records
 from codemode_server.records.token_reveals import TokenReveals
 from codemode_server.web import server
-from codemode_server.web.admission import ENTRANCE, Admission
 from codemode_server.web.record_pages import RecordPages
 from codemode_server.web.server_pages import ServerPages
-from codemode_server.web.site import Site
+from codemode_server.web.site import ENTRANCE, Admission, Site
 
 
 @asynccontextmanager

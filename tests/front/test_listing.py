@@ -5,6 +5,7 @@ whole session. Seen by a real client; the text itself also from listings made he
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,14 @@ from codemode_server.config import load
 from codemode_server.domain.tools import Effect, ToolDefinition, UpstreamListing, UpstreamState
 from codemode_server.first_listing import LastRun
 from codemode_server.front.instructions import instructions
-from codemode_server.front.listing import list_servers
+from codemode_server.front.listing import Listing, listing_of
 from codemode_server.front.tools.registry import definitions
 from codemode_server.search.usage_store import ToolName, Use
-from codemode_server.settings import PermissionRule, PermissionSettings, Settings
+from codemode_server.settings import Settings
 from tests.behaviour.product import configuration, in_memory, office
 from tests.catalog.conftest import real_catalog, real_listings  # noqa: F401 - fixtures
 from tests.vocabulary import tokens_of
 
-EVERYTHING = PermissionSettings()
 ROOMS = {
     "type": "object",
     "properties": {"result": {"type": "array", "items": {"type": "string"}}},
@@ -45,10 +45,23 @@ def catalog(**servers: tuple[ToolDefinition, ...]) -> Catalog:
     return Catalog.build(UpstreamListing(name, UpstreamState.WAITING, tools) for name, tools in servers.items())
 
 
+def listing(
+    found: Catalog,
+    budget: int = 600,
+    *,
+    uses: dict[ToolName, Use] | None = None,
+    redact: Callable[[str], str] = str,
+    **settings: Any,
+) -> Listing:
+    return listing_of(
+        found, Settings.model_validate({"search": {"listed_tokens": budget}, **settings}), uses or {}, redact
+    )
+
+
 def listed(found: Catalog, budget: int = 600, uses: dict[str, float] | None = None) -> str:
     now = 4e9  # a time to come counts as now
     known = {ToolName(*name.split(".")): Use(count, now) for name, count in (uses or {}).items()}
-    return list_servers(found, EVERYTHING, known, budget, str).tools
+    return listing(found, budget, uses=known).tools
 
 
 async def test_a_host_is_told_every_server_and_how_to_call_its_tools(tmp_path: Path) -> None:
@@ -134,8 +147,8 @@ def test_servers_that_are_off_are_not_named_and_those_not_listed_yet_are() -> No
 def test_where_some_tools_of_a_server_can_not_be_called_the_count_says_so() -> None:
     """`list_dir` counts all of them, 3 here."""
     found = catalog(hotel=(tool("list_rooms"), tool("list_guests"), tool("plan_stay")))
-    permissions = PermissionSettings(rules=(PermissionRule(deny="hotel/plan_stay"),))
-    assert list_servers(found, permissions, {}, 18, str).tools == "servers.hotel (2 callable tools)"
+    permissions = {"rules": [{"deny": "hotel/plan_stay"}]}
+    assert listing(found, 18, permissions=permissions).tools == "servers.hotel (2 callable tools)"
 
 
 @pytest.mark.parametrize(
@@ -157,7 +170,7 @@ def test_the_examples_in_the_descriptions_use_a_tool_that_is_there(
     tools: tuple[ToolDefinition, ...], program: str
 ) -> None:
     """A blind model copied the example with `github`, a server that the user had not."""
-    found = list_servers(catalog(hotel=tools), EVERYTHING, {}, 600, str)
+    found = listing(catalog(hotel=tools))
     texts = {one["name"]: one["inputSchema"]["properties"] for one in definitions(Settings(), found)}
     name = program.split("(")[0].removeprefix("found = ")
     assert texts["execute_code"]["code"]["description"].endswith(f"from servers.hotel import {name}\n{program}")
@@ -176,9 +189,7 @@ def test_with_many_servers_the_names_are_listed_alone() -> None:
 def test_upstream_text_is_cleaned_and_secrets_are_masked() -> None:
     choices = {"type": "string", "enum": ["a\u202eb\n\x1b[31m", "hunter2-token"]}
     evil = ToolDefinition("pick", input_schema={"type": "object", "properties": {"which": choices}})
-    text = list_servers(
-        catalog(a=(evil,)), EVERYTHING, {}, 600, lambda text: text.replace("hunter2-token", "[secret]")
-    ).tools
+    text = listing(catalog(a=(evil,)), redact=lambda text: text.replace("hunter2-token", "[secret]")).tools
     assert "pick(" in text
     assert all(character == "\n" or character.isprintable() for character in text)
     assert "hunter2" not in text
@@ -190,7 +201,7 @@ def test_the_listing_of_real_servers_keeps_to_its_budget(real_catalog: Catalog, 
     settings = Settings.model_validate({"search": {"listed_tokens": budget}})
     fixed = carried(definitions(settings), instructions())
     for found in (real_catalog, *(Catalog((server,)) for server in real_catalog.servers)):
-        servers = list_servers(found, EVERYTHING, {}, budget, str)
+        servers = listing(found, budget)
         tools = definitions(settings, servers)
         assert carried(tools, instructions(servers.names)) - fixed <= budget * 1.1 + 40
         assert all(len(definition["description"].encode()) <= 2_048 for definition in tools)

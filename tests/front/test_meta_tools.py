@@ -1,4 +1,4 @@
-"""The four tools as a host lists them, word for word, since every word costs every user; what they answer to wrong
+"""The four tools as a host lists them, whose every word costs every user; what they answer to wrong
 arguments; and that what they give fits the schema they declare. Through the real client, in memory.
 """
 
@@ -24,133 +24,32 @@ from tests.behaviour.product import Host, configuration, in_memory, office, over
 from tests.vocabulary import tokens_of
 
 READS = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
-LINES = {"type": "array", "items": {"type": "string"}}
-TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-DEFINITIONS: list[dict[str, Any]] = [
-    {
-        "name": "list_dir",
-        "title": "List a folder",
-        "description": "List the user's MCP servers (/servers), the tools of one (/servers/<server>), saved programs "
-        "(/skills) or files that programs wrote (/workspace).",
-        "inputSchema": {
-            "type": "object",
-            "properties": {"path": {"type": "string", "default": "/"}},
-            "additionalProperties": False,
+RUNS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+ID = {"type": "string", "minLength": 1, "maxLength": 100}
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "list_dir": {"path": {"type": "string", "default": "/"}},
+    "read_tool": {"path": {"type": "string"}},
+    "search_tools": {
+        "query": {"type": "string"},
+        "detail_level": {
+            "type": "string",
+            "enum": ["name_only", "with_description", "full", "scaffold"],
+            "default": "with_description",
         },
-        "outputSchema": TEXT,
-        "annotations": READS,
-        "_meta": {"anthropic/alwaysLoad": True},
+        "server": {"type": "string"},
+        "effect": {"type": "string", "enum": ["reads", "writes", "destroys"]},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
     },
-    {
-        "name": "read_tool",
-        "title": "Read tools",
-        "description": "Read the Python source of tools of the user's MCP servers, or of skills: signature, types, "
-        "documentation. Only needed where search_tools shows too little.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "path": {
-                    "type": "string",
-                    "description": "e.g. servers/github/create_issue.py; several separated by commas; :10-40 for lines",
-                }
-            },
-            "required": ["path"],
-            "additionalProperties": False,
-        },
-        "outputSchema": TEXT,
-        "annotations": READS,
-        "_meta": {"anthropic/alwaysLoad": True},
+    "execute_code": {
+        "code": {"type": "string", "minLength": 1},
+        "description": {"type": "string", "maxLength": 1000},
+        "resume": ID,
+        "dry_run": {"type": "boolean"},
+        "apply": ID,
+        "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 60.0},
     },
-    {
-        "name": "search_tools",
-        "title": "Search tools",
-        "description": "Find tools of the user's MCP servers by what they do, best first, with the line that imports "
-        "each and its signature. Then call them in execute_code. Finds skills as well.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "What the tool should do, in English; empty lists by name"},
-                "detail_level": {
-                    "type": "string",
-                    "enum": ["name_only", "with_description", "full", "scaffold"],
-                    "default": "with_description",
-                },
-                "server": {"type": "string"},
-                "effect": {"type": "string", "enum": ["reads", "writes", "destroys"]},
-                "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        },
-        "outputSchema": {
-            "type": "object",
-            "properties": {"tools": {"type": "array", "items": {"type": "object"}}, "note": {"type": "string"}},
-            "required": ["tools"],
-        },
-        "annotations": READS,
-        "_meta": {"anthropic/alwaysLoad": True},
-    },
-    {
-        "name": "execute_code",
-        "title": "Run a Python program",
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "code": {"type": "string", "minLength": 1},
-                "description": {"type": "string", "maxLength": 1000},
-                "resume": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 100,
-                    "description": "In place of code: id of an execution that is waiting or did not end, to go on "
-                    "with it",
-                },
-                "dry_run": {
-                    "type": "boolean",
-                    "description": "Hold back calls that may change something; get the plan of them",
-                },
-                "apply": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": 100,
-                    "description": "In place of code: id of a dry run, to carry out",
-                },
-                "timeout": {
-                    "type": "number",
-                    "exclusiveMinimum": 0,
-                    "maximum": 60.0,
-                    "description": "Maximum run time in seconds, excluding time spent waiting for servers",
-                },
-            },
-            "additionalProperties": False,
-        },
-        "outputSchema": {
-            "type": "object",
-            "properties": {
-                "status": {"enum": ["succeeded", "failed", "limit_exceeded", "cancelled", "sandbox_failed", "waiting"]},
-                "execution_id": {"type": "string"},
-                "isolation": {"enum": ["microvm", "wasm"]},
-                "value": {},
-                "value_is_text": {"type": "boolean"},
-                "stdout": {"type": "string"},
-                "stderr": {"type": "string"},
-                "error": {"type": "object"},
-                "calls": {"type": "array", "items": {"type": "object"}},
-                "plan": {"type": "object"},
-                **dict.fromkeys(("awaited", "unmarked_errors", "cut", "shown", "hints", "warnings", "notes"), LINES),
-            },
-            "required": ["status", "execution_id", "calls"],
-        },
-        "annotations": {
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        },
-        "_meta": {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": 500_000},
-    },
-]
-
+}
+REQUIRED = {"read_tool": ["path"], "search_tools": ["query"]}
 STRUCTURED = definitions(Settings.model_validate({"results": {"structured_content": True}}))
 
 
@@ -161,18 +60,24 @@ async def product(folder: Path, **sections: Any) -> AsyncIterator[Host]:
 
 
 async def test_a_host_lists_exactly_these_four_in_this_order(tmp_path: Path) -> None:
-    """The texts of `execute_code` are below; all else is here, so that a change of it is seen."""
-    path = configuration(tmp_path, {})
-    async with App.open(load(path)) as app, Client(app.front) as client:
+    """With these arguments, so that a change of one is seen."""
+    async with App.open(load(configuration(tmp_path, {}))) as app, Client(app.front) as client:
         listed = (await client.list_tools()).tools
         assert client.instructions == instructions()
-    told = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed]
-    description = told[3].pop("description")
-    assert "MCP servers" in description
-    for definition, tool in zip(told, listed, strict=True):
-        definition["inputSchema"] = tool.input_schema  # `exclude_none` took the defaults that are null away
-    assert told[3]["inputSchema"]["properties"]["code"].pop("description")
-    assert told == DEFINITIONS
+    assert [tool.name for tool in listed] == list(ARGUMENTS)
+    for tool in listed:
+        properties = tool.input_schema["properties"]
+        without_texts = {
+            name: {key: value for key, value in schema.items() if key != "description"}
+            for name, schema in properties.items()
+        }
+        assert without_texts == ARGUMENTS[tool.name]
+        assert tool.input_schema.get("required", []) == REQUIRED.get(tool.name, [])
+        assert tool.input_schema["additionalProperties"] is False
+        assert tool.annotations is not None
+        hints = tool.annotations.model_dump(by_alias=True, exclude_none=True)
+        assert hints == (RUNS if tool.name == "execute_code" else READS)
+        assert (tool.meta or {})["anthropic/alwaysLoad"] is True
 
 
 async def test_the_rules_for_programs_are_told_from_the_running_configuration(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from codemode_server.front.instructions import instructions
 from codemode_server.front.opening import HostStreams, Opening
 from codemode_server.front.server import FrontServer
 from codemode_server.front.tools.registry import definitions
+from codemode_server.json_values import replace_lone_surrogates
 from codemode_server.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -209,15 +210,13 @@ async def answers(lines: list[Line], *, with_opening: bool) -> list[dict[str, An
     return sorted(found, key=lambda answer: (str(answer.get("id")), json.dumps(answer, sort_keys=True)))
 
 
-@pytest.mark.parametrize("lines", LEGACY.values(), ids=LEGACY)
-async def test_an_older_protocol_is_answered_as_by_the_server_alone(lines: list[Line]) -> None:
-    conversation = [*lines, request("last", "ping")]
-    assert await answers(conversation, with_opening=True) == await answers(conversation, with_opening=False)
+CONVERSATIONS = {f"older: {name}": [*lines, request("last", "ping")] for name, lines in LEGACY.items()} | {
+    f"newest: {name}": [*lines, modern("last", "server/discover")] for name, lines in MODERN.items()
+}
 
 
-@pytest.mark.parametrize("lines", MODERN.values(), ids=MODERN)
-async def test_the_newest_protocol_is_answered_as_by_the_server_alone(lines: list[Line]) -> None:
-    conversation = [*lines, modern("last", "server/discover")]
+@pytest.mark.parametrize("conversation", CONVERSATIONS.values(), ids=CONVERSATIONS)
+async def test_what_the_opening_answers_is_what_the_server_alone_answers(conversation: list[Line]) -> None:
     assert await answers(conversation, with_opening=True) == await answers(conversation, with_opening=False)
 
 
@@ -248,3 +247,31 @@ async def test_a_configuration_that_is_slow_to_read_holds_up_nothing_but_the_nam
     )
     assert json.loads(sent.getvalue().splitlines()[-1])["result"]["tools"] == without_servers
     assert opening.definitions == without_servers
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (r'"\ud83d\ude00 \\ud800 \n \\\\"', "\U0001f600 \\ud800 \n \\\\"),
+        (r'"\ud800"', "\ufffd"),
+        (r'"\uDFFF\uD800"', "\ufffd\ufffd"),
+        (r'"\ud800\ud83d\ude00"', "\ufffd\U0001f600"),
+        (r'"\ud83d\u0041"', "\ufffdA"),
+        (r'"\\\ud800"', "\\\ufffd"),
+        (r'{"\ud800": 1}', {"\ufffd": 1}),
+    ],
+)
+async def test_half_a_character_is_replaced_and_nothing_else(text: str, value: object) -> None:
+    """`\\ud800` in JSON is no text that can be written; a request that holds one is answered all the same."""
+    data = bytearray(text.encode())
+    replace_lone_surrogates(data, "\ufffd")
+    assert json.loads(data) == value
+
+
+@pytest.mark.parametrize("path", [r"\ud83d\ude00", r"\ud800"], ids=["a whole one, as the positive control", "half"])
+async def test_a_request_with_half_a_character_is_answered(path: str) -> None:
+    call = json.dumps(request(3, "tools/call", name="list_dir", arguments={"path": "?"})).replace('"?"', f'"{path}"')
+    found = await answers(
+        [initialize(), INITIALIZED, call.encode() + b"\n", request("last", "ping")], with_opening=True
+    )
+    assert [answer["id"] for answer in found] == [1, 3]

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from codemode_server.config.live import LiveConfig, RequestContext
-from codemode_server.domain.ids import ExecutionId
-from codemode_server.domain.principals import Session
-from codemode_server.executions.artifacts import ArtifactStore
-from codemode_server.executions.call_results import CallResults
 from codemode_server.executions.execution import Execution, Phase
 from codemode_server.executions.scheduling import QueuePlace
 from codemode_server.front.waiting import Meter, progress_line
-from codemode_server.gateway.execution_calls import ExecutionCalls, RunningCall
+from codemode_server.gateway.execution_calls import RunningCall
 from codemode_server.redaction import Redactor
-from codemode_server.sandbox.contract import Limits
 from codemode_server.upstreams.progress import CallProgress
+from tests.front.test_rendering import execution
 
 COMPILED = "the sandbox is compiled (28 s)"
 
 
-NO_RESULTS = CallResults(ArtifactStore(Path("nowhere"), lambda: 0, lambda: 0))
-
-
-def execution(phase: Phase) -> Execution:
-    name = ExecutionId("x1")
-    context = RequestContext.of(Session("s"), LiveConfig())
-    return Execution(
-        name, "1", context, Limits(), ExecutionCalls(name, context), NO_RESULTS, phase=phase, queue=QueuePlace(2, 3, 4)
-    )
+def running(phase: Phase) -> Execution:
+    made = execution([])
+    made.phase, made.queue = phase, QueuePlace(2, 3, 4)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -45,11 +33,11 @@ def execution(phase: Phase) -> Execution:
 )
 async def test_only_a_program_that_waits_for_the_sandbox_says_what_the_sandbox_does(phase: Phase, line: str) -> None:
     """Regression: the last line about the sandbox opened the progress of every later program."""
-    assert progress_line(execution(phase), COMPILED) == line
+    assert progress_line(running(phase), COMPILED) == line
 
 
 async def test_the_number_grows_when_an_upstream_counts_back_or_sends_nonsense() -> None:
-    calls, progress, meter = execution(Phase.RUNNING).calls, CallProgress(), Meter()
+    calls, progress, meter = running(Phase.RUNNING).calls, CallProgress(), Meter()
     calls.in_flight[1] = RunningCall("ci.build", progress)
     readings = [meter.read(calls)]
     reports: list[tuple[float, float | None]] = [(3, 4), (1, 4), (9, 4), (float("nan"), 4), (1, 0), (-5, 10), (1, None)]

@@ -28,13 +28,6 @@ def test_what_fits_is_whole() -> None:
     assert (fitted.value, fitted.text, fitted.is_cut) == ({"a": [1, None, "ü"]}, '{"a":[1,null,"ü"]}', False)
 
 
-def test_of_a_list_the_first_items_are_left_as_they_were_and_the_others_counted() -> None:
-    *items, mark = cut(ROWS)
-    assert items == ROWS[: len(items)]
-    assert len(items) > 5
-    assert mark == f"… {5_000 - len(items):,} more items"
-
-
 def test_every_key_of_a_dict_stays_beside_a_long_neighbour() -> None:
     left = cut({"long": ROWS, "text": "word " * 10_000, "none": None, "few": [1, 2, 3], "last": "end"})
     assert list(left) == ["long", "text", "none", "few", "last"]
@@ -88,15 +81,6 @@ def test_what_must_not_be_seen_is_taken_out_before_a_text_is_shortened() -> None
     text = fit_value(value, 100, safe=safe).text
     assert "***" in text
     assert not re.search("SEC|RET", text)
-
-
-def test_of_text_the_first_and_last_lines_are_left_and_the_others_counted() -> None:
-    lines = fit_text("\n".join(f"line {n}" for n in range(10_000)), 200).split("\n")
-    place = next(n for n, line in enumerate(lines) if line.startswith("[…"))
-    head, tail = lines[:place], lines[place + 1 :]
-    assert head == [f"line {n}" for n in range(len(head))]
-    assert tail == [f"line {n}" for n in range(10_000 - len(tail), 10_000)]
-    assert lines[place].startswith(f"[… {10_000 - len(head) - len(tail):,} of 10,000 lines left out, about ")
 
 
 def test_blanks_that_cost_no_token_are_bounded_as_well() -> None:

@@ -111,6 +111,6 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> N
 def test_without_the_libraries_it_says_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
     one = GuardrailSettings(use="personal_data")
     assert load_guardrails([one]), "the control"
-    monkeypatch.setattr(personal_data, "is_installed", lambda: False)
+    monkeypatch.setattr(personal_data, "has_privacy", lambda: False)
     with pytest.raises(SettingsError, match=r"pip install .*\[privacy\]"):
         load_guardrails([one])

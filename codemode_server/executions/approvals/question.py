@@ -22,7 +22,7 @@ from codemode_server.executions.approvals.patterns import always_rule, default_p
 from codemode_server.executions.preflight.reading import Reading, read
 from codemode_server.gateway.execution_calls import CallReport, ExecutionCalls
 from codemode_server.gateway.targets import CallTarget, ToolTarget, title_of
-from codemode_server.text import escaped
+from codemode_server.text import escaped, first_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ def lines_of_call(code: str, server: str, tool: str) -> tuple[str, ...]:
         return ()
     found = _line_numbers(reading, server, tool)
     lines = dict(enumerate(reading.text.splitlines(), start=1))
-    shown = [f"{number}: {lines.get(number, '').strip()}" for number in found[:MAX_LINES]]
-    return (*shown, *([f"and {len(found) - MAX_LINES} more lines that name it"] if len(found) > MAX_LINES else []))
+    shown = [f"{number}: {lines.get(number, '').strip()}" for number in found]
+    return tuple(first_lines(shown, MAX_LINES, "and {:,} more lines that name it"))
 
 
 def line_numbers(code: str, tools: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[int]]:

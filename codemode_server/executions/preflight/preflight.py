@@ -17,6 +17,7 @@ from codemode_server.catalog.catalog import Catalog, RefusalOf, no_refusal
 from codemode_server.config.live import LiveConfig
 from codemode_server.domain.calls import ResultKey
 from codemode_server.off_loop import without_collector
+from codemode_server.text import first_lines
 
 if TYPE_CHECKING:  # imported with the first program: a host waits for its handshake first
     from codemode_server.executions.preflight.checker import TypeChecker
@@ -169,5 +170,4 @@ async def _worked(is_large: bool, work: Callable[..., _Made], *arguments: Any) -
 
 
 def _lines(findings: tuple[Finding, ...]) -> list[str]:
-    lines = [f"line {finding.line}: {finding.message}" for finding in findings[:_MAX_SHOWN]]
-    return [*lines, f"… {len(findings) - _MAX_SHOWN} more"] if len(findings) > _MAX_SHOWN else lines
+    return first_lines([f"line {finding.line}: {finding.message}" for finding in findings], _MAX_SHOWN)

@@ -18,7 +18,7 @@ from codemode_server.domain.errors import MetaToolError
 from codemode_server.domain.principals import DEVICE_NAMES
 from codemode_server.executions.preflight.reading import MAX_CHARACTERS, Reading, last_name, line_of, read
 from codemode_server.sandbox.importable import NEVER_IN_WORKSPACE
-from codemode_server.text import clean, clean_line, escaped
+from codemode_server.text import clean, clean_line, escaped, first_lines
 
 MAX_SUMMARY_CHARACTERS = 120
 MAX_TOOLS = 20
@@ -68,8 +68,7 @@ def tools_of(reading: Reading) -> tuple[str, ...]:
     found = sorted({tool for node in reading.nodes for tool in _named(node)})
     if any(_is_by_name(node, reading.parents.get(node)) for node in reading.nodes):
         found.insert(0, BY_NAME)
-    more = len(found) - MAX_TOOLS
-    return (*found[:MAX_TOOLS], *([f"and {more} more"] if more > 0 else []))
+    return tuple(first_lines(found, MAX_TOOLS, "and {:,} more"))
 
 
 def _named(node: ast.AST) -> Iterator[str]:
@@ -179,9 +178,8 @@ def check_text(name: str, text: str, importable: frozenset[str] | None) -> None:
     if not any(isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef) for it in reading.tree.body):
         problems.append((1, f"it defines no function; write def {name}(…)"))
     if problems:
-        lines = [f"line {line}: {message}" for line, message in problems[:_MAX_PROBLEMS]]
-        more = [f"… {len(problems) - _MAX_PROBLEMS} more"] if len(problems) > _MAX_PROBLEMS else []
-        raise MetaToolError("\n".join([f"skills/{name}.py was not saved:", *lines, *more]))
+        lines = first_lines([f"line {line}: {message}" for line, message in problems], _MAX_PROBLEMS)
+        raise MetaToolError("\n".join([f"skills/{name}.py was not saved:", *lines]))
 
 
 def unreviewed_imports(reading: Reading, importable: frozenset[str] = frozenset()) -> Iterator[tuple[int, str]]:

@@ -13,7 +13,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -60,19 +59,13 @@ class _File(BaseModel):
     tokens: list[TokenRecord]
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    stamp: FileStamp
-    by_digest: dict[str, TokenRecord]
-
-
 class AccessTokens:
     """The tokens of one state folder."""
 
     def __init__(self, state_folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._folder = state_folder
         self._clock = clock
-        self._read = _Read(NO_FILE, {})
+        self._stamp, self._by_digest = NO_FILE, dict[str, TokenRecord]()
         self.file = state_folder / FILE_NAME
 
     def create(self, principal: PrincipalId, expires_s: float | None) -> tuple[str, TokenRecord]:
@@ -129,7 +122,7 @@ class AccessTokens:
         except (CodemodeError, OSError) as error:
             logger.error("nobody is served with a token of `codemode-server tokens`: %s", error)  # noqa: TRY400
             return None
-        record = self._read.by_digest.get(_digest(token))
+        record = self._by_digest.get(_digest(token))
         if record is None or not record.is_valid(self._clock()):
             return None
         return Identity(Principal(PrincipalId(record.principal)))
@@ -138,11 +131,11 @@ class AccessTokens:
         try:
             status = self.file.lstat()
         except FileNotFoundError:
-            self._read = _Read(NO_FILE, {})
+            self._stamp, self._by_digest = NO_FILE, {}
             return
         stamp = FileStamp.of(status)
-        if stamp != self._read.stamp:
-            self._read = _Read(stamp, {it.sha256: it for it in self.records()})
+        if stamp != self._stamp:
+            self._stamp, self._by_digest = stamp, {it.sha256: it for it in self.records()}
 
     @contextmanager
     def _changing(self) -> Iterator[list[TokenRecord]]:

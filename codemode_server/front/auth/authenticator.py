@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.auth.provider import AccessToken
 
-from codemode_server.domain.ids import PrincipalId
-from codemode_server.domain.principals import Identity, Principal
+from codemode_server.domain.principals import Identity
 from codemode_server.front.auth.access_tokens import AccessTokens
-from codemode_server.front.auth.oidc import GROUPS
+from codemode_server.front.auth.oidc import OidcVerifier
 
 if TYPE_CHECKING:
     from starlette.types import Scope
-
-
-class Authenticator(Protocol):
-    """Says who may be served."""
-
-    async def user_of(self, scope: Scope) -> HostUser | None:
-        """Who sent the request of this scope; None if it proves nobody."""
 
 
 class HostUser(AuthenticatedUser):
@@ -38,15 +30,16 @@ class HostUser(AuthenticatedUser):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenAuthenticator:
-    """Implements `Authenticator` with the tokens that are accepted."""
+class Authenticator:
+    """Says who may be served, by the tokens that are accepted."""
 
     own: str | None = field(default=None, repr=False)
     """The token of the person who runs the product; None where it is not accepted."""
     tokens: AccessTokens | None = None
-    oidc: TokenVerifier | None = None
+    oidc: OidcVerifier | None = None
 
     async def user_of(self, scope: Scope) -> HostUser | None:
+        """Who sent the request of this scope; None if it proves nobody."""
         if (token := _bearer(scope)) is None:
             return None
         if self.own is not None and hmac.compare_digest(token.encode(), self.own.encode()):
@@ -54,10 +47,8 @@ class TokenAuthenticator:
         if self.tokens is not None and (identity := self.tokens.identity_of(token)) is not None:
             return HostUser(identity, "tokens")
         if self.oidc is not None and token.count(".") == 2:
-            found = await self.oidc.verify_token(token)
-            if found is not None and found.subject:
-                groups = frozenset((found.claims or {}).get(GROUPS, ()))
-                return HostUser(Identity(Principal(PrincipalId(found.subject)), groups), "oidc")
+            identity = await self.oidc.identity_of(token)
+            return None if identity is None else HostUser(identity, "oidc")
         return None
 
 

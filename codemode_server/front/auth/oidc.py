@@ -10,10 +10,10 @@ import logging
 from typing import Any
 
 import jwt
-from mcp.server.auth.provider import AccessToken
 
 from codemode_server.config.live import DEFAULT_PRINCIPAL
-from codemode_server.domain.principals import checked_name, principal_id
+from codemode_server.domain.ids import PrincipalId
+from codemode_server.domain.principals import Identity, Principal, checked_name, principal_id
 from codemode_server.front.auth.issuer_keys import IssuerKeys
 from codemode_server.http_settings import OidcSettings
 
@@ -24,19 +24,17 @@ LEEWAY_S = 30
 MAX_TOKEN_CHARACTERS = 16_384
 MAX_GROUPS = 200
 _REQUIRED = ["exp", "iss", "aud"]
-GROUPS = "groups"
-"""The claim of `AccessToken` with the names of groups."""
 
 
 class OidcVerifier:
-    """Implements mcp's `TokenVerifier`; `AccessToken.subject` is the name of the principal."""
+    """Finds the principal and the groups of a token."""
 
     def __init__(self, settings: OidcSettings, keys: IssuerKeys | None = None) -> None:
         self._settings = settings
         self._keys = keys or IssuerKeys(settings)
 
-    async def verify_token(self, token: str) -> AccessToken | None:
-        """Verifies a token; None if it is invalid, for the reason that is logged."""
+    async def identity_of(self, token: str) -> Identity | None:
+        """Whose token it is; None if it is invalid, for the reason that is logged."""
         try:
             return await self._verified(token)
         except (jwt.PyJWTError, ValueError, RecursionError) as error:
@@ -45,7 +43,7 @@ class OidcVerifier:
             logger.info("a token of the issuer was refused: %s", why)
             return None
 
-    async def _verified(self, token: str) -> AccessToken:
+    async def _verified(self, token: str) -> Identity:
         if len(token) > MAX_TOKEN_CHARACTERS:
             raise ValueError("it is too long")
         header = jwt.get_unverified_header(token)
@@ -64,15 +62,7 @@ class OidcVerifier:
             leeway=LEEWAY_S,
             options={"require": _REQUIRED},
         )
-        principal = self._principal(claims)
-        return AccessToken(
-            token="",
-            client_id=self._settings.audience,
-            scopes=[],
-            expires_at=int(claims["exp"]),
-            subject=principal,
-            claims={"iss": self._settings.issuer, GROUPS: self._groups(claims)},
-        )
+        return Identity(Principal(PrincipalId(self._principal(claims))), self._groups(claims))
 
     def _principal(self, claims: dict[str, Any]) -> str:
         name, claim = self._settings.principal_claim, claims.get(self._settings.principal_claim)
@@ -90,16 +80,15 @@ class OidcVerifier:
             raise ValueError(f"its claim {name!r} is {found!r}, the principal of the person who runs the server")
         return found
 
-    def _groups(self, claims: dict[str, Any]) -> list[str]:
+    def _groups(self, claims: dict[str, Any]) -> frozenset[str]:
         """The groups that have a valid name; a rule can name no others."""
-        if self._settings.groups_claim is None:
-            return []
-        found = claims.get(self._settings.groups_claim)
+        claim = self._settings.groups_claim
+        found = None if claim is None else claims.get(claim)
+        if found is None:
+            return frozenset()
         if not isinstance(found, list) or len(found) > MAX_GROUPS:
-            if found is not None:
-                raise ValueError(f"its claim {self._settings.groups_claim!r} is no list of at most {MAX_GROUPS} groups")
-            return []
-        return [it for it in found if isinstance(it, str) and _is_name(it)]
+            raise ValueError(f"its claim {claim!r} is no list of at most {MAX_GROUPS} groups")
+        return frozenset(it for it in found if isinstance(it, str) and _is_name(it))
 
 
 def _is_verified(claims: dict[str, Any]) -> bool:

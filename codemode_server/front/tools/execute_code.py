@@ -61,15 +61,15 @@ def _describe(settings: Settings, servers: Listing) -> Description:
     if servers.tools:
         found = "those that are not listed here" if servers.has_tools else "the tools of these servers"
         text += f" Import tools as `from servers.<server> import <tool>`; search_tools finds {found}:\n{servers.tools}"
-    timeout = {
-        "maximum": settings.limits.wall_seconds,
-        "description": "Maximum run time in seconds, excluding time spent waiting for servers",
+    descriptions = {
+        "code": _rules(settings.limits, servers.example),
+        "resume": "In place of code: id of an execution that is waiting or did not end, to go on with it",
+        "dry_run": "Hold back calls that may change something; get the plan of them",
+        "apply": "In place of code: id of a dry run, to carry out",
+        "timeout": "Maximum run time in seconds, excluding time spent waiting for servers",
     }
-    resume = {"description": "In place of code: id of an execution that is waiting or did not end, to go on with it"}
-    code = {"description": _rules(settings.limits, servers.example)}
-    dry_run: dict[str, Any] = {"description": "Hold back calls that may change something; get the plan of them"}
-    apply = {"description": "In place of code: id of a dry run, to carry out"}
-    options = {"code": code, "resume": resume, "dry_run": dry_run, "apply": apply, "timeout": timeout}
+    options: dict[str, dict[str, Any]] = {name: {"description": it} for name, it in descriptions.items()}
+    options["timeout"]["maximum"] = settings.limits.wall_seconds
     return Description(text, options)
 
 

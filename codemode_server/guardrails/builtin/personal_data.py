@@ -12,11 +12,10 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from codemode_server.extras import install_command
+from codemode_server.extras import has_privacy, install_command
 from codemode_server.guardrails.builtin.texts import ArgumentsGuardrail, Unreadable, spellings_of, texts_of
 from codemode_server.guardrails.guardrail import GuardedCall
 from codemode_server.privacy.detector import Detector
-from codemode_server.privacy_packages import is_installed
 from codemode_server.privacy_settings import ALL_KINDS, DetectionFields, KindName
 from codemode_server.setting_types import Glob
 
@@ -46,7 +45,7 @@ class PersonalDataGuardrail(ArgumentsGuardrail):
     def __init__(self, settings: PersonalDataSettings) -> None:
         """Raises ModuleNotFoundError without the libraries that numbers are checked with."""
         super().__init__(settings)
-        if not is_installed():
+        if not has_privacy():
             raise ModuleNotFoundError(f"it needs an optional part: {install_command('privacy')}")
         self._detector = Detector(settings.detection)
 
